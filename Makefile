@@ -1,0 +1,79 @@
+# Needs Python 3.11 or later and make; everything else is installed into .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+# A run decides the same on every machine: no price list, model or telemetry is fetched, no answer comes from a
+# cache outside the project.
+export LITELLM_LOCAL_MODEL_COST_MAP := True
+export HF_HUB_OFFLINE := 1
+export MLFLOW_DISABLE_TELEMETRY := true
+export DSPY_CACHEDIR := $(CURDIR)/.cache/dspy
+
+QUICKSTART := optimize/programs/quickstart
+SUPPORT := optimize/programs/support
+TEXT ?= where is my order? it should have been here on Monday
+
+.PHONY: help setup setup-dev quickstart test lint format types imports rows bench report build clean
+
+help:
+	@echo "make quickstart   compile a small program, compare it, and decide one turn (10 minutes at most)"
+	@echo "make report       compile the shipped program with the full recipe and write its report"
+	@echo "make test         all tests;  make rows  what they prove;  make bench  measurements"
+	@echo "make lint types imports   the other checks;  make format  fixes the style"
+	@echo "make build        sdist and wheel in dist/;  make clean  removes what was generated"
+
+# Two stamps, so that quickstart need not wait for the tools of development.
+setup: $(VENV)/.installed
+setup-dev: $(VENV)/.installed-dev
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.x")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml tools/install.py tools/no-deps.txt | $(BIN)/python
+	$(BIN)/python tools/install.py optimize,local
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml tools/install.py tools/no-deps.txt | $(BIN)/python
+	$(BIN)/python tools/install.py optimize,local,sql,dev
+	@touch $(VENV)/.installed $@
+
+quickstart: setup
+	$(BIN)/jazzmine-dspy optimize optimize/recipes/quickstart.toml --out $(QUICKSTART)
+	$(BIN)/jazzmine-dspy decide $(QUICKSTART) --text "$(TEXT)"
+
+report: setup
+	$(BIN)/jazzmine-dspy optimize optimize/recipes/support.toml --out $(SUPPORT)
+	$(BIN)/jazzmine-dspy report $(SUPPORT)
+
+test: setup-dev
+	$(BIN)/pytest
+
+lint: setup-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+format: setup-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: setup-dev
+	$(BIN)/mypy --strict
+
+imports: setup-dev
+	$(BIN)/lint-imports --no-cache
+
+rows: setup-dev
+	$(BIN)/python tools/rows.py
+
+bench: setup-dev
+	@mkdir -p .cache
+	$(BIN)/pytest -m bench --benchmark-json .cache/bench.json tests $(wildcard eval/benchmarks)
+
+build: setup-dev
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean:
+	rm -rf .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks dist $(QUICKSTART)

@@ -1,0 +1,132 @@
+"""Settings of every test run: no network, no shared cache, and a record of the rows that tests prove."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import socket
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ROWS = tomllib.loads((ROOT / "tests" / "rows.toml").read_text("utf-8"))
+RECORD = ROOT / ".cache" / "rows.json"
+
+# --- the environment, set before anything imports dspy, litellm or mlflow ----------------------------------
+
+os.environ["DSPY_CACHEDIR"] = tempfile.mkdtemp(prefix="jazzmine-dspy-tests-")
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+
+# `python -m pytest` puts the root on the path, where `datasets/` passes for the library of that name.
+sys.path[:] = [entry for entry in sys.path if entry and Path(entry).resolve() != ROOT]
+
+# A slow machine is no failure, and CI must not fail by the luck of the draw.
+hypothesis.settings.register_profile("here", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_disk_cache() -> None:
+    """An answer kept on disk by an earlier run would hide a change in the request."""
+    import dspy
+
+    dspy.configure_cache(enable_disk_cache=False)
+
+
+# --- no test reaches beyond this machine -------------------------------------------------------------------
+
+
+class NetworkBlockedError(OSError):
+    """A test tried to reach another machine."""
+
+
+def _refuse_remote(sock: socket.socket, address: Any) -> None:
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    host = address[0]
+    try:
+        local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost"
+    if not local:
+        raise NetworkBlockedError(f"tests may only connect to this machine, not to {host}")
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuses connections that leave the loopback interface."""
+
+    def guarded(original: Callable[..., Any]) -> Callable[..., Any]:
+        def connect(sock: socket.socket, address: Any) -> Any:
+            _refuse_remote(sock, address)
+            return original(sock, address)
+
+        return connect
+
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, guarded(getattr(socket.socket, name)))
+
+
+# --- rows --------------------------------------------------------------------------------------------------
+
+
+def _rows_of(item: pytest.Item) -> list[str]:
+    ids = [str(row) for marker in item.iter_markers("row") for row in marker.args]
+    unknown = sorted(set(ids) - ROWS.keys())
+    if unknown or any(not marker.args for marker in item.iter_markers("row")):
+        named = ", ".join(unknown) or "(none given)"
+        raise pytest.UsageError(f"{item.nodeid}: unknown row {named}; see tests/rows.toml")
+    return ids
+
+
+class RowRecorder:
+    """Notes for each row which tests carry it and how they ended."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.rows: dict[str, list[str]] = {}
+        self.outcomes: dict[str, str] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        # Before deselection, so that a row whose only tests are left out is not called missing.
+        for item in items:
+            for row in _rows_of(item):
+                self.rows.setdefault(row, []).append(item.nodeid)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.outcomes[report.nodeid] = "failed"
+        elif report.skipped:
+            self.outcomes.setdefault(report.nodeid, "skipped")
+        elif report.when == "call":
+            self.outcomes.setdefault(report.nodeid, "passed")
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.config.option.collectonly:
+            return
+        option = self.config.option
+        whole = self.config.args_source is pytest.Config.ArgsSource.TESTPATHS and not option.keyword
+        whole = whole and option.markexpr == "not bench"
+        tests = {
+            row: {nodeid: self.outcomes.get(nodeid, "not run") for nodeid in sorted(set(nodeids))}
+            for row, nodeids in self.rows.items()
+        }
+        RECORD.parent.mkdir(exist_ok=True)
+        RECORD.write_text(json.dumps({"whole": whole, "tests": tests}, indent=1, sort_keys=True), "utf-8")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if Path(config.rootpath) == ROOT:
+        config.pluginmanager.register(RowRecorder(config), "rows")

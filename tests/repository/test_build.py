@@ -1,0 +1,47 @@
+"""The wheel holds the code, the shipped program and what `init` needs, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    pytest.importorskip("hatchling")
+    target = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return zipfile.ZipFile(next(target.glob("*.whl")))
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("datasets/support", "jazzmine_dspy/_project/datasets/support"),
+        ("optimize/recipes", "jazzmine_dspy/_project/optimize/recipes"),
+        ("optimize/programs/support", "jazzmine_dspy/_programs/support"),
+    ],
+)
+def test_shipped_folders_are_in_the_wheel(wheel: zipfile.ZipFile, source: str, target: str) -> None:
+    files = [path.relative_to(ROOT / source) for path in (ROOT / source).rglob("*") if path.is_file()]
+    assert {f"{target}/{path.as_posix()}" for path in files} <= set(wheel.namelist())
+
+
+def test_nothing_else_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
+    tops = {name.partition("/")[0] for name in wheel.namelist()}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"jazzmine_dspy"}
+    assert "jazzmine_dspy/py.typed" in wheel.namelist()
+
+
+def test_serving_needs_nothing_that_only_compiling_needs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    core = " ".join(project["dependencies"])
+    assert not [name for name in ("mlflow", "scikit-learn", "scipy", "xllamacpp", "torch") if name in core]
