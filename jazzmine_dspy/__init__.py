@@ -1,0 +1,70 @@
+"""Understanding and routing for assistants, compiled against labelled conversations.
+
+Names are imported when they are first used, so that importing the package stays cheap.
+
+Example:
+    >>> from jazzmine_dspy import Turn
+    >>> Turn(text="where is my order?").status.value
+    'idle'
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.models.decision import TurnDecision
+    from jazzmine_dspy.models.errors import EnhancementError, JazzmineError
+    from jazzmine_dspy.models.flows import Flow, Slot
+    from jazzmine_dspy.models.messages import Conversation, Entity, Message, MessageRole
+    from jazzmine_dspy.models.registry import FlowRegistry
+    from jazzmine_dspy.models.traces import TurnTrace
+    from jazzmine_dspy.models.turn import Turn
+    from jazzmine_dspy.optimize.artifact import load
+    from jazzmine_dspy.program.turn import TurnProgram
+    from jazzmine_dspy.runtime import MessageRoute, Runtime
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "load": "optimize.artifact",
+    "TurnProgram": "program.turn",
+    "Runtime": "runtime",
+    "MessageRoute": "runtime",
+    "FlowSelector": "program.selector",
+    "FlowSelectionResult": "program.selector",
+    "Turn": "models.turn",
+    "NLUContext": "models.turn:Turn",
+    "ConversationState": "models.turn:ConversationStatus",
+    "TurnDecision": "models.decision",
+    "Flow": "models.flows",
+    "FlowRegistry": "models.registry",
+    "Slot": "models.flows",
+    "Message": "models.messages",
+    "MessageRole": "models.messages",
+    "Entity": "models.messages",
+    "Conversation": "models.messages",
+    "TurnTrace": "models.traces",
+    "EnhancementError": "models.errors",
+    "JazzmineError": "models.errors",
+}
+
+__all__ = [
+    "Conversation", "EnhancementError", "Entity", "Flow", "FlowRegistry", "JazzmineError", "Message", "MessageRole",
+    "MessageRoute", "Runtime", "Slot", "Turn", "TurnDecision", "TurnProgram", "TurnTrace", "load",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, other = home.partition(":")
+    value = getattr(import_module(f"{__name__}.{module}"), other or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,39 @@
+"""Labelled datasets: their form, loading, checking, counting and splitting."""
+
+from jazzmine_dspy.datasets.check import Report, check_dataset
+from jazzmine_dspy.datasets.load import Dataset, load_dataset
+from jazzmine_dspy.datasets.problems import Problem
+from jazzmine_dspy.datasets.schema import (
+    ROLES,
+    Example,
+    LabelledConversation,
+    LabelledTurn,
+    Labels,
+    Role,
+    StateBefore,
+    json_schema,
+)
+from jazzmine_dspy.datasets.split import FRACTIONS, assign_roles, write_splits
+from jazzmine_dspy.datasets.stats import DatasetStats, RoleStats, dataset_stats
+
+__all__ = [
+    "FRACTIONS",
+    "ROLES",
+    "Dataset",
+    "DatasetStats",
+    "Example",
+    "LabelledConversation",
+    "LabelledTurn",
+    "Labels",
+    "Problem",
+    "Report",
+    "Role",
+    "RoleStats",
+    "StateBefore",
+    "assign_roles",
+    "check_dataset",
+    "dataset_stats",
+    "json_schema",
+    "load_dataset",
+    "write_splits",
+]

@@ -1,0 +1,109 @@
+"""The names in a conversation: flows and slots that ``flows.yaml`` does not have, turn ids given twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple
+
+from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
+from jazzmine_dspy.models import commands as c
+from jazzmine_dspy.models.flows import Flow, Slot
+
+Catalogue = Mapping[str, Mapping[str, Slot]]
+"""The slots of each flow, by name; a flow that holds others has their slots too."""
+
+
+class Fault(NamedTuple):
+    """A fault inside a conversation; the caller knows file and line."""
+
+    severity: Literal["error", "warning"]
+    field: str
+    message: str
+    remedy: str
+
+
+def catalogue(flows: Mapping[str, Flow]) -> dict[str, dict[str, Slot]]:
+    """All flows, nested ones included, with their slots."""
+    found: dict[str, dict[str, Slot]] = {}
+    for flow in flows.values():
+        _collect(flow, found)
+    return found
+
+
+def _collect(flow: Flow, found: dict[str, dict[str, Slot]]) -> dict[str, Slot]:
+    slots = {slot.name: slot for slot in flow.slots}
+    for part in flow.subflows:
+        slots = _collect(part, found) | slots
+    found[flow.name] = found.get(flow.name, {}) | slots
+    return slots
+
+
+def unknown_names(conversation: LabelledConversation, known: Catalogue) -> Iterator[Fault]:
+    """Turn ids given twice, and flows and slots that ``flows.yaml`` does not have."""
+    seen: dict[str, int] = {}
+    for index, turn in enumerate(conversation.turns):
+        if turn.id or turn.role == "user":
+            name = conversation.turn_id(index)
+            if name in seen:
+                yield Fault(
+                    "error",
+                    f"turns.{index}.id",
+                    f"Turn id {name!r} is already that of turn {seen[name]}",
+                    "Rename one.",
+                )
+            seen.setdefault(name, index)
+        at = f"turns.{index}"
+        for field, flow in _flow_names(turn):
+            if flow not in known:
+                yield Fault(
+                    "error",
+                    f"{at}.{field}",
+                    f"Unknown flow {flow!r}",
+                    "Add it to flows.yaml, or correct the name.",
+                )
+        for fault in _unknown_slots(turn, known):
+            yield fault._replace(field=f"{at}.{fault.field}")
+
+
+def _flow_names(turn: LabelledTurn) -> Iterator[tuple[str, str]]:
+    before, labels = turn.before, turn.labels
+    if before.flow is not None:
+        yield "before.flow", before.flow
+    if before.confirming is not None and before.confirming.flow:
+        yield "before.confirming.flow", before.confirming.flow
+    for number, name in enumerate(before.paused):
+        yield f"before.paused.{number}", name
+    if labels is None:
+        return
+    for number, name in enumerate(labels.flows or ()):
+        yield f"labels.flows.{number}", name
+    for number, command in enumerate(labels.commands or ()):
+        if isinstance(command, c.Clarify):
+            for place, name in enumerate(command.flows):
+                yield f"labels.commands.{number}.flows.{place}", name
+        elif isinstance(command, c.StartFlow | c.ResumeFlow | c.CancelFlow) and command.flow is not None:
+            yield f"labels.commands.{number}.flow", command.flow
+
+
+def _unknown_slots(turn: LabelledTurn, known: Catalogue) -> Iterator[Fault]:
+    before = turn.before
+    held = [(f"before.slots.{name}", name) for name in before.slots.names]
+    held += [("before.awaiting", before.awaiting)] if before.awaiting is not None else []
+    if before.flow is not None and before.flow in known:
+        for field, name in held:
+            if name not in known[before.flow]:
+                yield _unknown_slot(field, name, [before.flow])
+    commands = (turn.labels.commands or ()) if turn.labels else ()
+    in_play = [before.flow, *before.paused, *(turn.labels.flows or () if turn.labels else ())]
+    in_play += [command.flow for command in commands if isinstance(command, c.StartFlow)]
+    flows = [name for name in dict.fromkeys(in_play) if name is not None and name in known]
+    for number, command in enumerate(commands):
+        key = "slot" if isinstance(command, c.Deny) else "name"
+        slot = getattr(command, key, None)
+        if isinstance(slot, str) and not any(slot in known[flow] for flow in flows):
+            yield _unknown_slot(f"labels.commands.{number}.{key}", slot, flows)
+
+
+def _unknown_slot(field: str, name: str, flows: list[str]) -> Fault:
+    of = f"of the flow {', '.join(flows)}" if flows else "here, where no flow runs or is started"
+    return Fault("error", field, f"Unknown slot {name!r} {of}", "Add it to flows.yaml, or correct the name.")

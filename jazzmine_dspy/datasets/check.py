@@ -1,0 +1,227 @@
+"""Checking a dataset: all faults with their place and remedy, and figures that tell how easy it is (D3)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jazzmine_dspy.datasets._labels import contradictions
+from jazzmine_dspy.datasets._names import catalogue
+from jazzmine_dspy.datasets._read import Reading, read
+from jazzmine_dspy.datasets._values import doubtful_values
+from jazzmine_dspy.datasets.problems import Problem
+from jazzmine_dspy.datasets.schema import (
+    CONVERSATIONS_FILE,
+    FLOWS_FILE,
+    ROLES,
+    SPLITS_FILE,
+    LabelledConversation,
+    LabelledTurn,
+    Role,
+)
+from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.commands import COMMAND_KINDS
+
+_OWN_WORDS = 4
+"""From this many words on, the same text under two roles is a leak; everybody says "yes please"."""
+
+
+class Report(Value):
+    """What ``check_dataset`` found.
+
+    Args:
+        near_duplicate_share: Share of the users' messages that nearly repeat another one, digits, case and
+            punctuation aside; in [0.0, 1.0].
+        nearest_train_label_accuracy: Share of test turns whose nearest training turn (TF-IDF over character
+            trigrams) has the same flows and the same sequence of command kinds; None where one of the two
+            parts has no labels.
+    """
+
+    path: str
+    conversations: int
+    turns: int
+    labelled_turns: int
+    flows: int
+    turns_by_role: dict[Role, int]
+    problems: tuple[Problem, ...]
+    near_duplicate_share: float
+    nearest_train_label_accuracy: float | None
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """The problems that keep the dataset from being used."""
+        return tuple(problem for problem in self.problems if problem.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """The problems to be looked at."""
+        return tuple(problem for problem in self.problems if problem.severity == "warning")
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error."""
+        return not self.errors
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON data."""
+        counts = {"ok": self.ok, "errors": len(self.errors), "warnings": len(self.warnings)}
+        return counts | self.model_dump(mode="json")
+
+
+@dataclass(frozen=True)
+class _Said:
+    """A user's message and where it stands."""
+
+    conversation: LabelledConversation
+    index: int
+    turn: LabelledTurn
+    role: Role | None
+    line: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.conversation.id}/{self.conversation.turn_id(self.index)}"
+
+
+def check_dataset(path: str | Path) -> Report:
+    """Look for all faults of a dataset folder; broken lines are reported and left out of the rest.
+
+    Args:
+        path: Folder with ``flows.yaml``, ``conversations.jsonl`` and ``splits.json``.
+
+    Raises:
+        DatasetError: the folder does not exist.
+    """
+    problems: list[Problem] = []
+    reading = read(path, problems.append)
+    file = str(reading.path / CONVERSATIONS_FILE)
+    said = [
+        _Said(conversation, index, turn, reading.roles.get(conversation.id), reading.lines[conversation.id])
+        for conversation in reading.conversations
+        for index, turn in enumerate(conversation.turns)
+        if turn.role == "user"
+    ]
+    problems += _of_turns(said, reading, file)
+    share, repeated = _repeated(said, file)
+    problems += repeated
+    problems += _balance(said, reading)
+    by_role = {role: sum(item.role == role for item in said) for role in ROLES}
+    return Report(
+        path=str(reading.path),
+        conversations=len(reading.conversations),
+        turns=len(said),
+        labelled_turns=sum(item.turn.labels is not None for item in said),
+        flows=len(reading.registry or ()),
+        turns_by_role=by_role,
+        problems=tuple(_sorted(problems)),
+        near_duplicate_share=share,
+        nearest_train_label_accuracy=_nearest_accuracy(said),
+    )
+
+
+def _sorted(problems: Sequence[Problem]) -> list[Problem]:
+    return sorted(problems, key=lambda p: (p.severity, p.file, p.line or 0, p.field, p.message))
+
+
+def _of_turns(said: Sequence[_Said], reading: Reading, file: str) -> Iterator[Problem]:
+    known = catalogue(reading.registry or {})
+    for item in said:
+        faults = list(contradictions(item.turn, known))
+        faults += doubtful_values(item.conversation, item.index, known)
+        for fault in faults:
+            yield Problem(
+                severity=fault.severity,
+                file=file,
+                line=item.line,
+                field=f"turns.{item.index}.{fault.field}",
+                message=fault.message,
+                remedy=fault.remedy,
+            )
+
+
+def _repeated(said: Sequence[_Said], file: str) -> tuple[float, list[Problem]]:
+    from jazzmine_dspy.datasets._similar import delexicalise, near_duplicates
+
+    texts = [delexicalise(item.turn.text) for item in said]
+    alike = near_duplicates(texts)
+    problems = []
+    for number, item in enumerate(said):
+        # Each pair once, at the later of the two; the likest stands for all.
+        others = (n for n, _ in alike[number] if n < number and said[n].role != item.role)
+        other = next(others, None)
+        words = [word for word in texts[number].split() if word != "#"]
+        if other is None or len(words) < _OWN_WORDS:
+            continue
+        same = texts[number] == texts[other]
+        problems.append(
+            Problem(
+                severity="error" if same else "warning",
+                file=file,
+                line=item.line,
+                field=f"turns.{item.index}.text",
+                message=f"{'The same' if same else 'Nearly the same'} text as {said[other].key} in line "
+                f"{said[other].line}, and the one is {item.role}, the other {said[other].role}",
+                remedy="Give both conversations one role, or write one of the two anew.",
+            )
+        )
+    share = sum(map(bool, alike)) / len(said) if said else 0.0
+    return share, problems
+
+
+def _balance(said: Sequence[_Said], reading: Reading) -> Iterator[Problem]:
+    splits = str(reading.path / SPLITS_FILE)
+    for note in reading.notes:
+        yield _warning(splits, "", note, "Fix the roles with `datasets split`.")
+    flows: dict[Role, set[str]] = defaultdict(set)
+    kinds: dict[Role, set[str]] = defaultdict(set)
+    for item in said:
+        if item.turn.labels is not None and item.role is not None:
+            flows[item.role].update(item.turn.labels.flows or ())
+            kinds[item.role].update(command.type for command in item.turn.labels.commands or ())
+    known = list(reading.registry or ())
+    wanted = (("flow", known, flows), ("command", list(COMMAND_KINDS), kinds))
+    for what, names, held in wanted:
+        everywhere = set().union(*held.values())
+        if not everywhere:
+            continue  # this label was not made at all
+        for name in names:
+            if name not in everywhere:
+                file = str(reading.path / (FLOWS_FILE if what == "flow" else CONVERSATIONS_FILE))
+                yield _warning(
+                    file, "", f"No turn has the {what} {name!r}", "Label turns with it, or leave it out."
+                )
+        for role in ROLES:
+            for name in sorted(everywhere - held[role]) if held[role] else ():
+                message = f"The split {role!r} has no turn with the {what} {name!r}"
+                yield _warning(splits, f"roles.{role}", message, "Add turns, or split anew.")
+    for role in ROLES:
+        if role not in reading.roles.values():
+            yield _warning(splits, f"roles.{role}", f"The split {role!r} is empty", "Give it conversations.")
+
+
+def _warning(file: str, field: str, message: str, remedy: str) -> Problem:
+    return Problem(severity="warning", file=file, field=field, message=message, remedy=remedy)
+
+
+def _gold(turn: LabelledTurn) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None] | None:
+    labels = turn.labels
+    if labels is None or (labels.flows is None and labels.commands is None):
+        return None
+    kinds = None if labels.commands is None else tuple(command.type for command in labels.commands)
+    return labels.flows, kinds
+
+
+def _nearest_accuracy(said: Sequence[_Said]) -> float | None:
+    from jazzmine_dspy.datasets._similar import nearest
+
+    train = [item.turn for item in said if item.role == "train" and _gold(item.turn)]
+    test = [item.turn for item in said if item.role == "test" and _gold(item.turn)]
+    if not train or not test:
+        return None
+    found = nearest((turn.text for turn in test), [turn.text for turn in train])
+    return sum(_gold(turn) == _gold(train[number]) for turn, number in zip(test, found, strict=True)) / len(
+        test
+    )

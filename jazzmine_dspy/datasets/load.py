@@ -1,0 +1,211 @@
+"""Loading a labelled dataset, and keeping its test part closed until a final report (D1, D4)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import warnings
+from functools import cached_property
+from pathlib import Path
+
+from jazzmine_dspy.datasets._read import read
+from jazzmine_dspy.datasets.problems import Problem
+from jazzmine_dspy.datasets.schema import ROLES, SPLITS_FILE, Example, LabelledConversation, Role
+from jazzmine_dspy.datasets.split import group, roles_hash
+from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.errors import DatasetError
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.turn import HistoryMessage, Turn
+
+HISTORY = 10
+"""Messages before a turn that its example shows."""
+
+OPENED_FILE = ".opened.jsonl"
+
+
+class Dataset:
+    """A labelled dataset. Made by :func:`load_dataset`.
+
+    Attributes:
+        path: The folder.
+        name: The folder's name.
+        flows: The flows that the labels speak of.
+        conversations: All conversations, in file order.
+        roles: The role of each conversation: ``train``, ``dev_a``, ``dev_b`` or ``test``.
+        lines: The line of each conversation in ``conversations.jsonl``, from 1.
+        notes: What was assumed while loading.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: Path,
+        flows: FlowRegistry,
+        conversations: tuple[LabelledConversation, ...],
+        roles: dict[str, Role],
+        lines: dict[str, int],
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self.path = path
+        self.name = path.resolve().name
+        self.flows = flows
+        self.conversations = conversations
+        self.roles = roles
+        self.lines = lines
+        self.notes = notes
+        self._opened = False
+
+    def examples(self, *roles: str) -> list[Example]:
+        """The labelled turns of some roles, in file order.
+
+        A turn's state is the labelled one, its history the last 10 messages as they were written. Labels
+        of earlier turns are not shown: a program would not have them.
+
+        Raises:
+            DatasetError: no or an unknown role is named, a role has no labelled turn, or it is ``test`` and
+                :meth:`open_test` was not called.
+        """
+        wanted = self._wanted(roles)
+        found: list[Example] = []
+        for conversation in self.conversations:
+            role = self.roles[conversation.id]
+            if role in wanted:
+                found += self._of(conversation, role)
+        for role in wanted:
+            if not any(example.role == role for example in found):
+                raise DatasetError(
+                    f"The split {role!r} has no labelled turn",
+                    where=str(self.path / SPLITS_FILE),
+                    remedy="Label turns of its conversations, or give it others with `datasets split`.",
+                )
+        return found
+
+    def _wanted(self, roles: tuple[str, ...]) -> list[Role]:
+        wanted = [role for role in ROLES if role in roles]
+        unknown = [role for role in roles if role not in ROLES]
+        if unknown or not roles:
+            raise DatasetError(
+                f"Unknown split {unknown[0]!r}" if unknown else "No split is named",
+                where=str(self.path),
+                remedy=f"Use: {', '.join(ROLES)}.",
+            )
+        held = set(self.roles.values())
+        for role in wanted:
+            if role not in held:
+                raise DatasetError(
+                    f"The split {role!r} is empty",
+                    where=f"{self.path / SPLITS_FILE}, field roles.{role}",
+                    remedy="Give it conversations with `datasets split`.",
+                )
+        if "test" in wanted and not self._opened:
+            raise DatasetError(
+                "The test split is closed",
+                where=str(self.path),
+                remedy="For a final report call open_test(reason), which is logged; tune on dev_a and dev_b.",
+            )
+        return wanted
+
+    def _of(self, conversation: LabelledConversation, role: Role) -> list[Example]:
+        said = [HistoryMessage(role=turn.role, text=turn.text) for turn in conversation.turns]
+        examples = []
+        for index, labelled in enumerate(conversation.turns):
+            if labelled.labels is None:
+                continue
+            before = labelled.before
+            turn = Turn(
+                text=labelled.text,
+                status=before.status,
+                flow=before.flow,
+                awaiting=before.awaiting,
+                slots=before.slots,
+                paused=before.paused,
+                confirming=before.confirming,
+                entities=before.entities,
+                history=tuple(said[max(0, index - HISTORY) : index]),
+                date=conversation.date,
+                timezone=conversation.timezone,
+                locale=conversation.locale,
+            )
+            examples.append(
+                Example(
+                    conversation_id=conversation.id,
+                    turn_id=conversation.turn_id(index),
+                    turn=turn,
+                    labels=labelled.labels,
+                    tags=labelled.tags,
+                    role=role,
+                    line=self.lines[conversation.id],
+                )
+            )
+        return examples
+
+    def open_test(
+        self, reason: str, log: str | Path | None = None, *, now: dt.datetime | None = None
+    ) -> Path | None:
+        """Open the test split for a final report, and log that it was opened.
+
+        Args:
+            reason: What for.
+            log: Folder of ``.opened.jsonl``, to which a line is added; the dataset's own where None.
+            now: Time of the line; the present where None.
+
+        Returns:
+            The log, or None where it could not be written, which also gives a warning.
+
+        Raises:
+            DatasetError: ``reason`` is empty.
+        """
+        if not reason.strip():
+            raise DatasetError(
+                "The test split is opened for no reason",
+                where=str(self.path),
+                remedy="Say which report needs it.",
+            )
+        path = Path(log if log is not None else self.path) / OPENED_FILE
+        time = (now or dt.datetime.now(dt.UTC)).isoformat(timespec="seconds")
+        entry = {"time": time, "reason": reason, "dataset": self.name, "splits": self.splits_fingerprint}
+        self._opened = True
+        try:
+            with path.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(entry, ensure_ascii=False) + "\n")
+        except OSError as error:
+            warnings.warn(f"Opening the test split is not logged: {error}", UserWarning, stacklevel=2)
+            return None
+        return path
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the content of the flows and of all conversations, roles not included."""
+        held = [conversation.model_dump(mode="json") for conversation in self.conversations]
+        return sha256({"flows": self.flows.checksum, "conversations": held})
+
+    @cached_property
+    def splits_fingerprint(self) -> str:
+        """SHA-256 over the roles, as in ``splits.json``."""
+        return roles_hash(group(self.roles))
+
+
+def load_dataset(path: str | Path) -> Dataset:
+    """Load a dataset folder: ``flows.yaml``, ``conversations.jsonl``, and ``splits.json`` where there is one.
+
+    Without ``splits.json`` roles are decided in memory with seed 0; a warning and ``notes`` say so.
+
+    Raises:
+        DatasetError: at the first fault, with file, line, field and remedy; ``check_dataset`` lists them all.
+    """
+    reading = read(path, _raise)
+    assert reading.registry is not None  # else a problem was raised
+    for note in reading.notes:
+        warnings.warn(note, UserWarning, stacklevel=2)
+    return Dataset(
+        path=reading.path,
+        flows=reading.registry,
+        conversations=tuple(reading.conversations),
+        roles=reading.roles,
+        lines=reading.lines,
+        notes=tuple(reading.notes),
+    )
+
+
+def _raise(problem: Problem) -> None:
+    raise problem.error()

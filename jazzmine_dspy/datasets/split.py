@@ -1,0 +1,187 @@
+"""Roles of conversations: divided by conversation, stratified, seeded, and locked by a hash (D4)."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from jazzmine_dspy.datasets.schema import ROLES, SPLITS_FILE, LabelledConversation, Role
+from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.errors import DatasetError
+
+FRACTIONS: dict[Role, float] = {"train": 0.5, "dev_a": 0.15, "dev_b": 0.15, "test": 0.2}
+"""Shares of the conversations, where none are given."""
+
+
+def assign_roles(
+    conversations: Sequence[LabelledConversation],
+    *,
+    seed: int = 0,
+    fractions: Mapping[Role, float] = FRACTIONS,
+    fixed: Mapping[str, Role] | None = None,
+) -> dict[str, Role]:
+    """Give each conversation a role, so that each role holds its share of every flow and command kind.
+
+    The rarest flow or kind is dealt out first, each time to the role that lacks it most (iterative
+    stratification). The order of the conversations does not matter.
+
+    Args:
+        fractions: Shares of the conversations that are not fixed; they add up to 1.
+        fixed: Roles decided already, by conversation id; all conversations may be named.
+
+    Returns:
+        Roles by conversation id, in the order of the conversations.
+
+    Raises:
+        DatasetError: a share is negative, the sum is not 1, or ``fixed`` names an unknown conversation
+            or role.
+
+    Example:
+        >>> turns = [{"role": "user", "text": "hi"}]
+        >>> chats = [LabelledConversation(id=f"c{i}", turns=turns) for i in range(20)]
+        >>> Counter(assign_roles(chats, seed=1).values())
+        Counter({'train': 10, 'test': 4, 'dev_a': 3, 'dev_b': 3})
+    """
+    fixed = dict(fixed or {})
+    _check_fractions(fractions)
+    _check_fixed(fixed, {conversation.id for conversation in conversations})
+    free = sorted((c for c in conversations if c.id not in fixed), key=lambda conversation: conversation.id)
+    random.Random(seed).shuffle(free)
+    features = {conversation.id: strata(conversation) for conversation in free}
+    dealt = _deal(features, {role: share for role, share in fractions.items() if share > 0})
+    return {c.id: fixed[c.id] if c.id in fixed else dealt[c.id] for c in conversations}
+
+
+def strata(conversation: LabelledConversation) -> frozenset[str]:
+    """What a conversation's labels hold, as ``flow:NAME`` and ``command:KIND``."""
+    found: set[str] = set()
+    for turn in conversation.turns:
+        if turn.labels is not None:
+            found.update(f"flow:{name}" for name in turn.labels.flows or ())
+            found.update(f"command:{command.type}" for command in turn.labels.commands or ())
+    return frozenset(found)
+
+
+def _check_fractions(fractions: Mapping[Role, float]) -> None:
+    unknown = [role for role in fractions if role not in ROLES]
+    if unknown:
+        raise DatasetError(
+            f"Unknown role {unknown[0]!r}", where="fractions", remedy=f"Use: {', '.join(ROLES)}."
+        )
+    total = sum(fractions.values())
+    if min(fractions.values(), default=0.0) < 0 or not math.isclose(total, 1.0, abs_tol=1e-6):
+        raise DatasetError(
+            f"The shares of the roles are {', '.join(f'{share:g}' for share in fractions.values())}",
+            where="fractions",
+            remedy="Give shares from 0 to 1 that add up to 1.",
+        )
+
+
+def _check_fixed(fixed: Mapping[str, Role], known: set[str]) -> None:
+    for name, role in fixed.items():
+        if name not in known:
+            raise DatasetError(
+                f"Unknown conversation {name!r}", where="fixed roles", remedy="Correct the id."
+            )
+        if role not in ROLES:
+            raise DatasetError(
+                f"Unknown role {role!r}",
+                where=f"fixed roles, {name}",
+                remedy=f"Use one of: {', '.join(ROLES)}.",
+            )
+
+
+def _deal(features: Mapping[str, frozenset[str]], shares: Mapping[Role, float]) -> dict[str, Role]:
+    size = {role: share * len(features) for role, share in shares.items()}
+    totals = Counter(feature for held in features.values() for feature in held)
+    want = {role: {feature: share * n for feature, n in totals.items()} for role, share in shares.items()}
+    left = dict(features)
+    dealt: dict[str, Role] = {}
+
+    def give(name: str, feature: str | None) -> None:
+        role = max(size, key=lambda r: (want[r][feature] if feature else 0.0, size[r]))
+        dealt[name] = role
+        size[role] -= 1
+        for held in left.pop(name):
+            want[role][held] -= 1
+
+    while True:
+        remaining = Counter(feature for held in left.values() for feature in held)
+        if not remaining:
+            break
+        rarest = min(remaining, key=lambda feature: (remaining[feature], feature))
+        for name in [name for name, held in left.items() if rarest in held]:
+            give(name, rarest)
+    for name in list(left):
+        give(name, None)
+    _fill_empty(dealt, shares)
+    return dealt
+
+
+def _fill_empty(dealt: dict[str, Role], shares: Mapping[Role, float]) -> None:
+    """No role that was asked for stays empty, as long as another has more than one conversation."""
+    for role in shares:
+        counts = Counter(dealt.values())
+        if counts and not counts[role]:
+            largest, count = counts.most_common(1)[0]
+            if count > 1:
+                dealt[next(name for name, held in dealt.items() if held == largest)] = role
+
+
+def group(roles: Mapping[str, Role]) -> dict[Role, list[str]]:
+    """Ids by role, all four roles, ids sorted: the form that is stored and hashed."""
+    return {role: sorted(name for name, held in roles.items() if held == role) for role in ROLES}
+
+
+def roles_hash(roles: Mapping[Role, Iterable[str]]) -> str:
+    """SHA-256 over the ids of each role; the order of ids does not matter.
+
+    Example:
+        >>> roles_hash({"train": ["b", "a"]}) == roles_hash({"train": ["a", "b"], "test": []})
+        True
+    """
+    return sha256({role: sorted(roles.get(role, ())) for role in ROLES})
+
+
+def write_splits(
+    folder: str | Path, roles: Mapping[str, Role], *, seed: int = 0, replace: bool = False
+) -> Path:
+    """Write ``splits.json`` with its lock.
+
+    Args:
+        folder: The dataset.
+        roles: Roles by conversation id, from :func:`assign_roles` or decided by hand.
+        seed: Kept in the file, for whoever repeats the split.
+        replace: Also write where other splits exist already.
+
+    Returns:
+        The file written.
+
+    Raises:
+        DatasetError: other splits exist and ``replace`` is False, a role is unknown, or the file cannot be
+            written.
+    """
+    path = Path(folder) / SPLITS_FILE
+    _check_fixed(roles, set(roles))
+    grouped = group(roles)
+    content = {"seed": seed, "roles": grouped, "sha256": roles_hash(grouped)}
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    try:
+        if not replace and path.exists() and path.read_text("utf-8") != text + "\n":
+            raise DatasetError(
+                "The splits are locked: other roles are in force",
+                where=str(path),
+                remedy="Keep them, or replace them and do not compare with earlier scores.",
+            )
+        path.write_text(text + "\n", "utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DatasetError(
+            f"Cannot write the splits: {error}",
+            where=str(path),
+            remedy="Name a dataset folder that can be written.",
+        ) from error
+    return path

@@ -1,0 +1,170 @@
+"""Flows and their slots, as an assistant's author writes them (F1)."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, Literal
+from xml.sax.saxutils import escape, quoteattr
+
+from pydantic import Field, field_validator, model_validator
+
+from jazzmine_dspy.models._base import Value, sha256
+
+_NAMESPACE = uuid.UUID("6f1c3f0a-5f0e-5c1b-9a3a-3a6d1f4b8c21")
+
+
+class SlotType(StrEnum):
+    """What kind of value a slot holds."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    MONEY = "money"
+    DATE = "date"
+    TIME = "time"
+    DURATION = "duration"
+    PHONE = "phone"
+    EMAIL = "email"
+    BOOLEAN = "boolean"
+    CHOICE = "choice"
+    LIST = "list"
+
+
+class Slot(Value):
+    """A value that a flow needs.
+
+    Args:
+        name: Name, unique in its flow.
+        type: Kind of the value; there is no default, since a guess would misread values.
+        pattern: Regular expression that a whole text value matches.
+        options: The names to choose from, for ``choice``.
+        ask, reask, confirm: What the assistant says to get, get again, or check the value.
+
+    Example:
+        >>> Slot(name="speed", type="choice", options=["standard", "express"]).required
+        True
+    """
+
+    name: str = Field(min_length=1, max_length=64)
+    type: SlotType
+    description: str = ""
+    required: bool = True
+    options: tuple[str, ...] = ()
+    pattern: str | None = None
+    ask: str = ""
+    reask: str = ""
+    confirm: str = ""
+    validator: str | None = None
+
+    @field_validator("pattern")
+    @classmethod
+    def _compiles(cls, pattern: str | None) -> str | None:
+        if pattern is not None:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"not a regular expression: {error}") from error
+        return pattern
+
+    @model_validator(mode="after")
+    def _options_fit(self) -> Slot:
+        if self.type is SlotType.CHOICE and not self.options:
+            raise ValueError("a choice needs options")
+        return self
+
+
+class Guard(Value):
+    """Hides a flow unless the state fits: every condition that is given must hold (F17)."""
+
+    status: tuple[str, ...] = ()
+    requires_slots: tuple[str, ...] = ()
+    user: tuple[tuple[str, str], ...] = ()
+
+
+class Flow(Value):
+    """One task that the assistant can do.
+
+    ``kind`` is ``flow`` for a leaf; ``sequential``, ``parallel`` and ``conditional`` hold ``subflows``
+    (of a conditional: what is done where ``condition_expr`` holds, then what is done where it doesn't).
+
+    Example:
+        >>> flow = Flow(name="track_order", description="Tell where an order is.")
+        >>> flow.id_for("support") == flow.id_for("support"), flow.id_for("support") == flow.id_for("sales")
+        (True, False)
+    """
+
+    name: str = Field(min_length=1, max_length=128)
+    description: str = Field(min_length=1)
+    condition: str = ""
+    desired_effects: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    slots: tuple[Slot, ...] = ()
+    tools: tuple[str, ...] = ()
+    priority: int = 0
+    category: str = ""
+    keywords: tuple[str, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    confirm: str = ""
+    responses: tuple[tuple[str, str], ...] = ()
+    kind: Literal["flow", "sequential", "parallel", "conditional"] = "flow"
+    subflows: tuple[Flow, ...] = ()
+    condition_expr: str = ""
+
+    @field_validator("responses", mode="before")
+    @classmethod
+    def _pairs(cls, data: Any) -> Any:
+        return tuple(data.items()) if isinstance(data, dict) else data
+
+    @model_validator(mode="after")
+    def _shape_fits(self) -> Flow:
+        names = [slot.name for slot in self.slots]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"slot {twice[0]!r} is defined twice")
+        if (self.kind == "flow") == bool(self.subflows):
+            raise ValueError("sequential, parallel and conditional flows need subflows, and only they have them")
+        if self.kind == "conditional" and (not self.condition_expr or len(self.subflows) > 2):
+            raise ValueError("a conditional flow needs condition_expr and one or two subflows")
+        return self
+
+    def slot(self, name: str) -> Slot | None:
+        """The slot of that name, or None."""
+        return next((slot for slot in self.slots if slot.name == name), None)
+
+    def id_for(self, agent_id: str) -> str:
+        """The id that this flow has for an agent: a uuid5 of both names, so that it outlives edits."""
+        return str(uuid.uuid5(_NAMESPACE, f"{agent_id}\x1f{self.name}"))
+
+    def checksum(self) -> str:
+        """SHA-256 over the whole content, subflows included (F3)."""
+        return sha256(self.model_dump(mode="json"))
+
+    def build_prompt(self, verbose: bool = True) -> str:
+        """The flow as XML for an agent's prompt; every text is escaped.
+
+        Args:
+            verbose: Also show examples and keywords.
+        """
+        lines = [f"<flow name={quoteattr(self.name)} kind={quoteattr(self.kind)}>"]
+        lines += _tags("description", [self.description])
+        lines += _tags("condition", [self.condition] if self.condition else [])
+        lines += _tags("effect", self.desired_effects)
+        lines += _tags("tool", self.tools)
+        for slot in self.slots:
+            attributes = f"name={quoteattr(slot.name)} type={quoteattr(slot.type)}"
+            attributes += ' required="true"' if slot.required else ""
+            lines.append(f"  <slot {attributes}>{escape(slot.description)}</slot>")
+        if verbose:
+            lines += _tags("example", self.examples)
+            lines += _tags("keyword", self.keywords)
+        if self.condition_expr:
+            lines += _tags("when", [self.condition_expr])
+        for part in self.subflows:
+            lines += ["  " + line for line in part.build_prompt(verbose).splitlines()]
+        return "\n".join([*lines, "</flow>"])
+
+
+def _tags(tag: str, texts: Sequence[str]) -> list[str]:
+    return [f"  <{tag}>{escape(text)}</{tag}>" for text in texts]

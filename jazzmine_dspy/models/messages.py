@@ -1,0 +1,96 @@
+"""Messages and conversations: the records that the stores keep (S1)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from jazzmine_dspy.models._base import Record
+
+
+class MessageRole(StrEnum):
+    """Who speaks."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    COLLEAGUE_ASSISTANT = "colleague_assistant"
+    SYSTEM = "system"
+
+
+class Entity(Record):
+    """Something named in a conversation, with what is known of it.
+
+    Example:
+        >>> Entity(name="iPhone 15 Pro", attributes=["Storage: 256GB"]).attributes
+        ['Storage: 256GB']
+    """
+
+    name: str = Field(min_length=1)
+    attributes: list[str] = Field(default_factory=list)
+
+
+class Conversation(Record):
+    """One chat session. Times are Unix milliseconds."""
+
+    id: str = Field(min_length=1)
+    user_id: str
+    agent_id: str
+    title: str = ""
+    created_at: int = Field(ge=0)
+    last_updated_at: int = Field(ge=0)
+
+
+class Message(Record):
+    """One message, filled in as it is enhanced and decided.
+
+    ``timestamp`` is in Unix milliseconds; ``sentiment_score`` lies in [-1.0, 1.0]. Assigning a field validates it.
+    ``decision``, ``confidences`` and ``program_fingerprint`` make a stored message a candidate for a labelled dataset.
+
+    Raises:
+        pydantic.ValidationError: a field is missing, unknown, not finite, or out of its range.
+
+    Example:
+        >>> message = Message(id="m1", conversation_id="c1", user_id="u1", role="user",
+        ...                   original_content="Check my last three orders", timestamp=1_700_000_000_000)
+        >>> message.intent, message.is_continuation, message.role.value
+        ('unknown', True, 'user')
+    """
+
+    id: str = Field(min_length=1)
+    conversation_id: str = Field(min_length=1)
+    user_id: str
+    role: MessageRole
+    original_content: str
+    timestamp: int = Field(ge=0)
+    enhanced_message: str = ""
+    explicit_context: list[str] | None = None
+    episode_id: int = Field(default=0, ge=0)
+    sentiment_score: float = Field(default=0.0, ge=-1.0, le=1.0)
+    intent: str = "unknown"
+    entities: list[Entity] = Field(default_factory=list)
+    is_cancellation: bool = False
+    is_continuation: bool = True
+    is_flagged: bool = False
+    invoked_flows: list[str] | None = None
+    invoked_tools: list[str] | None = None
+    reasoning_steps: list[str] | None = None
+    errors: list[str] | None = None
+    decision: dict[str, Any] | None = None
+    confidences: dict[str, float] | None = None
+    program_fingerprint: str | None = None
+
+
+def next_episode(previous: int, message: Message) -> tuple[int, bool]:
+    """The episode that a user's message belongs to, and whether it opens one.
+
+    Args:
+        previous: Episode of the message before, 0 for the first.
+        message: A message whose ``is_continuation`` is already decided.
+
+    Returns:
+        The episode number, and True where the message is a boundary, so that the caller can close the old episode.
+    """
+    boundary = message.role is MessageRole.USER and not message.is_continuation
+    return previous + boundary, boundary

@@ -1,0 +1,147 @@
+"""The flows of one agent, by name. An explicit object: nothing is kept for the whole process (F2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.errors import FlowError
+from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.turn import FlowView
+
+
+class FlowRegistry(Mapping[str, Flow]):
+    """An immutable, ordered mapping of names to flows.
+
+    Args:
+        flows: Flows, or their JSON forms, or a mapping of names or ids to either; a mapping of jazzmine flows is
+            accepted too: of their objects the public attributes are read.
+        agent_id: Whose flows these are; part of the flows' ids.
+
+    Raises:
+        FlowError: a flow is malformed, or a name is taken twice.
+
+    Example:
+        >>> registry = FlowRegistry([{"name": "track_order", "description": "Tell where an order is."}])
+        >>> list(registry), "cancel_order" in registry
+        (['track_order'], False)
+    """
+
+    def __init__(self, flows: Iterable[Any] | Mapping[Any, Any] = (), *, agent_id: str = "") -> None:
+        items = flows.values() if isinstance(flows, Mapping) else flows
+        self.agent_id = agent_id
+        self._flows: dict[str, Flow] = {}
+        for number, item in enumerate(items, start=1):
+            flow = _flow(item, where=f"flow {number}")
+            if flow.name in self._flows:
+                raise FlowError(
+                    f"Flow {flow.name!r} is defined twice", where=f"flow {number}", remedy="Rename one of the two."
+                )
+            self._flows[flow.name] = flow
+        self.checksum: str = sha256([flow.checksum() for flow in self._flows.values()])
+        """SHA-256 over the content of all flows, in order."""
+        self.views: tuple[FlowView, ...] = tuple(_view(flow) for flow in self._flows.values())
+
+    @classmethod
+    def from_yaml(cls, path: str | Path, *, agent_id: str = "") -> FlowRegistry:
+        """Read flows from a YAML file: a list under the key ``flows``.
+
+        Raises:
+            FlowError: the file cannot be read, is no YAML, or holds a malformed flow; file and line are named.
+        """
+        import yaml
+
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+            data = yaml.safe_load(text)
+        except OSError as error:
+            raise FlowError(
+                f"Cannot read the flows: {error.strerror}", where=str(path), remedy="Name a YAML file of flows."
+            ) from error
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            where = f"{path}:{mark.line + 1}" if mark else str(path)
+            problem = getattr(error, "problem", None) or "unreadable"
+            raise FlowError(f"Not valid YAML: {problem}", where=where, remedy="Quote texts with ':' or '?'.") from error
+        if not isinstance(data, dict) or not isinstance(data.get("flows"), list):
+            raise FlowError("No list of flows", where=str(path), remedy="Begin the file with 'flows:' and a list.")
+        for number, item in enumerate(data["flows"], start=1):
+            name = item.get("name", f"number {number}") if isinstance(item, dict) else f"number {number}"
+            _flow(item, where=f"{path}:{_line_of(text, name)}, flow {name!r}")
+        return cls(data["flows"], agent_id=agent_id)
+
+    def __getitem__(self, name: str) -> Flow:
+        return self._flows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._flows)
+
+    def __len__(self) -> int:
+        return len(self._flows)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FlowRegistry:
+        return self
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The JSON form of all flows, defaults left out; what :meth:`from_yaml` reads."""
+        return [_plain(flow.model_dump(mode="json", exclude_defaults=True)) for flow in self._flows.values()]
+
+
+def _plain(data: dict[str, Any]) -> dict[str, Any]:
+    if "responses" in data:
+        data["responses"] = dict(data["responses"])
+    return data
+
+
+def _line_of(text: str, name: str) -> int:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip().removeprefix("- ").strip() in (f"name: {name}", f'name: "{name}"', f"name: '{name}'"):
+            return number
+    return 1
+
+
+def _flow(item: Any, *, where: str) -> Flow:
+    if isinstance(item, Flow):
+        return item
+    if not isinstance(item, Mapping):
+        item = _attributes(item)
+    try:
+        return Flow.model_validate(dict(item))
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        loc = first["loc"]
+        if first["type"] == "missing" and loc[0] == "slots" and loc[-1] == "type":
+            slot = dict(item)["slots"][loc[1]].get("name", loc[1])
+            raise FlowError(
+                f"Slot {slot!r} has no type", where=f"{where}, field {field}",
+                remedy="Give it one of: text, number, money, date, time, duration, phone, email, boolean, choice, list.",
+            ) from error  # fmt: skip
+        raise FlowError(first["msg"], where=f"{where}, field {field}", remedy="Correct this field.") from error
+
+
+def _attributes(item: Any) -> dict[str, Any]:
+    """What a flow object of another system tells: the fields of ours that it has, nested flows included."""
+    wanted = ("name", "description", "condition", "desired_effects", "examples", "condition_expr")
+    data: dict[str, Any] = {field: getattr(item, field) for field in wanted if getattr(item, field, None)}
+    if not data:
+        raise FlowError(f"{type(item).__name__} is no flow", remedy="Pass Flow objects, mappings, or flows of jazzmine.")
+    tools = getattr(item, "tools", None) or []
+    data["tools"] = [tool if isinstance(tool, str) else getattr(tool, "name", str(tool)) for tool in tools]
+    kind = type(item).__name__.removesuffix("Flow").lower()
+    if kind in ("sequential", "parallel", "conditional"):
+        parts = getattr(item, "subflows", None) or [getattr(item, "true_flow", None), getattr(item, "false_flow", None)]
+        data |= {"kind": kind, "subflows": [_attributes(part) for part in parts if part is not None]}
+    return data
+
+
+def _view(flow: Flow) -> FlowView:
+    return FlowView(
+        name=flow.name, description=flow.description, condition=flow.condition, category=flow.category,
+        keywords=flow.keywords, slots=flow.slots,
+    )  # fmt: skip

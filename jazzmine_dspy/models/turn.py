@@ -1,0 +1,125 @@
+"""The turn: one frozen value that holds all that may influence a decision (U3)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from jazzmine_dspy.models._base import FrozenMap, Value, sha256
+from jazzmine_dspy.models.flows import Slot
+from jazzmine_dspy.models.messages import Entity, MessageRole
+
+MAX_TEXT = 8_000
+"""Characters that a message may have; longer ones are refused, since no stage reads them whole."""
+
+
+class ConversationStatus(StrEnum):
+    """What a conversation waits for."""
+
+    IDLE = "idle"
+    IN_FLOW = "in_flow"
+    COLLECTING_SLOTS = "collecting_slots"
+    AWAITING_CONFIRMATION = "awaiting_confirmation"
+    EXECUTING_ACTION = "executing_action"
+
+
+class HistoryMessage(Value):
+    """An earlier message. ``enhanced`` is kept beside the original, never in its place."""
+
+    role: MessageRole
+    text: str
+    enhanced: str = ""
+    is_continuation: bool = True
+
+
+class Confirming(Value):
+    """A yes or no that is open."""
+
+    flow: str = ""
+    action: str = ""
+
+
+class EntityView(Value):
+    """An entity as a turn shows it: frozen; built from an ``Entity`` or from its JSON form."""
+
+    name: str
+    attributes: tuple[str, ...] = ()
+
+
+class FlowView(Value):
+    """What a turn shows of a flow."""
+
+    name: str
+    description: str = ""
+    condition: str = ""
+    category: str = ""
+    keywords: tuple[str, ...] = ()
+    slots: tuple[Slot, ...] = ()
+
+
+class Turn(Value):
+    """All that may influence one decision. Frozen and hashable; two equal turns are decided alike.
+
+    Ids of messages and conversations are no part of it, and of the time only the local date is.
+
+    Args:
+        text: The user's message, 1 to 8,000 characters.
+        status, flow, step, awaiting, slots, paused, confirming: State before the message.
+        history: Earlier messages of the conversation, oldest first, this one not among them.
+        available_flows: Flows to choose from; empty means all of the bound registry.
+        recent_sentiments: Scores of the user's last messages, oldest first, each in [-1.0, 1.0].
+        date: Local date at the user's; words like "tomorrow" count from it.
+
+    Raises:
+        pydantic.ValidationError: an empty text, one over the limit, or an unknown field.
+
+    Example:
+        >>> turn = Turn(text="the second one", flow="track_order", awaiting="order_id", slots={"speed": "express"})
+        >>> turn.slots["speed"], turn == Turn(**turn.model_dump()), len(turn.digest)
+        ('express', True, 64)
+    """
+
+    text: str = Field(min_length=1, max_length=MAX_TEXT)
+    status: ConversationStatus = ConversationStatus.IDLE
+    flow: str | None = None
+    step: int | None = None
+    awaiting: str | None = None
+    slots: FrozenMap = FrozenMap()
+    paused: tuple[str, ...] = ()
+    confirming: Confirming | None = None
+    history: tuple[HistoryMessage, ...] = ()
+    explicit_context: tuple[str, ...] = ()
+    episode_summaries: tuple[str, ...] = ()
+    entities: tuple[EntityView, ...] = ()
+    user_attributes: FrozenMap = FrozenMap()
+    recent_sentiments: tuple[float, ...] = ()
+    available_flows: tuple[FlowView, ...] = ()
+    date: dt.date | None = None
+    timezone: str = "UTC"
+    locale: str = "en"
+
+    @field_validator("text")
+    @classmethod
+    def _not_blank(cls, text: str) -> str:
+        if not text.strip():
+            raise ValueError("the text is empty")
+        return text
+
+    @field_validator("entities", mode="before")
+    @classmethod
+    def _views(cls, data: Any) -> Any:
+        return tuple(item.model_dump() if isinstance(item, Entity) else item for item in data)
+
+    @field_validator("confirming", mode="before")
+    @classmethod
+    def _action(cls, data: Any) -> Any:
+        return {"action": data} if isinstance(data, str) else data
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over canonical JSON: the turn's identity on every machine."""
+        return sha256(self.model_dump(mode="json"))
