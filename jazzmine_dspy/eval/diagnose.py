@@ -1,0 +1,94 @@
+"""Where selection goes wrong, and whether it knows: confusions of flows, and how far confidence can be
+believed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from jazzmine_dspy.eval.evaluation import TurnResult
+from jazzmine_dspy.eval.stats import wilson
+
+NONE = "(none)"
+CRASHED = "(crashed)"
+
+
+def confusions(turns: Iterable[TurnResult]) -> Counter[tuple[str, str]]:
+    """How often a wanted flow was answered by which flow.
+
+    Flows on both sides count as found. What is missing is paired with what is too much, in order; what
+    remains is paired with ``(none)``, as is an answer of no flow where none is wanted. A crash answers
+    ``(crashed)``.
+    """
+    found: Counter[tuple[str, str]] = Counter()
+    for turn in turns:
+        if turn.example.labels.flows is None:
+            continue
+        gold = list(dict.fromkeys(turn.example.labels.flows))
+        if turn.decision is None:
+            found.update((flow, CRASHED) for flow in gold or [NONE])
+            continue
+        answer = list(dict.fromkeys(turn.decision.selection.flows))
+        if not gold and not answer:
+            found[NONE, NONE] += 1
+        found.update((flow, flow) for flow in gold if flow in answer)
+        missing = [flow for flow in gold if flow not in answer]
+        extra = [flow for flow in answer if flow not in gold]
+        for index in range(max(len(missing), len(extra))):
+            wanted = missing[index] if index < len(missing) else NONE
+            found[wanted, extra[index] if index < len(extra) else NONE] += 1
+    return found
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Turns of about the same confidence: how many, how sure they were on average, how often they were
+    right."""
+
+    n: int
+    confidence: float
+    accuracy: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Bins by rising confidence, and the expected calibration error over them, both in [0, 1]."""
+
+    bins: tuple[Bin, ...]
+    ece: float
+    n: int
+
+
+def reliability(turns: Iterable[TurnResult], bins: int = 10) -> Reliability | None:
+    """Compare the confidence of selections with how often their set of flows is right.
+
+    Bins are of equal width, so that a figure means the same for every program. Crashed turns have no
+    confidence and are left out. The bounds of a bin are Wilson's over its turns.
+
+    Returns:
+        None where no labelled turn has a selection.
+    """
+    pairs = [
+        (turn.decision.stages["select"].confidence, turn.scores["flow_set_exact"].value or 0.0)
+        for turn in turns
+        if turn.decision is not None and "select" in turn.decision.stages and "flow_set_exact" in turn.scores
+    ]
+    if not pairs:
+        return None
+    found = []
+    for number in range(bins):
+        held = [pair for pair in pairs if min(bins - 1, int(pair[0] * bins)) == number]
+        if held:
+            found.append(_bin(held))
+    ece = sum(one.n * abs(one.confidence - one.accuracy) for one in found) / len(pairs)
+    return Reliability(tuple(found), ece, len(pairs))
+
+
+def _bin(pairs: Sequence[tuple[float, float]]) -> Bin:
+    n = len(pairs)
+    accuracy = sum(right for _, right in pairs) / n
+    low, high = wilson(accuracy, n)
+    return Bin(n, sum(sure for sure, _ in pairs) / n, accuracy, low, high)

@@ -1,0 +1,136 @@
+"""When two commands, slot values or texts count as the same."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from jazzmine_dspy.models._base import FrozenMap
+from jazzmine_dspy.models.commands import Command, SetSlot
+from jazzmine_dspy.models.turn import Turn
+
+_EDGES = " \t\n.,;:!?\"'`()[]{}\u2026\u00b4\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb"
+"""Punctuation that may stand around a value and is no part of it; signs as in "+49" or "-5" are not among
+them."""
+
+_APOSTROPHE = "\u2019"
+_WORD = re.compile(rf"\w+(?:['{_APOSTROPHE}]\w+)*")
+
+Key = tuple[Hashable, ...]
+
+
+def collapse(text: str) -> str:
+    """A text without white space at its ends, and with single spaces inside."""
+    return " ".join(text.split())
+
+
+def words(text: str) -> list[str]:
+    """The lower-cased words of a text, numbers among them.
+
+    Example:
+        >>> words("Isn't Order 4471 here?")
+        ["isn't", 'order', '4471', 'here']
+    """
+    return [
+        word.replace(_APOSTROPHE, "'")
+        for word in _WORD.findall(unicodedata.normalize("NFC", text).casefold())
+    ]
+
+
+def name_key(name: str) -> str:
+    """What an entity's name is compared by."""
+    return collapse(unicodedata.normalize("NFC", name)).casefold()
+
+
+def value_key(value: Any) -> Hashable:
+    """What a slot value is compared by: texts without case, outer punctuation or extra space, numbers by
+    value.
+
+    A number is never equal to a text, nor a boolean to a number; lists are compared in order.
+
+    Example:
+        >>> value_key("  The  blue kettle. ") == value_key("the blue kettle"), value_key(3) == value_key(3.0)
+        (True, True)
+        >>> value_key(True) == value_key(1), value_key("3") == value_key(3)
+        (False, False)
+    """
+    if isinstance(value, bool) or value is None:
+        return ("literal", value)
+    if isinstance(value, int | float):
+        return ("number", float(value))
+    if isinstance(value, str):
+        text = collapse(unicodedata.normalize("NFC", value)).casefold()
+        return ("text", text.strip(_EDGES) or text)
+    if isinstance(value, FrozenMap | dict):
+        pairs = value.items() if isinstance(value, dict) else value
+        return ("map", tuple(sorted((str(name), value_key(held)) for name, held in pairs)))
+    return ("list", tuple(value_key(item) for item in value))
+
+
+def command_key(command: Command, turn: Turn) -> Key:
+    """What a command is compared by: its type and arguments.
+
+    The topic of a question is free text and left out; which flows a clarification lists counts, their order
+    does not; a flow left open is the one that the turn's state says.
+    """
+    if command.type == "ask":
+        return ("ask",)
+    if command.type == "clarify":
+        return ("clarify", frozenset(command.flows))
+    if command.type == "resume_flow":
+        return ("resume_flow", command.flow or (turn.paused[-1] if turn.paused else None))
+    if command.type == "cancel_flow":
+        return ("cancel_flow", command.flow or turn.flow)
+    if command.type == "set_slot" or command.type == "correct_slot":
+        return (command.type, command.name, value_key(command.value))
+    return (command.type, *(value for field, value in command if field != "type"))
+
+
+def command_keys(commands: Sequence[Command], turn: Turn) -> list[Key]:
+    """The keys of several commands, in order."""
+    return [command_key(command, turn) for command in commands]
+
+
+def held_after(turn: Turn, commands: Sequence[Command]) -> dict[tuple[str, str], Hashable]:
+    """The slots held once the commands are carried out, by flow and name.
+
+    A value belongs to the flow that runs when it is set: the one before the turn, or the one that an earlier
+    command started or went back to. A flow that is cancelled or begun again holds nothing.
+    """
+    running = turn.flow
+    held = {(running or "", name): value_key(value) for name, value in turn.slots}
+    for command in commands:
+        if command.type == "start_flow":
+            running = command.flow
+        elif command.type == "resume_flow":
+            running = command.flow or (turn.paused[-1] if turn.paused else running)
+        elif command.type in ("cancel_flow", "restart"):
+            left = getattr(command, "flow", None) or running
+            held = {slot: value for slot, value in held.items() if slot[0] != (left or "")}
+            if command.type == "cancel_flow" and left == running:
+                running = None
+        elif command.type == "set_slot" or command.type == "correct_slot":
+            held[running or "", command.name] = value_key(command.value)
+        elif command.type == "clear_slot":
+            held.pop((running or "", command.name), None)
+    return held
+
+
+def slot_pairs(commands: Sequence[Command]) -> list[tuple[str, Hashable]]:
+    """Names and values that the commands set or correct, in order."""
+    return [
+        (c.name, value_key(c.value)) for c in commands if isinstance(c, SetSlot) or c.type == "correct_slot"
+    ]
+
+
+def longest_common(first: Sequence[Key], second: Sequence[Key]) -> int:
+    """Length of the longest common subsequence."""
+    row = [0] * (len(second) + 1)
+    for left in first:
+        before = row
+        row = [0]
+        for column, right in enumerate(second):
+            row.append(before[column] + 1 if left == right else max(before[column + 1], row[column]))
+    return row[-1]

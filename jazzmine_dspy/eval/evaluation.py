@@ -1,0 +1,235 @@
+"""What an evaluation found: scores, cost, and where the answers are from."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.contribution import TurnScores
+from jazzmine_dspy.eval.metrics import LARGEST
+from jazzmine_dspy.eval.stats import Difference, Metric, Resamples, paired_metric, summarise
+from jazzmine_dspy.models.decision import STAGES, StageRecord, TurnDecision, Usage
+from jazzmine_dspy.models.errors import InputError
+
+Price = tuple[float, float]
+"""Money per million prompt tokens, and per million completion tokens."""
+
+SLICE_METRICS = (
+    "flow_set_exact", "commands_exact", "joint_goal", "rewrite_token_f1", "rewrite_needed_exact",
+    "unchanged_kept", "intent_accuracy",
+)  # fmt: skip
+WHOLE_TURN = frozenset({"flow_set_exact", "commands_exact"})
+"""What makes a turn right as a whole."""
+
+ANSWERED = "answered"
+"""The slice of turns that neither crashed nor are degraded; given where some did or are."""
+
+DEGRADED = "degraded"
+"""The slice of degraded turns."""
+
+
+@dataclass(frozen=True)
+class TurnResult:
+    """One turn: what was decided, or the error that kept it from it. ``latency_ms`` is wall-clock."""
+
+    example: Example
+    decision: TurnDecision | None
+    error: str | None
+    scores: TurnScores
+    latency_ms: float = 0.0
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the decision leans on a floor because a part failed."""
+        return self.decision is not None and self.decision.degraded
+
+    @property
+    def outcome(self) -> str:
+        """``crashed``, ``degraded``, ``right`` or ``wrong``: right is the set of flows and all commands."""
+        if self.decision is None:
+            return "crashed"
+        if self.decision.degraded:
+            return "degraded"
+        asked = [self.scores[name].value for name in WHOLE_TURN if name in self.scores]
+        return "right" if all(asked) else "wrong"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Results of all turns, in the order of the examples.
+
+    ``metrics`` are over all turns: a crash is wrong, a degraded answer is scored as the answer that a user
+    got. The slices ``answered`` and ``degraded`` tell how much of a figure is owed to outages.
+    """
+
+    turns: tuple[TurnResult, ...]
+    seed: int = 0
+    price: Price | None = None
+
+    @property
+    def n(self) -> int:
+        """Turns that were evaluated."""
+        return len(self.turns)
+
+    @property
+    def crashed(self) -> int:
+        """Turns that ended in an error."""
+        return sum(turn.decision is None for turn in self.turns)
+
+    @property
+    def degraded(self) -> int:
+        """Turns of which some stage is degraded."""
+        return sum(turn.degraded for turn in self.turns)
+
+    @cached_property
+    def outcomes(self) -> dict[str, int]:
+        """Turns by outcome: right, wrong, degraded, crashed; each turn is in one of them."""
+        found = Counter(turn.outcome for turn in self.turns)
+        return {name: found[name] for name in ("right", "wrong", "degraded", "crashed")}
+
+    @cached_property
+    def _draws(self) -> Resamples:
+        return Resamples([turn.example.conversation_id for turn in self.turns], seed=self.seed)
+
+    @cached_property
+    def metrics(self) -> dict[str, Metric]:
+        """Every metric that some turn says something about, with its interval."""
+        return self._summary(lambda _: True)
+
+    @cached_property
+    def slices(self) -> dict[str, tuple[int, dict[str, Metric]]]:
+        """For each tag, and for answered and degraded turns: how many turns, and some metrics over them."""
+        tags = sorted({tag for turn in self.turns for tag in turn.example.tags})
+        chosen: dict[str, Callable[[TurnResult], bool]] = {tag: _has_tag(tag) for tag in tags}
+        if self.crashed or self.degraded:
+            chosen[ANSWERED] = lambda turn: turn.decision is not None and not turn.degraded
+            chosen[DEGRADED] = lambda turn: turn.degraded
+        counted = {name: sum(map(keep, self.turns)) for name, keep in chosen.items()}
+        return {
+            name: (counted[name], self._summary(keep, SLICE_METRICS))
+            for name, keep in chosen.items()
+            if counted[name]
+        }
+
+    def _summary(
+        self, keep: Callable[[TurnResult], bool], only: Iterable[str] | None = None
+    ) -> dict[str, Metric]:
+        clusters = [turn.example.conversation_id for turn in self.turns]
+        scores: list[TurnScores] = [turn.scores if keep(turn) else {} for turn in self.turns]
+        return summarise(scores, clusters, resamples=self._draws, largest=LARGEST, only=only)
+
+    def difference(self, other: Evaluation, metric: str) -> Difference:
+        """How much higher this program scores than another on the same turns.
+
+        Raises:
+            InputError: the turns are not the same, or the metric says nothing about them.
+        """
+        keys = [turn.example.key for turn in self.turns]
+        if keys != [turn.example.key for turn in other.turns]:
+            raise InputError(
+                "The two evaluations are not of the same turns", remedy="Evaluate both on one split."
+            )
+        clusters = [turn.example.conversation_id for turn in self.turns]
+        return paired_metric(
+            [turn.scores for turn in self.turns], [turn.scores for turn in other.turns], clusters, metric
+        )
+
+    @cached_property
+    def sources(self) -> dict[str, dict[str, float]]:
+        """For each stage, the share of its decided turns that each kind of source answered."""
+        found = {stage: Counter(record.source for record in self._records(stage)) for stage in STAGES}
+        return {
+            stage: {source: count / counts.total() for source, count in counts.most_common()}
+            for stage, counts in found.items()
+            if counts
+        }
+
+    @cached_property
+    def usage(self) -> dict[str, Any]:
+        """Cost per decided turn, latency in milliseconds, and both by stage. ``cost_per_turn`` is None if
+        unknown."""
+        decided = [turn for turn in self.turns if turn.decision is not None]
+        spent = [turn.decision.usage for turn in decided if turn.decision is not None]
+        by_stage = {}
+        for stage in STAGES:
+            records = self._records(stage)
+            if records:
+                by_stage[stage] = {
+                    **self._spent([record.usage for record in records], len(decided)),
+                    "latency_ms": quantiles([record.latency_ms for record in records]),
+                    "degraded": sum(record.degraded for record in records),
+                }
+        return {
+            **self._spent(spent, len(decided)),
+            "latency_ms": quantiles([turn.latency_ms for turn in decided]),
+            "by_stage": by_stage,
+        }
+
+    def latency_by_source(self) -> dict[str, dict[str, dict[str, float]]]:
+        """For each stage and kind of source: how many turns, and their latency in milliseconds."""
+        found: dict[str, dict[str, list[float]]] = {}
+        for stage in STAGES:
+            held: dict[str, list[float]] = defaultdict(list)
+            for record in self._records(stage):
+                held[record.source].append(record.latency_ms)
+            if held:
+                found[stage] = dict(sorted(held.items()))
+        return {
+            stage: {source: {"n": len(times), **quantiles(times)} for source, times in held.items()}
+            for stage, held in found.items()
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """The document that ``evaluate --json`` prints; it holds no NaN."""
+        return {
+            "n": self.n,
+            "crashed": self.crashed,
+            "degraded": self.degraded,
+            "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
+            "usage": self.usage,
+            "sources": self.sources,
+            "slices": {
+                name: {"n": n, "metrics": {key: metric.to_json() for key, metric in metrics.items()}}
+                for name, (n, metrics) in self.slices.items()
+            },
+        }
+
+    def _records(self, stage: str) -> list[StageRecord]:
+        held = [turn.decision.stages for turn in self.turns if turn.decision is not None]
+        return [record for stages in held for name, record in stages.items() if name == stage]
+
+    def _spent(self, usages: Sequence[Usage], turns: int) -> dict[str, float | None]:
+        total = sum(usages, Usage())
+        cost = total.cost
+        if cost is None and self.price is not None:
+            cost = (total.prompt_tokens * self.price[0] + total.completion_tokens * self.price[1]) / 1e6
+        per = max(1, turns)
+        return {
+            "lm_calls_per_turn": total.lm_calls / per,
+            "prompt_tokens_per_turn": total.prompt_tokens / per,
+            "completion_tokens_per_turn": total.completion_tokens / per,
+            "cost_per_turn": None if cost is None else cost / per,
+        }
+
+
+def _has_tag(tag: str) -> Callable[[TurnResult], bool]:
+    return lambda turn: tag in turn.example.tags
+
+
+def quantiles(times: Sequence[float]) -> dict[str, float]:
+    """Median and 95th percentile; zeros where there is nothing to measure.
+
+    Example:
+        >>> quantiles([1.0, 2.0, 3.0])["p50"]
+        2.0
+    """
+    if not times:
+        return {"p50": 0.0, "p95": 0.0}
+    import numpy as np
+
+    p50, p95 = (float(point) for point in np.percentile(times, [50, 95]))
+    return {"p50": p50, "p95": p95}

@@ -1,0 +1,234 @@
+"""What a decision is worth against labels, for each stage and for the whole turn (V1)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from jazzmine_dspy.datasets.schema import Labels
+from jazzmine_dspy.eval.contribution import (
+    Contribution,
+    TurnScores,
+    class_f1,
+    f1,
+    f1_of,
+    flag_f1,
+    mean,
+    overlap,
+)  # fmt: skip
+from jazzmine_dspy.eval.equality import (
+    collapse,
+    command_keys,
+    held_after,
+    longest_common,
+    name_key,
+    slot_pairs,
+    words,
+)  # fmt: skip
+from jazzmine_dspy.models.commands import Command
+from jazzmine_dspy.models.decision import STAGES, Selection, Stage, TurnDecision
+from jazzmine_dspy.models.turn import Turn
+
+SENTIMENTS = ("negative", "neutral", "positive")
+RECALL_AT = (1, 3, 5)
+LOWER_IS_BETTER = frozenset({"sentiment_mae"})
+LARGEST = {"sentiment_mae": 2.0}
+"""The largest value of a metric that does not end at 1."""
+
+_SURE = 0.2
+
+
+def score_turn(decision: TurnDecision | None, labels: Labels, turn: Turn) -> TurnScores:
+    """Score one decision. Only what is labelled is scored.
+
+    Args:
+        decision: The answer; None is a crash, which is as wrong as an answer can be.
+        labels: What people say the turn means.
+        turn: The turn that was decided; slots held before it, and its text, enter some scores.
+
+    Returns:
+        Contributions by metric name. Names ending in ``_f1`` or beginning with ``command_f1/`` are counts for
+        a micro F1 (``sentiment_macro_f1``: one F1 for each class; ``rewrite_token_f1``: the turn's own F1,
+        averaged); ``sentiment_mae`` is an absolute error; all others are 0 or 1, or a share, averaged over
+        the turns that they apply to.
+
+    Example:
+        >>> from jazzmine_dspy.models import Enhancement, Selection, TurnDecision
+        >>> labels = Labels.model_validate({"flows": ["track_order"]})
+        >>> turn = Turn(text="where is my order?")
+        >>> chosen = Selection(flows=["track_order"], candidates=[("track_order", 0.9)])
+        >>> found = TurnDecision(enhancement=Enhancement(enhanced_query=turn.text), selection=chosen)
+        >>> scores = score_turn(found, labels, turn)
+        >>> scores["flow_set_exact"].value, scores["recall_at_1"].value, "rewrite_exact" in scores
+        (1.0, 1.0, False)
+    """
+    return {
+        **_enhancement(decision, labels, turn),
+        **_selection(decision, labels),
+        **_commands(decision, labels, turn),
+    }
+
+
+def sentiment_class(score: float) -> str:
+    """``negative`` up to -0.2, ``positive`` from 0.2, ``neutral`` between.
+
+    Example:
+        >>> sentiment_class(-0.2), sentiment_class(0.1), sentiment_class(0.3)
+        ('negative', 'neutral', 'positive')
+    """
+    return SENTIMENTS[1 + (score >= _SURE) - (score <= -_SURE)]
+
+
+def token_f1(answer: str, gold: str) -> float:
+    """F1 over the bags of lower-cased words of two texts; where neither has one, whether they are equal.
+
+    Example:
+        >>> round(token_f1("Where is order 4471?", "where is it"), 3)
+        0.571
+    """
+    said, wanted = words(answer), words(gold)
+    if not said and not wanted:
+        return float(collapse(answer) == collapse(gold))
+    return f1_of(said, wanted).value or 0.0
+
+
+def stage_score(stage: Stage, decision: TurnDecision | None, labels: Labels, turn: Turn) -> float | None:
+    """One number for one stage of one turn, in [0, 1]: what optimizers raise.
+
+    ``enhance``: the mean over what is labelled of the rewrite's word F1, 1 - |sentiment error| / 2, and
+    whether the two flags are right. ``select``: whether the set of flows is right. ``understand``: F1 over
+    the commands in their order, by their longest common subsequence, so that reversed commands lose; 1.0
+    where there are none on both sides.
+
+    Returns:
+        The score; 0.0 for a crash; None where nothing of the stage is labelled.
+    """
+    if stage == "enhance":
+        return _enhance_score(decision, labels)
+    if stage == "select":
+        if labels.flows is None:
+            return None
+        return float(decision is not None and set(decision.selection.flows) == set(labels.flows))
+    if labels.commands is None:
+        return None
+    if decision is None:
+        return 0.0
+    answer, gold = command_keys(decision.commands, turn), command_keys(labels.commands, turn)
+    if not answer and not gold:
+        return 1.0
+    return 2.0 * longest_common(answer, gold) / (len(answer) + len(gold))
+
+
+def turn_score(decision: TurnDecision | None, labels: Labels, turn: Turn) -> float | None:
+    """The mean of :func:`stage_score` over the stages that are labelled, or None where none is."""
+    scores = [stage_score(stage, decision, labels, turn) for stage in STAGES]
+    known = [score for score in scores if score is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _enhance_score(decision: TurnDecision | None, labels: Labels) -> float | None:
+    answer = decision.enhancement if decision else None
+    scores: list[float] = []
+    if labels.enhanced is not None:
+        scores.append(token_f1(answer.enhanced_query, labels.enhanced) if answer else 0.0)
+    if labels.sentiment is not None:
+        scores.append(1.0 - abs(answer.sentiment_score - labels.sentiment) / 2.0 if answer else 0.0)
+    if labels.is_cancellation is not None:
+        scores.append(float(answer is not None and answer.is_cancellation == labels.is_cancellation))
+    if labels.is_continuation is not None:
+        scores.append(float(answer is not None and answer.is_continuation == labels.is_continuation))
+    return sum(scores) / len(scores) if scores else None
+
+
+def _enhancement(decision: TurnDecision | None, labels: Labels, turn: Turn) -> dict[str, Contribution]:
+    answer = decision.enhancement if decision else None
+    scores: dict[str, Contribution] = {}
+    if labels.enhanced is not None:
+        scores |= _rewrite(answer.enhanced_query if answer else None, labels, turn)
+    if labels.sentiment is not None:
+        gold = labels.sentiment
+        said = sentiment_class(answer.sentiment_score) if answer else None
+        scores["sentiment_macro_f1"] = class_f1(said, sentiment_class(gold), SENTIMENTS)
+        scores["sentiment_mae"] = mean(abs(answer.sentiment_score - gold) if answer else 1.0 + abs(gold))
+    if labels.intent is not None:
+        scores["intent_accuracy"] = mean(answer is not None and answer.intent == labels.intent)
+    if labels.entities is not None:
+        found = {name_key(entity.name) for entity in answer.entities} if answer else set()
+        scores["entity_f1"] = f1_of(found, {name_key(entity.name) for entity in labels.entities})
+    if labels.is_cancellation is not None:
+        scores["cancellation_f1"] = flag_f1(
+            answer.is_cancellation if answer else None, labels.is_cancellation
+        )
+    if labels.is_continuation is not None:
+        shifted = not answer.is_continuation if answer else None
+        scores["topic_shift_f1"] = flag_f1(shifted, not labels.is_continuation)
+    return scores
+
+
+def _rewrite(answer: str | None, labels: Labels, turn: Turn) -> dict[str, Contribution]:
+    gold = labels.enhanced or ""
+    exact = mean(answer is not None and collapse(answer) == collapse(gold))
+    scores = {
+        "rewrite_exact": exact,
+        "rewrite_token_f1": mean(token_f1(answer, gold) if answer is not None else 0.0),
+    }
+    if gold == turn.text:
+        scores["unchanged_kept"] = mean(answer == turn.text)
+    else:
+        scores["rewrite_needed_exact"] = exact
+    # Only entities that the right rewrite names are asked for: others are known from the state alone.
+    named = [
+        name for entity in labels.entities or () if (name := set(words(entity.name))) <= set(words(gold))
+    ]
+    if named:
+        said = set(words(answer or ""))
+        scores["entity_recall_in_rewrite"] = mean(sum(name <= said for name in named) / len(named))
+    return scores
+
+
+def _selection(decision: TurnDecision | None, labels: Labels) -> dict[str, Contribution]:
+    answer = decision.selection if decision else None
+    scores: dict[str, Contribution] = {}
+    if labels.flows is not None:
+        gold = list(labels.flows)
+        exact = answer is not None and set(answer.flows) == set(gold)
+        scores["flow_set_exact"] = mean(exact)
+        scores["flow_order_exact"] = mean(answer is not None and answer.flows == gold)
+        if gold:
+            scores["in_scope_accuracy"] = mean(exact)
+            scores |= {f"recall_at_{k}": mean(_found(answer, gold, k)) for k in RECALL_AT}
+    if _out_of_scope(labels):
+        scores["out_of_scope_recall"] = mean(answer is not None and not answer.flows)
+    return scores
+
+
+def _found(answer: Selection | None, gold: Collection[str], k: int) -> bool:
+    """Whether all flows are among the first k candidates, or the first n where n > k of them are wanted."""
+    first = [name for name, _ in answer.candidates[: max(k, len(gold))]] if answer else []
+    return set(gold) <= set(first)
+
+
+def _out_of_scope(labels: Labels) -> bool:
+    told = labels.intent == "out_of_scope" or any(c.type == "out_of_scope" for c in labels.commands or ())
+    # Beside a task that the assistant does have, an empty selection would be wrong.
+    return told and not labels.flows
+
+
+def _commands(decision: TurnDecision | None, labels: Labels, turn: Turn) -> dict[str, Contribution]:
+    if labels.commands is None:
+        return {}
+    said: Sequence[Command] = decision.commands if decision else ()
+    answer, gold = command_keys(said, turn), command_keys(labels.commands, turn)
+    said_slots, gold_slots = slot_pairs(said), slot_pairs(labels.commands)
+    held = held_after(turn, labels.commands)
+    scores = {
+        "commands_exact": mean(decision is not None and answer == gold),
+        "joint_goal": mean(decision is not None and held_after(turn, said) == held),
+        "slot_name_f1": f1_of([name for name, _ in said_slots], [name for name, _ in gold_slots]),
+        "slot_value_f1": f1_of(said_slots, gold_slots),
+    }
+    for kind in sorted({str(key[0]) for key in (*answer, *gold)}):
+        tp, fp, fn = overlap(
+            [key for key in answer if key[0] == kind], [key for key in gold if key[0] == kind]
+        )
+        scores[f"command_f1/{kind}"] = f1(tp=tp, fp=fp, fn=fn)
+    return scores

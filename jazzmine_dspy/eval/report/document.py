@@ -1,0 +1,79 @@
+"""The report as JSON data: the one place that figures come from. HTML and Markdown only show them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from jazzmine_dspy.eval.diagnose import confusions, reliability
+from jazzmine_dspy.eval.evaluation import WHOLE_TURN
+from jazzmine_dspy.eval.report.model import Report, System
+from jazzmine_dspy.models.errors import InputError
+
+FORMAT = 1
+
+
+def document(report: Report) -> dict[str, Any]:
+    """All figures and texts of a report, ready for ``json.dumps``.
+
+    Raises:
+        InputError: the report has no systems.
+    """
+    if not report.systems:
+        raise InputError("The report has no systems", remedy="Evaluate at least one program.")
+    names = [system.name for system in report.systems]
+    shipped = next((i for i, system in enumerate(report.systems) if system.shipped), len(names) - 1)
+    return {
+        "format": FORMAT,
+        "title": report.title,
+        "first_line": report.first_line,
+        "shipped": shipped,
+        "systems": [_system(system) for system in report.systems],
+        "stage_race": [asdict(row) for row in report.stage_race],
+        "gains": [asdict(gain) for gain in report.gains],
+        "facts": dict(report.facts),
+        "reproduce": report.reproduce,
+        "compared": list(report.compared),
+        "examples_changed": [asdict(change) for change in report.examples_changed],
+    }
+
+
+def _system(system: System) -> dict[str, Any]:
+    found = system.evaluation
+    data = found.to_json()
+    if system.covers is not None:
+        data["metrics"] = {name: held for name, held in data["metrics"].items() if name in system.covers}
+        for one in data["slices"].values():
+            one["metrics"] = {name: held for name, held in one["metrics"].items() if name in system.covers}
+    trust = reliability(found.turns)
+    return {
+        "name": system.name,
+        "note": system.note,
+        **data,
+        "outcomes": found.outcomes if system.covers is None or system.covers >= WHOLE_TURN else None,
+        "latency_by_source": found.latency_by_source(),
+        "confusions": [
+            {"wanted": wanted, "answered": answered, "n": n}
+            for (wanted, answered), n in sorted(
+                confusions(found.turns).items(), key=lambda held: (-held[1], held[0])
+            )
+        ],
+        "reliability": {**asdict(trust), "bins": [asdict(one) for one in trust.bins]} if trust else None,
+        "errors": _errors(system),
+    }
+
+
+def _errors(system: System) -> list[dict[str, Any]]:
+    """What went wrong, and how often: crashes by error, degraded stages by cause."""
+    counts: dict[tuple[str, str], int] = {}
+    for turn in system.evaluation.turns:
+        if turn.decision is None:
+            key = ("crashed", turn.error or "unknown")
+            counts[key] = counts.get(key, 0) + 1
+            continue
+        for stage, record in turn.decision.stages.items():
+            if record.degraded:
+                key = (f"{stage} degraded", record.cause or "unknown")
+                counts[key] = counts.get(key, 0) + 1
+    ranked = sorted(counts.items(), key=lambda held: (-held[1], held[0]))
+    return [{"what": what, "cause": cause, "n": n} for (what, cause), n in ranked[:10]]

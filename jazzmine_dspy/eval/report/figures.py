@@ -1,0 +1,177 @@
+"""Which plots a document gives: picks the data out, and leaves the drawing to the charts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jazzmine_dspy.eval.report import charts, matrices
+from jazzmine_dspy.eval.report.charts import Dot, Point
+from jazzmine_dspy.eval.report.markup import Markup, tag
+from jazzmine_dspy.eval.report.shown import PANELS, SOURCES, STAGE_NAMES, bounded, explanation, label
+
+Document = dict[str, Any]
+
+_OUTCOMES = (("right", "o-right"), ("wrong", "o-wrong"), ("degraded", "o-degraded"), ("crashed", "o-crashed"))
+
+
+def colour(data: Document, system: int) -> str:
+    """The class of a system's colour; the shipped choice has its own."""
+    if system == data["shipped"]:
+        return "ship"
+    others = [i for i in range(len(data["systems"])) if i != data["shipped"]]
+    return f"s{others.index(system) % 6}"
+
+
+def legend_of_systems(data: Document) -> Markup:
+    """Systems beside their colours."""
+    return charts.legend([(one["name"], colour(data, i)) for i, one in enumerate(data["systems"])])
+
+
+def panels(data: Document) -> list[Markup]:
+    """One interval plot for each headline metric that some system has."""
+    found = []
+    for metric in PANELS:
+        rows = [
+            _dot(data, i, one["name"], one["metrics"][metric])
+            for i, one in enumerate(data["systems"])
+            if metric in one["metrics"]
+        ]
+        if rows:
+            plot = charts.dots(f"{label(metric)}, percent, by system", rows)
+            found.append(_panel(label(metric), explanation(metric), plot))
+    return found
+
+
+def costs(data: Document) -> list[Markup]:
+    """Prompt tokens per turn against quality."""
+    found = []
+    for metric in ("flow_set_exact", "commands_exact"):
+        points = [
+            Point(
+                one["name"],
+                one["usage"]["prompt_tokens_per_turn"],
+                held["value"],
+                held["low"],
+                held["high"],
+                colour(data, i),
+                i == data["shipped"],
+            )
+            for i, one in enumerate(data["systems"])
+            if (held := one["metrics"].get(metric))
+        ]
+        if points:
+            said = f"{label(metric)} against prompt tokens per turn"
+            plot = charts.scatter(
+                said, points, across="prompt tokens per turn", up=f"{label(metric).lower()}, %"
+            )
+            found.append(_panel(label(metric), "", plot))
+    return found
+
+
+def outcomes(data: Document) -> Markup:
+    """Right, wrong, degraded and crashed turns of each system."""
+    rows = [
+        (one["name"], [(name, cls, one["outcomes"][name] / max(1, one["n"])) for name, cls in _OUTCOMES])
+        for one in data["systems"]
+        if one["outcomes"]
+    ]
+    plot = charts.wide(charts.shares("Outcomes by system, percent of turns", rows, width=1060))
+    return tag("div", charts.legend([(name, cls) for name, cls in _OUTCOMES]), plot)
+
+
+def gains(data: Document) -> Markup:
+    """Paired differences around zero."""
+    found = [gain["difference"] for gain in data["gains"]]
+    reach = max(0.05, *(max(abs(one["low"]), abs(one["high"])) for one in found)) * 1.05
+    low = min(0.0, *(one["low"] for one in found)) * 1.05
+    rows = [
+        Dot(
+            f"{gain['name']} · {label(gain['metric']).lower()}",
+            one["value"],
+            one["low"],
+            one["high"],
+            "ship" if one["lower_bound_one_sided"] > 0 else "o-wrong" if one["high"] < 0 else "s1",
+            bounded(one, "points"),
+        )
+        for gain, one in zip(data["gains"], found, strict=True)
+    ]
+    span = (min(low, -0.02), reach)
+    names = 40 + 6.4 * max(len(row.name) for row in rows)
+    return charts.wide(
+        charts.compact("Gains in points", rows, span=span, tick=_signed, width=1060, names=names)
+    )
+
+
+def _signed(value: float) -> str:
+    return f"{100 * value:+g}" if value else "0"
+
+
+def legend_of_sources(data: Document) -> Markup:
+    """Sources that answered anything, beside their colours."""
+    held = {name for shares in data["systems"][data["shipped"]]["sources"].values() for name in shares}
+    return charts.legend([(name, f"from-{name}") for name in SOURCES if name in held])
+
+
+def sources(data: Document) -> Markup:
+    """Who answered each stage of the shipped choice."""
+    held = data["systems"][data["shipped"]]["sources"]
+    rows = [
+        (STAGE_NAMES.get(stage, stage), [(name, f"from-{name}", shares.get(name, 0.0)) for name in SOURCES])
+        for stage, shares in held.items()
+    ]
+    plot = charts.shares("Share of turns by source, percent", rows, width=520, names=100)
+    return _panel("Share of turns", "percent, by stage", plot)
+
+
+def latencies(data: Document) -> Markup | None:
+    """Latency by stage and source of the shipped choice."""
+    rows = [
+        (f"{STAGE_NAMES.get(stage, stage)} · {source}", f"from-{source}", times["p50"], times["p95"])
+        for stage, held in data["systems"][data["shipped"]]["latency_by_source"].items()
+        for source, times in sorted(held.items(), key=lambda one: SOURCES.index(one[0]))
+    ]
+    if not rows:
+        return None
+    return _panel(
+        "Latency", "median · 95th percentile, logarithmic", charts.spans("Latency by source", rows, width=520)
+    )
+
+
+def kinds(data: Document) -> Markup | None:
+    """F1 of each kind of command, most frequent first."""
+    metrics = data["systems"][data["shipped"]]["metrics"]
+    held = [(name, one) for name, one in metrics.items() if name.startswith("command_f1/")]
+    rows = [
+        Dot(
+            name.removeprefix("command_f1/"),
+            one["value"],
+            one["low"],
+            one["high"],
+            "ship",
+            f"{bounded(one, 'share')} n = {one['n']}",
+        )
+        for name, one in sorted(held, key=lambda pair: -pair[1]["n"])
+    ]
+    return charts.wide(charts.compact("F1 by kind of command, percent", rows, width=1060)) if rows else None
+
+
+def confusion(data: Document) -> Markup:
+    """Flows wanted against flows answered, of the shipped choice."""
+    held = data["systems"][data["shipped"]]["confusions"]
+    return matrices.confusion("Wanted flows against answered flows", held)
+
+
+def reliability(data: Document) -> Markup:
+    """Confidence against accuracy, of the shipped choice."""
+    found = data["systems"][data["shipped"]]["reliability"]
+    return matrices.reliability("Confidence of the selection against how often it is right", found["bins"])
+
+
+def _dot(data: Document, system: int, name: str, held: dict[str, float]) -> Dot:
+    figure = bounded(held, "share")
+    strong = system == data["shipped"]
+    return Dot(name, held["value"], held["low"], held["high"], colour(data, system), figure, strong)
+
+
+def _panel(title: str, note: str, plot: Markup) -> Markup:
+    return tag("figure", tag("figcaption", tag("b", title), tag("small", note) if note else None), plot)

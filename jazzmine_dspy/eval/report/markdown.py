@@ -1,0 +1,81 @@
+"""The report in Markdown: the same tables as the page, without its plots."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from typing import Any
+
+from jazzmine_dspy.eval.report import tables
+from jazzmine_dspy.eval.report.shown import resolve, shown
+from jazzmine_dspy.eval.report.tables import Cell, Figure, Table, parts
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]|])")
+
+
+def render(data: dict[str, Any]) -> str:
+    """The whole document as Markdown."""
+    shipped = data["systems"][data["shipped"]]["name"]
+    lines = [f"# {_escaped(data['title'])}", "", f"**{_escaped(data['first_line'])}**", ""]
+    sections = [
+        (
+            "Result",
+            tables.headline(data),
+            "Value [95 % interval, clustered by conversation]. A crash counts as wrong.",
+        ),
+        ("What each step gained", tables.gains(data), "Paired differences on the same turns."),
+        ("The race by stage", tables.race(data), "Decided on dev-B."),
+        ("Every metric", tables.all_metrics(data), "In percent, save the sentiment error."),
+        ("Cost and latency by stage", tables.stage_costs(data), ""),
+        ("Who answered", tables.sources(data), ""),
+        (f"By kind of turn: {shipped}", tables.slices(data), ""),
+        (f"What is taken for what: {shipped}", tables.top_confusions(data), ""),
+        (f"Is confidence to be believed: {shipped}", tables.trust(data), _calibration(data)),
+        ("Crashes and degraded stages", tables.errors(data), ""),
+        ("Turns that compiling changed", tables.changes(data), ""),
+        ("How this was made", tables.facts(data), ""),
+    ]
+    for title, table, note in sections:
+        if table.rows:
+            lines += [f"## {_escaped(title)}", "", *([note, ""] if note else []), *_table(data, table), ""]
+    notes = [
+        f"- **{_escaped(one['name'])}**: {_escaped(one['note'])}" for one in data["systems"] if one["note"]
+    ]
+    if notes:
+        lines += ["## The systems", "", *notes, ""]
+    if data["reproduce"]:
+        lines += ["## To reproduce", "", *(f"    {line}" for line in data["reproduce"].splitlines()), ""]
+    return "\n".join(lines)
+
+
+def _calibration(data: dict[str, Any]) -> str:
+    found = data["systems"][data["shipped"]]["reliability"]
+    return f"Expected calibration error: {shown(found['ece'], 'share')} points." if found else ""
+
+
+def _table(data: dict[str, Any], table: Table) -> list[str]:
+    rules = ["---" if i < table.texts else "---:" for i in range(len(table.header))]
+    rows = [[cell_text(data, cell) for cell in row] for row in table.rows]
+    return [_row([_escaped(name) for name in table.header]), _row(rules), *(_row(row) for row in rows)]
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def cell_text(data: dict[str, Any], cell: Cell) -> str:
+    """One cell; a value with bounds as ``84.3 [80.1, 87.9]``."""
+    if isinstance(cell, str):
+        return _escaped(cell)
+    if isinstance(cell, Figure):
+        return shown(resolve(data, cell.path), cell.kind)
+    value, low, high = (resolve(data, path) for path in parts(cell))
+    if value is None:
+        return shown(None, cell.kind)
+    return f"{shown(value, cell.kind)} [{shown(low, cell.kind)}, {shown(high, cell.kind)}]"
+
+
+def _escaped(text: str) -> str:
+    # As entities: not every reader of Markdown takes a backslash before a bracket.
+    text = escape(" ".join(text.split()), quote=False)
+    return _SPECIAL.sub(r"\\\1", text)

@@ -1,0 +1,90 @@
+"""What a report is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.eval.stats import Difference
+from jazzmine_dspy.models.decision import Stage
+
+
+@dataclass(frozen=True)
+class System:
+    """One row: a program and how it did.
+
+    Args:
+        name: Such as "LM compiled".
+        note: What it is, in a few words.
+        shipped: Whether this is the choice that ships; the last row is, where none says so.
+        covers: Names of the metrics that it answers to; None means all. A program that only selects flows has
+            no say in a rewrite, and a figure there would be that of its filler.
+    """
+
+    name: str
+    evaluation: Evaluation
+    note: str = ""
+    shipped: bool = False
+    covers: frozenset[str] | None = None
+
+
+@dataclass(frozen=True)
+class RaceRow:
+    """One candidate in the race for one stage, decided on dev-B.
+
+    ``difference`` is against what the candidate had to beat; None for that one itself.
+    """
+
+    stage: Stage
+    candidate: str
+    score: float
+    kept: bool
+    why: str
+    difference: Difference | None = None
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What one step brought, such as compiling the LM: a paired difference of one metric."""
+
+    name: str
+    metric: str
+    difference: Difference
+
+
+@dataclass(frozen=True)
+class Change:
+    """A turn that two programs decide differently, each answer in words."""
+
+    message: str
+    wanted: str
+    before: str
+    after: str
+    better: bool | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a report says.
+
+    Args:
+        first_line: What carries the quality, in one sentence.
+        systems: Rows, from the simplest to the shipped choice.
+        stage_race: Candidates by stage.
+        gains: Paired differences behind the first line.
+        facts: Recipe, LM, seed, budget spent, sample sizes; shown in order.
+        reproduce: The command that makes the same report.
+        examples_changed: A few turns, first with the answer of the uncompiled program, then of the compiled.
+        compared: Names of the programs that ``examples_changed`` compares.
+    """
+
+    title: str
+    first_line: str
+    systems: Sequence[System]
+    stage_race: Sequence[RaceRow] = ()
+    gains: Sequence[Gain] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    reproduce: str = ""
+    examples_changed: Sequence[Change] = ()
+    compared: tuple[str, str] = ("LM uncompiled", "LM compiled")

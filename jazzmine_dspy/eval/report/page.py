@@ -1,0 +1,248 @@
+"""The report as one HTML page: no script, no outside file, light or dark as the reader's system is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+from jazzmine_dspy.eval.report import figures, tables
+from jazzmine_dspy.eval.report.markup import Markup, join, tag
+from jazzmine_dspy.eval.report.shown import DASH, resolve, shown
+from jazzmine_dspy.eval.report.tables import Cell, Figure, Scored, Table, parts
+
+_TILES = (
+    ("Flows right", "metrics", "flow_set_exact"),
+    ("All commands right", "metrics", "commands_exact"),
+    ("Complete messages kept", "metrics", "unchanged_kept"),
+)
+_COSTS = (
+    ("LM calls per turn", ("usage", "lm_calls_per_turn"), "calls", ""),
+    ("Prompt tokens per turn", ("usage", "prompt_tokens_per_turn"), "tokens", ""),
+    ("Decided in, median", ("usage", "latency_ms", "p50"), "ms", "ms"),
+)
+
+
+def render(data: dict[str, Any]) -> str:
+    """The whole document as HTML."""
+    style = files("jazzmine_dspy.eval.report").joinpath("page.css").read_text("utf-8")
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", data["title"]),
+        tag("style", Markup(style)),
+    )
+    body = tag("body", tag("main", _top(data), *_sections(data), _foot(data)))
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def _top(data: dict[str, Any]) -> Markup:
+    return tag(
+        "header",
+        tag("p", data["title"], cls="eyebrow"),
+        tag("h1", data["first_line"]),
+        _warning(data),
+        tag("div", *_tiles(data), cls="tiles"),
+    )
+
+
+def _warning(data: dict[str, Any]) -> Markup | None:
+    lame = [
+        f"{one['name']}: {one['crashed']} crashed, {one['degraded']} degraded of {one['n']}"
+        for one in data["systems"]
+        if one["crashed"] + one["degraded"] > 0
+    ]
+    if not lame:
+        return None
+    words = "Not every turn was answered by the part that should have. "
+    words += "A crash counts as wrong; a degraded answer is a floor's."
+    return tag("p", tag("strong", words), " ", "; ".join(lame) + ".", cls="warning")
+
+
+def _tiles(data: dict[str, Any]) -> list[Markup]:
+    at = f"/systems/{data['shipped']}"
+    found = []
+    for name, group, metric in _TILES:
+        place = f"{at}/{group}/{metric}"
+        if resolve(data, place) is not None:
+            low, high = (_figure(data, f"{place}/{bound}", "share") for bound in ("low", "high"))
+            bounds = join(low, DASH, high)
+            found.append(_tile(name, _figure(data, place + "/value", "share"), "%", bounds))
+    for name, steps, kind, unit in _COSTS:
+        found.append(_tile(name, _figure(data, "/".join((at, *steps)), kind), unit, None))
+    return found
+
+
+def _tile(name: str, value: Markup, unit: str, below: Markup | None) -> Markup:
+    return tag(
+        "div",
+        tag("span", name, cls="tile-name"),
+        tag("span", value, tag("small", unit) if unit else None, cls="tile-value"),
+        tag(
+            "span", below if below is not None else "mean over all turns" if not unit else "", cls="tile-note"
+        ),
+        cls="tile",
+    )
+
+
+def _sections(data: dict[str, Any]) -> list[Markup]:
+    name = data["systems"][data["shipped"]]["name"]
+    found = [
+        _section(
+            "Result",
+            "Each dot is a score, each line its 95 % interval, drawn by conversation.",
+            figures.legend_of_systems(data),
+            tag("div", *figures.panels(data), cls="grid3"),
+            _table(data, tables.headline(data)),
+        ),
+        _section(
+            "What it costs",
+            "Up and to the left is better: more turns right for fewer prompt tokens.",
+            tag("div", *figures.costs(data), cls="grid2"),
+        ),
+        _section(
+            "Right, wrong, degraded, crashed",
+            "Right: the flows and every command, for systems that answer both. Outages are counted apart.",
+            figures.outcomes(data),
+            _table(data, tables.errors(data)),
+        ),
+    ]
+    if data["gains"]:
+        note = "Paired differences on the same turns; an interval that does not touch zero is a difference."
+        found.append(
+            _section("What each step gained", note, figures.gains(data), _table(data, tables.gains(data)))
+        )
+    if data["stage_race"]:
+        note = "Candidates for each stage, decided on dev-B, which no optimizer saw. "
+        note += "The cheapest that is not worse is kept."
+        found.append(_section("The race by stage", note, _table(data, tables.race(data), _race_mark)))
+    found.append(
+        _section(
+            f"Who answered: {name}",
+            "The share of turns by source, and its latency: dot the median, bar the 95th percentile.",
+            figures.legend_of_sources(data),
+            tag("div", figures.sources(data), figures.latencies(data), cls="grid2"),
+            _details("Cost and latency by stage, all systems", _table(data, tables.stage_costs(data))),
+            _details("Sources, all systems", _table(data, tables.sources(data))),
+        )
+    )
+    found += _selection(data, name)
+    found += [
+        _section(
+            f"Commands by kind: {name}", "F1 of each kind, type and arguments alike.", figures.kinds(data)
+        ),
+        _section(f"By kind of turn: {name}", "", _table(data, tables.slices(data))),
+        _section(
+            "Every metric", "In percent, save the sentiment error.", _table(data, tables.all_metrics(data))
+        ),
+    ]
+    if data["examples_changed"]:
+        before, after = data["compared"]
+        note = f"A few turns that {before} and {after} decide differently."
+        found.append(
+            _section("What changed", note, *(_change(one, before, after) for one in data["examples_changed"]))
+        )
+    return found
+
+
+def _selection(data: dict[str, Any], name: str) -> list[Markup]:
+    found = []
+    system = data["systems"][data["shipped"]]
+    if system["confusions"]:
+        found.append(
+            _section(
+                f"What is taken for what: {name}",
+                "Wanted flows down, answered flows across, shaded by share of the row.",
+                tag("div", figures.confusion(data), _table(data, tables.top_confusions(data)), cls="split"),
+            )
+        )
+    if system["reliability"]:
+        ece = _figure(data, f"/systems/{data['shipped']}/reliability/ece", "share")
+        found.append(
+            _section(
+                f"Is its confidence to be believed: {name}",
+                join(
+                    "On the dashed line, confidence is what it says. Expected calibration error: ",
+                    ece,
+                    " points.",
+                ),
+                tag("div", figures.reliability(data), _table(data, tables.trust(data)), cls="split"),
+            )
+        )
+    return found
+
+
+def _foot(data: dict[str, Any]) -> Markup:
+    notes = [join(tag("dt", one["name"]), tag("dd", one["note"])) for one in data["systems"] if one["note"]]
+    return tag(
+        "footer",
+        tag("h2", "How this was made"),
+        tag("dl", *notes, *(join(tag("dt", key), tag("dd", value)) for key, value in data["facts"].items())),
+        join(tag("h3", "To reproduce"), tag("pre", data["reproduce"])) if data["reproduce"] else None,
+    )
+
+
+def _section(title: str, note: str | Markup, *content: Markup | None) -> Markup:
+    return tag("section", tag("h2", title), tag("p", note, cls="note") if note else None, *content)
+
+
+def _details(title: str, content: Markup) -> Markup:
+    return tag("details", tag("summary", title), content)
+
+
+def _change(one: dict[str, Any], before: str, after: str) -> Markup:
+    verdict = {True: "better", False: "worse", None: "other"}[one["better"]]
+    answers = ((before, one["before"]), (after, one["after"]), ("Wanted", one["wanted"]))
+    return tag(
+        "div",
+        tag("blockquote", one["message"]),
+        tag("dl", *(join(tag("dt", name), tag("dd", answer)) for name, answer in answers)),
+        tag("span", verdict, cls=f"badge {verdict}"),
+        cls="change",
+    )
+
+
+def _race_mark(row: tuple[Cell, ...]) -> str:
+    return "kept" if "kept" in row else "dropped"
+
+
+def _table(data: dict[str, Any], table: Table, mark: Any = None) -> Markup:
+    if not table.rows:
+        return Markup("")
+    head = tag("tr", *(_head(name, i, table) for i, name in enumerate(table.header)))
+    rows = []
+    for number, row in enumerate(table.rows):
+        cls = "strong" if number == table.strong else mark(row) if mark else ""
+        hint = table.hints[number] if table.hints else None
+        cells = [_cell(data, cell, i, table, hint if i == 0 else None) for i, cell in enumerate(row)]
+        rows.append(tag("tr", *cells, cls=cls))
+    inner = tag("table", tag("thead", head), tag("tbody", *rows), id=f"table-{table.name}")
+    return tag("div", inner, cls="scroll", tabindex="0")
+
+
+def _head(name: str, column: int, table: Table) -> Markup:
+    return tag("th", name, scope="col", cls="" if column < table.texts else "n")
+
+
+def _cell(data: dict[str, Any], cell: Cell, column: int, table: Table, hint: str | None) -> Markup:
+    cls = "" if column < table.texts else "n"
+    if isinstance(cell, str):
+        below = tag("small", hint) if hint else None
+        return tag("td", cell, below, cls=cls)
+    if isinstance(cell, Figure):
+        return tag("td", _figure(data, cell.path, cell.kind), cls=cls)
+    return tag("td", *_scored(data, cell), cls=cls)
+
+
+def _scored(data: dict[str, Any], cell: Scored) -> Sequence[Markup]:
+    value, low, high = parts(cell)
+    if resolve(data, value) is None:
+        return [Markup(shown(None, cell.kind))]
+    bounds = join("[", _figure(data, low, cell.kind), ", ", _figure(data, high, cell.kind), "]")
+    return [_figure(data, value, cell.kind), join(" ", tag("small", bounds))]
+
+
+def _figure(data: dict[str, Any], path: str, kind: str) -> Markup:
+    return tag("data", shown(resolve(data, path), kind), value=path, data_kind=kind)

@@ -1,0 +1,132 @@
+"""How figures and metric names are shown to people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+DASH = "\u2013"
+"""Stands where there is no figure, and between two bounds."""
+
+HEADLINE = ("flow_set_exact", "commands_exact", "rewrite_token_f1", "unchanged_kept")
+PANELS = (
+    "flow_set_exact", "commands_exact", "joint_goal", "rewrite_token_f1", "unchanged_kept", "intent_accuracy",
+)  # fmt: skip
+
+LABELS: dict[str, tuple[str, str]] = {
+    "flow_set_exact": ("Flows right", "the set of flows to start is exactly the wanted one"),
+    "flow_order_exact": ("Flows right, in order", "the flows to start, in the wanted order"),
+    "in_scope_accuracy": ("Flows right, in scope", "the same, over turns that start a flow"),
+    "out_of_scope_recall": ("Out of scope found", "no flow is started where the shop has none"),
+    "recall_at_1": ("Recall at 1", "the wanted flows come first among the candidates"),
+    "recall_at_3": ("Recall at 3", "the wanted flows are among the first 3 candidates"),
+    "recall_at_5": ("Recall at 5", "the wanted flows are among the first 5 candidates"),
+    "rewrite_exact": ("Rewrite exact", "the rewrite is the wanted one, white space aside"),
+    "rewrite_needed_exact": ("Rewrite exact, where needed", "the same, over messages that need one"),
+    "rewrite_token_f1": ("Rewrite, word F1", "words shared with the wanted rewrite"),
+    "entity_recall_in_rewrite": ("Entities in the rewrite", "named things that the rewrite must name"),
+    "unchanged_kept": ("Complete messages kept", "a complete message comes back letter for letter"),
+    "sentiment_macro_f1": ("Sentiment, macro F1", "negative, neutral, positive"),
+    "sentiment_mae": ("Sentiment error", "mean distance on the scale from -1 to 1; lower is better"),
+    "intent_accuracy": ("Intent right", "the intent is the wanted one"),
+    "entity_f1": ("Entities, F1", "named things found, by name"),
+    "cancellation_f1": ("Retractions, F1", "an earlier wish is taken back"),
+    "topic_shift_f1": ("Topic shifts, F1", "the turn leaves the topic before"),
+    "commands_exact": ("All commands right", "every command with its arguments, in order"),
+    "slot_name_f1": ("Slot names, F1", "which slots are filled or corrected"),
+    "slot_value_f1": ("Slot values, F1", "the same with their values"),
+    "joint_goal": ("Joint goal", "all slots held after the turn are right"),
+}
+
+SOURCES = ("rule", "head", "lm", "cache", "floor")
+STAGE_NAMES = {"enhance": "Enhance", "select": "Select", "understand": "Understand"}
+
+
+def label(metric: str) -> str:
+    """A metric's name for people.
+
+    Example:
+        >>> label("flow_set_exact"), label("command_f1/set_slot"), label("something_new")
+        ('Flows right', 'Command set_slot, F1', 'something_new')
+    """
+    if metric.startswith("command_f1/"):
+        return f"Command {metric.removeprefix('command_f1/')}, F1"
+    return LABELS.get(metric, (metric, ""))[0]
+
+
+def explanation(metric: str) -> str:
+    """What a metric counts, in a few words; may be empty."""
+    return LABELS.get(metric, ("", ""))[1]
+
+
+def ordered(metrics: set[str]) -> list[str]:
+    """Metric names in the order of a turn's stages, kinds of commands last."""
+    known = [name for name in LABELS if name in metrics]
+    return known + sorted(metrics - set(known))
+
+
+def kind_of(metric: str) -> str:
+    """How the values of a metric are shown."""
+    return "error" if metric == "sentiment_mae" else "share"
+
+
+def shown(value: Any, kind: str) -> str:
+    """A figure as text.
+
+    Args:
+        value: The figure; None is shown as a dash.
+        kind: ``share`` (percent, one decimal), ``points`` (the same with its sign), ``error`` (three
+            decimals), ``count``, ``calls`` (two decimals), ``tokens`` (whole), ``ms`` or ``money``.
+
+    Example:
+        >>> shown(0.8432, "share"), shown(-0.012, "points"), shown(1234.5, "tokens")
+        ('84.3', '-1.2', '1,234')
+    """
+    if value is None:
+        return DASH
+    if kind == "ms":
+        return f"{value:.2f}" if value < 9.995 else f"{value:,.0f}"
+    forms = {
+        "share": lambda: f"{100 * value:.1f}",
+        "points": lambda: f"{100 * value:+.1f}",
+        "error": lambda: f"{value:.3f}",
+        "count": lambda: f"{value:,}",
+        "calls": lambda: f"{value:.2f}",
+        "tokens": lambda: f"{value:,.0f}",
+        "money": lambda: f"{value:.6f}",
+    }
+    return forms[kind]()
+
+
+def bounded(held: Mapping[str, float], kind: str) -> str:
+    """A value with its interval.
+
+    Example:
+        >>> bounded({"value": 0.5, "low": 0.4, "high": 0.6}, "share")
+        '50.0 [40.0, 60.0]'
+    """
+    value, low, high = (shown(held[name], kind) for name in ("value", "low", "high"))
+    return f"{value} [{low}, {high}]"
+
+
+def pointer(*steps: str | int) -> str:
+    """A JSON pointer (RFC 6901).
+
+    Example:
+        >>> pointer("systems", 0, "metrics", "command_f1/ask", "value")
+        '/systems/0/metrics/command_f1~1ask/value'
+    """
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+
+
+def resolve(data: Any, path: str) -> Any:
+    """What a JSON pointer points at, or None where there is nothing."""
+    for step in path.split("/")[1:]:
+        step = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(data, list):
+            data = data[int(step)] if int(step) < len(data) else None
+        elif isinstance(data, dict):
+            data = data.get(step)
+        else:
+            return None
+    return data

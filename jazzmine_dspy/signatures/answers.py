@@ -1,0 +1,149 @@
+"""What a language model may answer, as strict Pydantic models, and how its text is read."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from jazzmine_dspy.models.errors import AnswerError
+
+A = TypeVar("A", bound=BaseModel)
+
+ALIASES = "ABCDEFGH"
+"""Short names of the candidate flows of a prompt, by position."""
+
+CommandKind = Literal[
+    "set_slot", "correct_slot", "clear_slot", "skip_slot", "cancel_flow", "resume_flow", "affirm", "deny", "ask",
+    "repeat", "restart", "chitchat", "handoff", "out_of_scope",
+]  # fmt: skip
+
+
+def _clamped(score: Any) -> float:
+    """Hold a finite score in [-1, 1]; words, booleans, NaN and infinities are no scores (E5)."""
+    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+        raise ValueError("not a finite number")
+    return min(1.0, max(-1.0, float(score)))
+
+
+class _Answer(BaseModel):
+    # Strict: "false" is no truth value, null is no text, and a text is no list of letters.
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+
+class EntityAnswer(_Answer):
+    """Something named in the message."""
+
+    name: str = Field(min_length=1)
+    attributes: list[str] = Field(default_factory=list)
+
+
+class CommandAnswer(_Answer):
+    """One command on slots, on the flow stack, or about the talk itself."""
+
+    type: CommandKind
+    name: str | None = None
+    value: str | int | float | bool | list[str] | None = None
+
+
+class EnhancementAnswer(_Answer):
+    """Answer to EnhanceMessage."""
+
+    enhanced_query: str = Field(min_length=1)
+    sentiment_score: Annotated[float, BeforeValidator(_clamped)]
+    intent: str
+    entities: list[EntityAnswer]
+    is_cancellation: bool
+    is_continuation: bool
+
+
+class SelectionAnswer(_Answer):
+    """Answer to SelectFlows: aliases, in order; none at all where no flow fits."""
+
+    flows: list[str]
+
+
+class UnderstandingAnswer(_Answer):
+    """Answer to UnderstandMessage."""
+
+    commands: list[CommandAnswer]
+
+
+class DecisionAnswer(EnhancementAnswer, SelectionAnswer, UnderstandingAnswer):
+    """Answer to DecideTurn: all three in one."""
+
+
+def read_answer(model: type[A], text: str, error: type[AnswerError] = AnswerError) -> A:
+    """Read a model's text as an answer.
+
+    Recovered: code fences, prose around the object, dictionaries written as in Python, trailing commas, keys too
+    many. Everything else is refused: no object, a truncated one, a missing key, a value of another type.
+
+    Raises:
+        AnswerError: or the subclass given as ``error``; names what is wrong.
+
+    Example:
+        >>> read_answer(SelectionAnswer, "Sure! ```json\\n{'flows': ['B',],}\\n```").flows
+        ['B']
+    """
+    data = _object(text, error)
+    try:
+        return model.model_validate(data)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise error(
+            f"The answer does not fit: {first['msg']}", where=f"field {field}",
+            remedy="Ask again, or use a language model that holds its answer to a schema.",
+        ) from problem  # fmt: skip
+
+
+def _object(text: str, error: type[AnswerError]) -> dict[str, Any]:
+    whole = text.strip()
+    for start in (match.start() for match in re.finditer(r"\{", whole)):
+        candidate = _balanced(whole, start)
+        if candidate is None:
+            raise error("The answer breaks off", where=f"character {len(whole)}", remedy="Allow more tokens.")
+        data = _parse(candidate)
+        if isinstance(data, dict):
+            return data
+    raise error("The answer holds no JSON object", where=f"text {whole[:40]!r}", remedy="Ask again.")
+
+
+def _balanced(text: str, start: int) -> str | None:
+    """The bracketed text from ``start`` to its closing brace; None where it never closes."""
+    depth, quote, position = 0, "", start
+    while position < len(text):
+        letter = text[position]
+        if quote:
+            if letter == "\\":
+                position += 1
+            elif letter == quote:
+                quote = ""
+        elif letter == '"' or (letter == "'" and text[position - 1] in "{[,: \n"):
+            quote = letter
+        elif letter in "{[":
+            depth += 1
+        elif letter in "}]":
+            depth -= 1
+            if depth == 0:
+                return text[start : position + 1]
+        position += 1
+    return None
+
+
+def _parse(text: str) -> Any:
+    without_commas = re.sub(r",(\s*[}\]])", r"\1", text)
+    for attempt in (text, without_commas):
+        try:
+            return json.loads(attempt)
+        except ValueError:
+            continue
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None

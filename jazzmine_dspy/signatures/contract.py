@@ -1,0 +1,112 @@
+"""Contracts of the signatures: what a compiled program relies on, and how a change is noticed."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dspy
+from pydantic import BaseModel
+
+from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.errors import (
+    AnswerError, EnhancementError, RecipeError, SelectionError, UnderstandingError,
+)  # fmt: skip
+from jazzmine_dspy.signatures.answers import (
+    DecisionAnswer, EnhancementAnswer, SelectionAnswer, UnderstandingAnswer,
+)  # fmt: skip
+from jazzmine_dspy.signatures.definitions import DecideTurn, EnhanceMessage, SelectFlows, UnderstandMessage
+
+
+class Contract(NamedTuple):
+    """A predictor's signature, its answer, and the error of an answer that cannot be read."""
+
+    signature: type[dspy.Signature]
+    answer: type[BaseModel]
+    error: type[AnswerError]
+
+
+CONTRACTS: dict[str, Contract] = {
+    "enhance": Contract(EnhanceMessage, EnhancementAnswer, EnhancementError),
+    "select": Contract(SelectFlows, SelectionAnswer, SelectionError),
+    "understand": Contract(UnderstandMessage, UnderstandingAnswer, UnderstandingError),
+    "fused": Contract(DecideTurn, DecisionAnswer, AnswerError),
+}
+"""By the name that the predictor has in :class:`~jazzmine_dspy.program.turn.TurnProgram`."""
+
+
+def describe(name: str) -> dict[str, Any]:
+    """The contract of a predictor as JSON: instructions, fields, answer schema, fingerprint.
+
+    Example:
+        >>> sorted(describe("select"))
+        ['answer', 'fingerprint', 'inputs', 'instructions', 'name', 'outputs']
+    """
+    contract = CONTRACTS[name]
+    signature = contract.signature
+    return {
+        "name": signature.__name__,
+        "instructions": signature.instructions,
+        "inputs": {key: field.json_schema_extra["desc"] for key, field in signature.input_fields.items()},
+        "outputs": {key: field.json_schema_extra["desc"] for key, field in signature.output_fields.items()},
+        "answer": contract.answer.model_json_schema(),
+        "fingerprint": fingerprint(name),
+    }
+
+
+def fingerprint(name: str) -> str:
+    """SHA-256 over names and order of the fields and the answer's schema.
+
+    Instructions and descriptions are left out: those are what compiling changes.
+    """
+    contract = CONTRACTS[name]
+    signature = contract.signature
+    return sha256(
+        [
+            signature.__name__, list(signature.input_fields), list(signature.output_fields),
+            _shape(contract.answer.model_json_schema()),
+        ]
+    )  # fmt: skip
+
+
+def fingerprints() -> dict[str, str]:
+    """The fingerprint of every predictor's contract."""
+    return {name: fingerprint(name) for name in CONTRACTS}
+
+
+def _shape(schema: Any) -> Any:
+    """A schema without its prose, so that a reworded docstring breaks no artefact."""
+    if isinstance(schema, dict):
+        return {key: _shape(value) for key, value in schema.items() if not (key == "description" and isinstance(value, str))}
+    return [_shape(item) for item in schema] if isinstance(schema, list) else schema
+
+
+def with_overrides(name: str, folder: Path | None) -> type[dspy.Signature]:
+    """A predictor's signature, with a project's own wording from ``folder/NAME.toml`` where that file exists.
+
+    The file may hold ``instructions`` and a table ``fields`` of descriptions.
+
+    Raises:
+        RecipeError: the file is no TOML, or names a field that the signature has not.
+    """
+    signature = CONTRACTS[name].signature
+    path = folder / f"{signature.__name__}.toml" if folder else None
+    if path is None or not path.is_file():
+        return signature
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"Not valid TOML: {error}", where=str(path), remedy="Correct the file.") from error
+    for key in data:
+        if key not in ("instructions", "fields"):
+            raise RecipeError(f"Unknown key {key!r}", where=str(path), remedy="Use 'instructions' and 'fields'.")
+    for field, text in data.get("fields", {}).items():
+        if field not in signature.fields:
+            raise RecipeError(
+                f"Unknown field {field!r}", where=str(path), remedy=f"Use one of: {', '.join(signature.fields)}."
+            )
+        signature = signature.with_updated_fields(field, desc=text)
+    if "instructions" in data:
+        signature = signature.with_instructions(data["instructions"])
+    return signature

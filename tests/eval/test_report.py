@@ -1,0 +1,325 @@
+"""The report: one page, and Markdown and JSON of the same figures (V4)."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from jazzmine_dspy.datasets import Example
+from jazzmine_dspy.eval import Evaluation, evaluate
+from jazzmine_dspy.eval.report import (
+    Change,
+    Gain,
+    Paths,
+    RaceRow,
+    Report,
+    System,
+    terminal_table,
+    write_document,
+    write_report,
+)
+from jazzmine_dspy.models import JazzmineError
+
+pytestmark = pytest.mark.row("V4")
+
+NASTY = "<script>alert('x')</script> & \"quoted\" | pipe"
+SCALE = {"share": 100.0, "points": 100.0}
+STEP = {
+    "share": 0.1,
+    "points": 0.1,
+    "error": 0.001,
+    "count": 1.0,
+    "calls": 0.01,
+    "tokens": 1.0,
+    "money": 1e-6,
+}
+VOID = {"meta", "br"}
+
+
+class Page(HTMLParser):
+    """Tags, figures and tables of a page; fails on tags that are not closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.figures: list[tuple[str, str, str]] = []
+        self.bare: list[str] = []
+        self.tables: dict[str, list[list[str]]] = {}
+        self.hints = 0
+        self._numeric = False
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        held = dict(attrs)
+        self.tags.append((tag, held))
+        if tag in VOID:
+            return
+        self.open.append(tag)
+        if tag == "table":
+            self.tables[held["id"] or ""] = []
+        elif tag == "tr":
+            next(reversed(self.tables.values())).append([])
+        elif tag in ("td", "th"):
+            next(reversed(self.tables.values()))[-1].append("")
+            self._numeric = tag == "td" and held.get("class") == "n"
+        elif tag == "data":
+            self.figures.append((held["value"] or "", held["data-kind"] or "", ""))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] == ["data"]:
+            path, kind, text = self.figures[-1]
+            self.figures[-1] = (path, kind, text + data)
+        elif "td" in self.open and self._numeric:
+            self.bare.append(data)
+        if {"td", "th"} & set(self.open):
+            if self.open[-2:] == ["td", "small"] and not self._numeric:
+                self.hints += 1  # explanations of metrics are for the page alone
+                return
+            next(reversed(self.tables.values()))[-1][-1] += data
+
+
+def _resolve(data: Any, pointer: str) -> Any:
+    """RFC 6901, written apart from the code under test."""
+    for step in pointer[1:].split("/"):
+        key = step.replace("~1", "/").replace("~0", "~")
+        data = data[int(key)] if isinstance(data, list) else data[key]
+    return data
+
+
+@pytest.fixture(scope="module")
+def report(support: list[Example], support_flows: list[str], noisy: Any) -> Report:
+    turns = support[:260]
+
+    def run(**settings: Any) -> Evaluation:
+        return evaluate(noisy(turns, support_flows, **settings), turns, price=(0.1, 0.4))
+
+    floor = run(quality=0.5, source="floor", seed=1)
+    plain = run(quality=0.6, seed=2, degraded=0.05, crashed=0.02)
+    compiled = run(quality=0.8, seed=2, tokens=600)
+    shipped = run(quality=0.9, source="head", seed=3)
+    return Report(
+        title=f"support {NASTY}",
+        first_line=f"The heads carry it {NASTY}",
+        systems=[
+            System("TF-IDF", run(quality=0.55, source="head"), covers=frozenset({"flow_set_exact"})),
+            System("Floors alone", floor, note=NASTY),
+            System("LM uncompiled", plain),
+            System("LM compiled", compiled),
+            System("Shipped", shipped, shipped=True),
+        ],
+        stage_race=[
+            RaceRow("select", "floor", 0.5, False, NASTY),
+            RaceRow("select", "head", 0.9, True, "best", shipped.difference(floor, "flow_set_exact")),
+        ],
+        gains=[Gain("Compiling", "commands_exact", compiled.difference(plain, "commands_exact"))],
+        facts={"Recipe": NASTY, "Seed": "0"},
+        reproduce=f"jazzmine-dspy optimize {NASTY}",
+        examples_changed=[Change(NASTY, "a", "b", "c", True), Change("x", "a", "b", "c", None)],
+    )
+
+
+@pytest.fixture(scope="module")
+def written(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Paths:
+    return write_report(report, tmp_path_factory.mktemp("report") / "deep")
+
+
+@pytest.fixture(scope="module")
+def page(written: Paths) -> Page:
+    return Page(written.html.read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def data(written: Paths) -> Any:
+    return json.loads(written.json.read_text("utf-8"), parse_constant=pytest.fail)
+
+
+def test_every_figure_of_the_page_is_that_of_the_json(page: Page, data: Any) -> None:
+    assert len(page.figures) > 800
+    for pointer, kind, text in page.figures:
+        try:
+            value = _resolve(data, pointer)
+        except (KeyError, TypeError):
+            value = None
+        if value is None:
+            assert text == "\u2013", pointer
+            continue
+        said = float(text.replace(",", ""))
+        step = STEP.get(kind) or (0.01 if value < 9.99 else 1.0)
+        assert abs(said - value * SCALE.get(kind, 1.0)) <= step / 2 + 1e-9, (pointer, text, value)
+
+
+def test_tables_hold_no_other_figures(page: Page) -> None:
+    assert [text for text in page.bare if re.search(r"\d", text)] == []
+
+
+def test_the_tables_hold_what_they_should(page: Page, data: Any) -> None:
+    shown = {pointer for pointer, _, _ in page.figures}
+    metrics = {
+        f"/systems/{i}/metrics/{name.replace('/', '~1')}/{part}"
+        for i, system in enumerate(data["systems"])
+        for name in system["metrics"]
+        for part in ("value", "low", "high")
+    }
+    assert metrics <= shown
+    assert len(page.tables["table-headline"]) == 1 + 5
+    assert [row[0] for row in page.tables["table-headline"][1:]] == [one["name"] for one in data["systems"]]
+    assert set(data["systems"][0]["metrics"]) == {"flow_set_exact"}
+    assert data["systems"][0]["outcomes"] is None
+
+
+def _markdown_tables(text: str) -> list[list[list[str]]]:
+    tables: list[list[list[str]]] = []
+    inside = False
+    for line in text.splitlines():
+        if not line.startswith("|"):
+            inside = False
+            continue
+        cells = [
+            unescape(re.sub(r"\\(.)", r"\1", cell)).strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]
+        ]
+        if not inside:
+            tables.append([])
+        inside = True
+        if not all(re.fullmatch(r"-+:?", cell) for cell in cells):
+            tables[-1].append(cells)
+    return tables
+
+
+def test_markdown_has_the_same_tables(page: Page, written: Paths) -> None:
+    tables = _markdown_tables(written.markdown.read_text("utf-8"))
+    by_header = {tuple(table[0]): table for table in tables}
+    compared = 0
+    for table in page.tables.values():
+        flat = [[" ".join(cell.split()) for cell in row] for row in table]
+        theirs = by_header[tuple(flat[0])]
+        assert theirs == flat
+        compared += 1
+    assert compared >= 10
+    assert {len(row) for table in tables for row in table} <= set(range(2, 15))
+
+
+def test_the_page_needs_nothing_else(page: Page, written: Paths) -> None:
+    text = written.html.read_text("utf-8")
+    assert not {"script", "link", "img", "iframe", "object", "a"} & {tag for tag, _ in page.tags}
+    assert not re.findall(r"@import|url\(|src=|href=|\bon\w+=", text)
+    assert set(re.findall(r"https?://[^\"'\s<]+", text)) == {"http://www.w3.org/2000/svg"}
+    assert "prefers-color-scheme: dark" in text
+    assert len(text) < 1_000_000
+
+
+def test_texts_are_escaped_everywhere(page: Page, written: Paths) -> None:
+    text = written.html.read_text("utf-8")
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;") >= 7
+    assert "<script" not in re.sub(r"^    .*$", "", written.markdown.read_text("utf-8"), flags=re.MULTILINE)
+
+
+def test_plots_are_there_and_described(page: Page) -> None:
+    labels = [held["aria-label"] or "" for tag, held in page.tags if tag == "svg"]
+    assert len(labels) >= 13
+    wanted = (
+        "by system",
+        "prompt tokens",
+        "Outcomes",
+        "Gains",
+        "by source",
+        "answered flows",
+        "Confidence",
+        "by kind",
+    )
+    assert [one for one in wanted if not any(one in label for label in labels)] == []
+    for tag, held in page.tags:
+        for key, value in held.items():
+            assert not (key in ("x", "y", "cx", "cy", "width", "d") and "nan" in (value or "")), (tag, key)
+
+
+def test_dots_stand_where_their_values_are(written: Paths, data: Any) -> None:
+    text = written.html.read_text("utf-8")
+    plot = next(
+        one for one in re.findall(r"<svg.*?</svg>", text, re.DOTALL) if "All commands right, percent" in one
+    )
+    places = [float(x) for x in re.findall(r'<circle class="dot" cx="([\d.]+)"', plot)]
+    spans = [
+        tuple(map(float, pair)) for pair in re.findall(r'class="whisker" x1="([\d.]+)" x2="([\d.]+)"', plot)
+    ]
+    held = [one["metrics"]["commands_exact"] for one in data["systems"][1:]]
+    scale = (places[-1] - places[0]) / (held[-1]["value"] - held[0]["value"])
+    assert len(places) == 4
+    assert scale > 0
+    for place, (low, high), metric in zip(places, spans, held, strict=True):
+        assert place == pytest.approx(places[0] + scale * (metric["value"] - held[0]["value"]), abs=0.1)
+        assert low == pytest.approx(place + scale * (metric["low"] - metric["value"]), abs=0.1)
+        assert high == pytest.approx(place + scale * (metric["high"] - metric["value"]), abs=0.1)
+
+
+def test_outages_are_said_first(page: Page, written: Paths, data: Any) -> None:
+    lame = data["systems"][2]
+    assert lame["crashed"] > 0
+    assert lame["degraded"] > 0
+    words = f"LM uncompiled: {lame['crashed']} crashed, {lame['degraded']} degraded of {lame['n']}"
+    text = written.html.read_text("utf-8")
+    assert text.index(words) < text.index("<section")
+    rows = [row for row in page.tables["table-errors"][1:] if row[1] == "crashed"]
+    assert rows == [["LM uncompiled", "crashed", "RuntimeError: the program fell over", str(lame["crashed"])]]
+
+
+def test_a_report_is_made_again_from_its_json(written: Paths, data: Any, tmp_path: Path) -> None:
+    again = write_document(data, tmp_path)
+    for first, second in zip(written, again, strict=True):
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_report_with_little_in_it(tmp_path: Path, support: list[Example], gold: Any) -> None:
+    class Bare:
+        def decide(self, turn: Any, /, *, exclude: tuple[str, ...] = ()) -> Any:
+            return gold(support[0].labels, turn).model_copy(update={"stages": {}})
+
+    found = evaluate(Bare(), support[:1])
+    paths = write_report(Report("t", "f", [System("only", found, covers=frozenset())]), tmp_path)
+    Page(paths.html.read_text("utf-8"))
+    crashed = evaluate(Bare.__new__(type("None", (), {"decide": lambda *a, **k: 1 / 0})), support[:2])
+    paths = write_report(Report("t", "f", [System("broken", crashed)]), tmp_path)
+    Page(paths.html.read_text("utf-8"))
+    assert not math.isnan(
+        json.loads(paths.json.read_text("utf-8"))["systems"][0]["metrics"]["flow_set_exact"]["value"]
+    )
+
+
+def test_bad_input_is_refused(report: Report, data: Any, tmp_path: Path) -> None:
+    with pytest.raises(JazzmineError, match="no systems"):
+        write_report(Report("t", "f", []), tmp_path)
+    with pytest.raises(JazzmineError, match="format 99"):
+        write_document({**data, "format": 99}, tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(JazzmineError, match="Cannot write the report"):
+        write_report(report, tmp_path / "file" / "below")
+
+
+def test_the_terminal_shows_five_rows_in_80_columns(report: Report, data: Any) -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=80, color_system=None).print(terminal_table(report))
+    text = stream.getvalue()
+    assert "…" not in text
+    assert terminal_table(report).row_count == 5
+    for system in data["systems"]:
+        line = next(line for line in text.splitlines() if line.strip().startswith(system["name"]))
+        assert f"{100 * system['metrics']['flow_set_exact']['value']:.1f}" in line
+        assert f"{system['usage']['prompt_tokens_per_turn']:,.0f}" in line

