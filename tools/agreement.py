@@ -10,7 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-LABELS = ("intent", "is_cancellation", "is_continuation", "flows", "command kinds", "commands", "sentiment", "sentiment sign", "rewritten")
+LABELS = (
+    "intent", "is_cancellation", "is_continuation", "flows", "command kinds", "commands", "sentiment", "sentiment sign",
+    "rewritten",
+)  # fmt: skip
 
 
 def main(folder: Path) -> None:
@@ -55,7 +58,11 @@ def _value(labels: dict[str, Any], label: str) -> str:
 def _command(command: dict[str, Any]) -> tuple[str, str, str]:
     # The topic of a question is free text.
     target = command.get("flow") or command.get("name") or command.get("slot") or ""
-    return command["type"], str(target), " ".join(str(command.get("value", "")).lower().split()).strip(" .,!?\"'")
+    return (
+        command["type"],
+        str(target),
+        " ".join(str(command.get("value", "")).lower().split()).strip(" .,!?\"'"),
+    )
 
 
 if __name__ == "__main__":

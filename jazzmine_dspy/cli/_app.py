@@ -1,0 +1,103 @@
+"""The application: its commands, and the one place where errors end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from jazzmine_dspy import __version__
+from jazzmine_dspy.cli import (
+    chat,
+    contract,
+    datasets,
+    decide,
+    doctor,
+    evaluate,
+    flows,
+    init,
+    optimize,
+    report,
+)
+from jazzmine_dspy.cli._errors import BAD_INPUT, INTERRUPTED, failure_of
+from jazzmine_dspy.cli._output import session
+
+
+class _Group(TyperGroup):
+    """Reports every error as text or as JSON, with the exit code that belongs to it."""
+
+    def main(
+        self, args: Sequence[str] | None = None, prog_name: str | None = None,
+        complete_var: str | None = None, standalone_mode: bool = True, windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:  # fmt: skip
+        del standalone_mode  # errors end here in any case
+        given = list(sys.argv[1:] if args is None else args)
+        prog_name = prog_name or "jazzmine-dspy"
+        with session("--json" in given) as out:
+            try:
+                result = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+                code = result if isinstance(result, int) else 0
+            except (KeyboardInterrupt, typer.Abort):
+                code = INTERRUPTED
+            except BrokenPipeError:
+                # Whoever read our output has seen enough; Python must not complain again at its end.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+                code = 0
+            except Exception as error:
+                if type(error).__name__ == "NoArgsIsHelpError":  # the help was shown
+                    code = BAD_INPUT
+                else:
+                    failure = failure_of(error)
+                    failure.report(out)
+                    code = failure.code
+        sys.exit(code)
+
+
+app = typer.Typer(
+    name="jazzmine-dspy",
+    cls=_Group,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Understand each turn of a conversation with programs compiled against labelled conversations.",
+    epilog="Exit codes: 0 fine, 1 a check failed, 2 bad input or usage. Every command takes --json.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"jazzmine-dspy {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _wants_version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    # Neither a price list nor telemetry is wanted; a value that the user has set stays.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+
+
+app.command("init")(init.init)
+app.add_typer(datasets.app, name="datasets")
+app.add_typer(flows.app, name="flows")
+app.command("optimize")(optimize.optimize)
+app.command("evaluate")(evaluate.evaluate)
+app.command("report")(report.report)
+app.command("decide")(decide.decide)
+app.command("chat")(chat.chat)
+app.command("contract")(contract.contract)
+app.command("doctor")(doctor.doctor)
+
+
+def main() -> None:
+    """Run the command line; ends the process."""
+    app()

@@ -1,0 +1,133 @@
+"""``evaluate``."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jazzmine_dspy.cli._output import AsJson, Quiet, output
+from jazzmine_dspy.cli._programs import LM, Name, open_program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jazzmine_dspy.datasets import Dataset, Example
+    from jazzmine_dspy.eval import Evaluation
+
+
+def evaluate(
+    program: Name,
+    dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="Folder of a labelled dataset.")],
+    split: Annotated[
+        str, typer.Option(help="test, train, dev_a or dev_b. Opening test is logged in the dataset.")
+    ] = "test",
+    lm: LM = None,
+    policy: Annotated[str, typer.Option(help="Order of sources: shipped, lm, head or floor.")] = "shipped",
+    sample: Annotated[int | None, typer.Option(min=1, help="Score that many turns, drawn by seed.")] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Of the sample and of the draws behind the intervals.")
+    ] = 0,
+    report: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write report.html, report.md and report.json.")
+    ] = None,
+    quiet: Quiet = False,
+    _json: AsJson = False,
+) -> None:
+    """Score a program on labelled turns, with 95 % intervals, cost and latency."""
+    from jazzmine_dspy import eval as scoring
+    from jazzmine_dspy.datasets import load_dataset
+    from jazzmine_dspy.optimize.artifact import find, read_manifest
+
+    out = output()
+    labelled = load_dataset(dataset)
+    manifest = read_manifest(find(program))
+    flows = None
+    if manifest.get("flows") != labelled.flows.checksum:
+        out.note("note: the dataset's flows are not those of the program; the dataset's are used.")
+        flows = labelled.flows
+    if split == "test":
+        labelled.open_test(f"evaluate {manifest.get('name', program)}")
+    examples = _examples(labelled, split, sample, seed)
+    opened = open_program(program, lm=lm, serving=False, flows=flows, policy=policy)
+    progress = None
+    if not quiet:
+        from jazzmine_dspy.cli._progress import RichProgress
+
+        progress = RichProgress(out.err)
+        progress.phase("evaluating", len(examples))
+    try:
+        found = scoring.evaluate(
+            opened.program,
+            examples,
+            progress=None
+            if progress is None
+            else lambda done, n: progress.step(done, n, best=None, spent={}),
+            # A turn of the training part would else find itself among the examples.
+            exclude=lambda example: (example.conversation_id,),
+            seed=seed,
+        )
+    finally:
+        if progress is not None:
+            progress.close()
+    title = f"{manifest.get('name', program)} on {labelled.name}, {split}"
+    out.document(found.to_json())
+    _show(found, title, opened.lm)
+    if report is not None:
+        facts = {
+            "program": f"{manifest.get('name', '')} {opened.program.fingerprint[:12]}",
+            "dataset": f"{labelled.name} {labelled.fingerprint[:12]}, split {split}",
+            "turns": f"{found.n} of {len(labelled.examples(split))}, drawn with seed {seed}",
+            "language model": opened.lm or "none",
+            "order of sources": policy,
+        }
+        reproduce = (
+            f"jazzmine-dspy evaluate {program} {dataset} --split {split} --policy {policy} --seed {seed}"
+        )
+        reproduce += f" --sample {sample}" if sample else ""
+        reproduce += f" --lm {lm}" if lm else ""
+        out.note(f"report: {_write(found, report, title, policy, facts, reproduce)}")
+
+
+def _examples(dataset: Dataset, split: str, sample: int | None, seed: int) -> Sequence[Example]:
+    examples = dataset.examples(split)
+    if sample is None or sample >= len(examples):
+        return examples
+    chosen = random.Random(seed).sample(range(len(examples)), sample)
+    return [examples[index] for index in sorted(chosen)]
+
+
+def _show(found: Evaluation, title: str, lm: str | None) -> None:
+    from rich.table import Table
+
+    out = output()
+    table = Table(title=title, title_justify="left", box=None)
+    for column, side in (("metric", "left"), ("value", "right"), ("95 % interval", "right"), ("n", "right")):
+        table.add_column(column, justify=side)  # type: ignore[arg-type]
+    for name, metric in found.metrics.items():
+        table.add_row(name, f"{metric.value:.3f}", f"{metric.low:.3f} to {metric.high:.3f}", str(metric.n))
+    out.show(table)
+    for stage, shares in found.sources.items():
+        out.show(f"{stage}: " + ", ".join(f"{source} {share:.1%}" for source, share in shares.items()))
+    usage: dict[str, Any] = found.usage
+    calls, tokens, latency = (
+        usage[key] for key in ("lm_calls_per_turn", "prompt_tokens_per_turn", "latency_ms")
+    )
+    out.show(
+        f"{found.n} turns, {found.crashed} crashed, {found.degraded} degraded; LM: {lm or 'none'}",
+        f"{calls:.2f} calls and {tokens:.0f} prompt tokens a turn; latency p50 {latency['p50']:.1f} ms, "
+        f"p95 {latency['p95']:.1f} ms",
+    )
+
+
+def _write(
+    found: Evaluation, folder: Path, title: str, policy: str, facts: dict[str, str], reproduce: str
+) -> Path:
+    from jazzmine_dspy.eval.report import Report, System, write_report
+
+    right = found.outcomes["right"]
+    line = f"{right} of {found.n} turns are right in all flows and commands; {found.degraded} are degraded."
+    systems = [System(policy, found, shipped=True)]
+    return write_report(Report(title, line, systems, facts=facts, reproduce=reproduce), folder).html

@@ -1,0 +1,67 @@
+"""``init``: a project that runs, with a small dataset to replace."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jazzmine_dspy.cli._output import AsJson, output
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+_PLACES = {
+    "README.md": "README.md",
+    "recipe.toml": "optimize/recipes/{name}.toml",
+    "flows.yaml": "datasets/{name}/flows.yaml",
+    "conversations.jsonl": "datasets/{name}/conversations.jsonl",
+    "splits.json": "datasets/{name}/splits.json",
+    "card.md": "datasets/{name}/card.md",
+    "signatures.md": "signatures/README.md",
+    "eval.md": "eval/README.md",
+}
+
+
+def init(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the project: letters, digits, dots, dashes.")
+    ],
+    directory: Annotated[
+        Path | None,
+        typer.Option("--dir", metavar="DIR", help="Where to put it [default: a new folder NAME]."),
+    ] = None,
+    _json: AsJson = False,
+) -> None:
+    """Make a project folder: starter dataset, recipe, and what to do next. No file is ever overwritten."""
+    from jazzmine_dspy.models.errors import InputError
+
+    out = output()
+    if not _NAME.fullmatch(name):
+        remedy = "Use letters, digits, dots, dashes and underscores, a letter or digit first."
+        raise InputError(f"{name!r} is no name for a project", where="NAME", remedy=remedy)
+    folder = directory if directory is not None else Path(name)
+    files = {folder / place.format(name=name): _starter(source, name) for source, place in _PLACES.items()}
+    taken = [str(path) for path in files if path.exists()]
+    if taken:
+        remedy = "Choose another name or --dir, or move these files away."
+        raise InputError("Files are there already", where=", ".join(taken), remedy=remedy)
+    for path, content in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Exclusive: a file that has appeared meanwhile is not overwritten either.
+        with path.open("x", encoding="utf-8", newline="\n") as stream:
+            stream.write(content)
+    steps = [
+        f"cd {folder}",
+        f"jazzmine-dspy datasets check datasets/{name}",
+        f"jazzmine-dspy optimize optimize/recipes/{name}.toml",
+        f"jazzmine-dspy chat optimize/programs/{name}",
+    ]
+    out.document({"project": str(folder), "files": [str(path) for path in files], "next": steps})
+    out.show(*(f"made: {path}" for path in files), "", "next:", *(f"  {step}" for step in steps))
+
+
+def _starter(source: str, name: str) -> str:
+    text = (resources.files("jazzmine_dspy.cli") / "_starter" / source).read_text(encoding="utf-8")
+    return text.replace("@NAME@", name)

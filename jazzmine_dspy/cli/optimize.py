@@ -1,0 +1,109 @@
+"""``optimize``: the main job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jazzmine_dspy.cli._output import AsJson, Quiet, output
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.optimize.run import RunResult
+
+_OWN_LM = "openai/gpt-4o-mini"
+
+
+def optimize(
+    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="TOML file; see optimize/recipes/.")],
+    dataset: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Another dataset than the recipe's.")
+    ] = None,
+    lm: Annotated[
+        str | None, typer.Option(help="Another language model, such as openai/gpt-4o-mini; none for none.")
+    ] = None,
+    budget_minutes: Annotated[
+        float | None, typer.Option(metavar="M", help="Minutes that the run may take.")
+    ] = None,
+    lm_calls: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Calls that the run may make.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Another seed.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the program [default: optimize/programs/NAME]."),
+    ] = None,
+    start_from: Annotated[
+        str | None, typer.Option("--from", metavar="PROGRAM", help="Start from its prompts.")
+    ] = None,
+    quiet: Quiet = False,
+    _json: AsJson = False,
+) -> None:
+    """Compile a program against labelled conversations, and report how it compares.
+
+    The uncompiled program, the floors and a classic baseline are in the same table, all on turns that
+    nothing has seen.
+    """
+    from jazzmine_dspy.cli._progress import RichProgress
+    from jazzmine_dspy.optimize.recipe import read_recipe
+
+    to = output()
+    chosen = read_recipe(
+        recipe,
+        dataset=None if dataset is None else str(dataset),
+        lm=lm,
+        seed=seed,
+        minutes=budget_minutes,
+        lm_calls=lm_calls,
+    )
+    from jazzmine_dspy.optimize import run
+
+    _hush()
+    progress = None if quiet else RichProgress(to.err)
+    try:
+        result = run.optimize(chosen, out=out, progress=progress, start_from=start_from)
+    finally:
+        if progress is not None:
+            progress.close()
+    to.document(_document(result))
+    _show(result, recipe)
+
+
+def _hush() -> None:
+    """MLflow tells of every table of its store that it creates."""
+    import logging
+
+    for name in ("alembic", "mlflow", "dspy"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _document(result: RunResult) -> dict[str, Any]:
+    return {
+        "program": str(result.folder),
+        "first_line": result.first_line,
+        "shipped": dict(result.shipped),
+        "report": {name: str(path) for name, path in result.report_paths._asdict().items()},
+        "spent": result.spent,
+        "scores": result.manifest.get("scores", {}),
+        "manifest": str(result.folder / "manifest.json"),
+    }
+
+
+def _show(result: RunResult, recipe: Path) -> None:
+    from jazzmine_dspy.eval.report import terminal_table
+
+    to = output()
+    spent = result.spent
+    to.show(
+        terminal_table(result.report),
+        result.first_line,
+        "",
+        "ships: " + ", ".join(f"{stage} {source}" for stage, source in result.shipped.items()),
+        f"spent: {spent['lm_calls']} LM calls, {spent['prompt_tokens']:,} prompt tokens, "
+        f"{spent['minutes']:.1f} minutes",
+        f"program: {result.folder}",
+        f"report: {result.report_paths.html}",
+        "",
+        f"With a language model of your own: jazzmine-dspy optimize {recipe} --lm {_OWN_LM}",
+    )

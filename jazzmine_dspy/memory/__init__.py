@@ -1,0 +1,1 @@
+"""Stores: working memory, procedural memory and messages."""

@@ -1,0 +1,25 @@
+"""What can go wrong with a store, apart from its being down."""
+
+from __future__ import annotations
+
+from jazzmine_dspy.models.errors import JazzmineError
+
+
+class StateError(JazzmineError):
+    """The conversation's state does not allow this; nothing was changed."""
+
+
+class StaleStateError(StateError):
+    """The state was written by another turn since it was read; nothing was changed."""
+
+
+class LockTimeoutError(JazzmineError, TimeoutError):
+    """Another turn of the conversation did not end in time."""
+
+
+class ConflictError(JazzmineError):
+    """An id is already taken by something else."""
+
+
+class NotStoredError(JazzmineError):
+    """Nothing is stored under this id."""

@@ -1,0 +1,65 @@
+"""What a turn comes to: the next step, and the outcome as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from jazzmine_dspy.memory.working.state import WorkingMemory
+from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.turn import Turn
+
+StepKind = Literal[
+    "run_flow", "ask_slot", "confirm", "answer", "reask", "clarify", "handoff", "queue", "none"
+]
+
+
+class NextStep(Value):
+    """What the assistant is to do now.
+
+    ``run_flow`` hands out ``flow`` with all the slots it needs; ``ask_slot`` and ``reask`` wait for ``slot``
+    (None after a confirmation was denied without a change named); ``answer`` is about the user's question or
+    talk; ``none`` waits for whatever comes. ``text`` is what to say; of ``run_flow``, once the flow has run.
+    ``then`` names flows that are complete too and follow ``flow`` at once, where nobody begins actions; to
+    those who do, ``finish_action`` hands them out one by one.
+    """
+
+    kind: StepKind
+    flow: str | None = None
+    slot: str | None = None
+    then: tuple[str, ...] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class MessageRoute:
+    """Where a message goes: to be understood, or to the queue while an action runs."""
+
+    type: Literal["nlu_understanding", "queue"]
+    context: Turn | None = None
+    reason: str | None = None
+
+
+class TurnOutcome(Value):
+    """All that came of one message.
+
+    ``decision`` is None for a message that was queued. ``repeated`` says that the message had been handled
+    before: decision, next step and reply are those of the first time, and the state is the one now.
+    """
+
+    decision: TurnDecision | None
+    state: WorkingMemory
+    next: NextStep
+    reply: str
+    route: MessageRoute
+    repeated: bool = False
+
+
+class ActionOutcome(Value):
+    """What came of an action's end: the step that follows, and the turns of the messages that had waited."""
+
+    state: WorkingMemory
+    next: NextStep
+    reply: str
+    drained: tuple[TurnOutcome, ...] = ()

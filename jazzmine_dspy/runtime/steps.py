@@ -1,0 +1,116 @@
+"""The next step: what a state waits for, and what follows when a flow is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jazzmine_dspy.memory.working.enums import FlowStatus
+from jazzmine_dspy.memory.working.records import ActiveFlow, PendingConfirmation
+from jazzmine_dspy.memory.working.state import WorkingMemory
+from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.runtime import slots, stack
+from jazzmine_dspy.runtime.outcome import NextStep
+from jazzmine_dspy.runtime.texts import fill, question, say
+
+Flows = Mapping[str, Flow]
+
+
+def settle(state: WorkingMemory, registry: Flows) -> WorkingMemory:
+    """A copy of the state in which flows are done that were handed out to run and not begun as actions."""
+    state = state.model_copy(deep=True)
+    if state.action is None:
+        stack.drop_unknown(state, registry)
+        _finish_ready(state, registry)
+    return state
+
+
+def complete(
+    state: WorkingMemory, registry: Flows, *, result: object = None, failed: bool = False
+) -> tuple[WorkingMemory, NextStep]:
+    """End the running action and its flow; what waited next is taken up or offered."""
+    state = state.model_copy(deep=True)
+    state.action = None
+    running = state.active_flow
+    said = ""
+    if running is not None:
+        said = say(
+            "failed" if failed else "done", registry.get(running.flow), running.values, task=running.flow
+        )
+        stack.end(state, running, FlowStatus.FAILED if failed else FlowStatus.COMPLETED, result=result)
+    stack.drop_unknown(state, registry)
+    offer = stack.next_in_line(state, registry)
+    step = _awaited(state, registry)
+    if step is None:
+        return state, NextStep(kind="none", text=f"{said} {offer}".strip())
+    # The next flow has not run yet, so there is nothing to say of it.
+    text = said if step.kind == "run_flow" else f"{said} {step.text}".strip()
+    return state, step.model_copy(update={"text": text})
+
+
+def pending_question(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) -> NextStep | None:
+    """What the state waits for, with the state brought to wait for it; None where it waits for nothing.
+
+    Of a flow with all its slots: the question whether to go ahead where it has one, else the flow itself, to
+    be run, and what is to be said and run after it.
+    """
+    step = _awaited(state, registry, confirmed=confirmed)
+    if step is None or step.kind != "run_flow":
+        return step
+    following = _finish_ready(state.model_copy(deep=True), registry)
+    return step.model_copy(
+        update={
+            "then": tuple(after.flow for after in following if after.kind == "run_flow"),
+            "text": " ".join([step.text, *(after.text for after in following)]),
+        }
+    )
+
+
+def _awaited(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) -> NextStep | None:
+    running = state.active_flow
+    if running is None:
+        return None
+    flow = registry[running.flow]
+    slot = slots.pending(flow, running)
+    if slot is not None:
+        return await_slot(state, running, flow, slot.name, again=False)
+    running.awaiting = None
+    if flow.confirm and not confirmed:
+        running.become(FlowStatus.AWAITING_CONFIRMATION)
+        asked = PendingConfirmation(
+            flow=flow.name,
+            question=fill(flow.confirm, running.values),
+            payload=running.values,
+            asked_turn=state.turn_number,
+        )
+        # Asking again is not asking anew: the question keeps its age.
+        known = state.confirmation
+        if known is None or (known.flow, known.payload) != (asked.flow, asked.payload):
+            state.confirmation = asked
+        return NextStep(kind="confirm", flow=flow.name, text=asked.question)
+    state.confirmation = None
+    running.become(FlowStatus.ACTIVE)
+    running.ready = True
+    return NextStep(kind="run_flow", flow=flow.name, text=say("done", flow, running.values))
+
+
+def _finish_ready(state: WorkingMemory, registry: Flows) -> list[NextStep]:
+    """End flows that are ready, one after another, and tell what each makes room for."""
+    steps: list[NextStep] = []
+    while (running := state.active_flow) is not None and running.ready:
+        stack.end(state, running, FlowStatus.COMPLETED)
+        offer = stack.next_in_line(state, registry)
+        step = _awaited(state, registry)
+        if step is not None or offer:
+            steps.append(step or NextStep(kind="none", text=offer))
+    return steps
+
+
+def await_slot(state: WorkingMemory, running: ActiveFlow, flow: Flow, name: str, *, again: bool) -> NextStep:
+    """Ask for a slot of the running flow, or ask again."""
+    slot = flow.slot(name)
+    assert slot is not None
+    running.become(FlowStatus.COLLECTING_SLOTS)
+    running.awaiting = name
+    state.confirmation = None
+    text = question(flow, slot, running.values, again=again)
+    return NextStep(kind="reask" if again else "ask_slot", flow=flow.name, slot=name, text=text)

@@ -1,0 +1,98 @@
+"""What the assistant says where a flow brings no words of its own.
+
+A flow's ``responses`` replace these texts under the same keys while it is the one spoken of. Texts hold the
+flow's slots in braces, ``{order_id}``, and of their own ``{task}``, ``{tasks}`` and ``{slot}``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jazzmine_dspy.models.flows import Flow, Slot
+
+DEFAULTS: dict[str, str] = {
+    "ask": "I can't answer that here.",
+    "chitchat": "Happy to help.",
+    "out_of_scope": "That is something I can't do.",
+    "repeat": "I haven't said anything yet.",
+    "handoff": "I'll get a person to take over.",
+    "queue": "One moment, I'm still working on it.",
+    "confirm": "Shall I go ahead?",
+    "done": "Done: {task}.",
+    "failed": "That didn't work, sorry: {task}.",
+    "cancelled": "All right, I've dropped it: {task}.",
+    "denied": "All right, I won't. What should be different?",
+    "offer": "Shall we go back to this: {task}?",
+    "restarted": "Let's start over.",
+    "clarify": "Which do you mean: {tasks}?",
+    "idle": "What can I do for you?",
+    "lost": "I didn't understand that. What can I do for you?",
+    "ask_slot": "Please tell me the {slot}.",
+    "reask_slot": "Please tell me the {slot} once more.",
+}
+
+_GAP = re.compile(r"\s+")
+_BEFORE_MARK = re.compile(r"\s+([.,;:!?])")
+_FIELD = re.compile(r"\{(\w+)\}")
+
+
+def spoken(name: str) -> str:
+    """A name as words.
+
+    Example:
+        >>> spoken("track_order")
+        'track order'
+    """
+    return name.replace("_", " ")
+
+
+def fill(template: str, values: Mapping[str, Any]) -> str:
+    """A text with its fields filled in; a field without a value leaves no gap.
+
+    Example:
+        >>> fill("Change it to {phone} {email}. Right?", {"phone": "0151"})
+        'Change it to 0151. Right?'
+    """
+    text = _FIELD.sub(lambda field: _said(values.get(field[1])), template)
+    return _BEFORE_MARK.sub(r"\1", _GAP.sub(" ", text)).strip()
+
+
+def say(
+    key: str, flow: Flow | None = None, values: Mapping[str, Any] | None = None, *, task: str = ""
+) -> str:
+    """The text under a key: the flow's own, or the default; ``task`` names a flow that is gone."""
+    own = dict(flow.responses) if flow is not None else {}
+    named = {"task": spoken(flow.name if flow is not None else task)}
+    return fill(own.get(key, DEFAULTS.get(key, "")), {**named, **(values or {})})
+
+
+def question(flow: Flow, slot: Slot, values: Mapping[str, Any], *, again: bool = False) -> str:
+    """What to say to get a slot's value, or to get it again."""
+    own = (slot.reask or slot.ask) if again else slot.ask
+    if own:
+        return fill(own, values)
+    text = say("reask_slot" if again else "ask_slot", flow, {"slot": spoken(slot.name).removesuffix(" id")})
+    return f"{text} ({', '.join(spoken(option) for option in slot.options)})" if slot.options else text
+
+
+def choice(names: Sequence[str]) -> str:
+    """Names as words to choose from.
+
+    Example:
+        >>> choice(["track_order", "cancel_order", "refund_status"])
+        'track order, cancel order or refund status'
+    """
+    words = [spoken(name) for name in names]
+    return " or ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def _said(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(_said(item) for item in value)
+    return str(value)

@@ -1,0 +1,91 @@
+"""`datasets check`, `datasets stats`, `flows check`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.row("D3")
+def test_a_sound_dataset_passes(run: Any, dataset: Path) -> None:
+    done = run("datasets", "check", dataset)
+    assert done.code == 0
+    assert "12 conversations" in done.out
+    assert "0 errors" in done.out
+    report = run("datasets", "check", dataset, "--json").json
+    assert report["ok"]
+    assert report["turns_by_role"] == {"train": 20, "dev_a": 6, "dev_b": 6, "test": 5}
+
+
+def test_what_cannot_be_loaded_is_bad_input_and_all_of_it_is_listed(run: Any, dataset: Path) -> None:
+    path = dataset / "conversations.jsonl"
+    lines = path.read_text("utf-8").splitlines()
+    lines[1], lines[4] = "{", lines[4].replace('"ask"', '"aks"')
+    path.write_text("\n".join(lines), "utf-8")
+    done = run("datasets", "check", dataset)
+    assert done.code == 2
+    assert "conversations.jsonl:2" in done.out
+    assert "conversations.jsonl:5" in done.out
+    report = run("datasets", "check", dataset, "--json").json
+    assert not report["ok"]
+    assert report["error"]["where"].endswith("conversations.jsonl:2")
+    assert {problem["line"] for problem in report["problems"] if problem["severity"] == "error"} >= {2, 5}
+
+
+def test_labels_that_contradict_each_other_fail_the_check(run: Any, dataset: Path) -> None:
+    path = dataset / "conversations.jsonl"
+    first, *rest = path.read_text("utf-8").splitlines()
+    data = json.loads(first)
+    data["turns"][0]["labels"]["flows"] = []
+    path.write_text("\n".join([json.dumps(data), *rest]), "utf-8")
+    done = run("datasets", "check", dataset)
+    assert done.code == 1
+    assert "turns.0.labels.flows" in done.out
+
+
+def test_stats(run: Any, dataset: Path) -> None:
+    done = run("datasets", "stats", dataset)
+    assert done.code == 0
+    assert "book_repair" in done.out
+    stats = run("datasets", "stats", dataset, "--json").json
+    assert stats["total"]["conversations"] == 12
+    assert set(stats["roles"]) == {"train", "dev_a", "dev_b", "test"}
+
+
+@pytest.mark.row("F1")
+def test_sound_flows_pass(run: Any, dataset: Path) -> None:
+    report = run("flows", "check", dataset / "flows.yaml", "--json").json
+    assert report["ok"]
+    assert report["flows"] == ["book_repair", "rent_bike", "repair_status"]
+    assert report["problems"] == []
+    assert run("flows", "check", dataset).code == 0
+
+
+def test_two_flows_with_one_example_fail_the_check(run: Any, dataset: Path) -> None:
+    path = dataset / "flows.yaml"
+    path.write_text(
+        path.read_text("utf-8").replace("any news on F120", "My chain keeps  falling off"), "utf-8"
+    )
+    done = run("flows", "check", path)
+    assert done.code == 1
+    assert "'repair_status', examples" in done.out
+    assert "'book_repair'" in done.out
+
+
+def test_thin_flows_are_warned_of(run: Any, tmp_path: Path) -> None:
+    slots = "\n    slots: [{name: sum, type: money}]"
+    (tmp_path / "flows.yaml").write_text(f"flows:\n  - name: pay\n    description: Pay.{slots}\n", "utf-8")
+    done = run("flows", "check", "flows.yaml", "--json")
+    assert done.code == 0
+    fields = [problem["field"] for problem in done.json["problems"]]
+    assert fields == ["flow 'pay', examples", "flow 'pay', condition", "flow 'pay', slot 'sum'"]
+
+
+@pytest.mark.row("D2")
+def test_the_shipped_flows_pass(run: Any) -> None:
+    assert run("flows", "check", ROOT / "datasets" / "support" / "flows.yaml").code == 0

@@ -1,0 +1,100 @@
+"""`evaluate` and `report`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.mark.row("V2", "V5", "V6")
+def test_the_document(run: Any, program: Path, dataset: Path) -> None:
+    done = run("evaluate", program, dataset, "--json")
+    assert done.code == 0
+    found = done.json
+    assert found["n"] == 5
+    assert found["crashed"] == 0
+    assert {"lm_calls_per_turn", "prompt_tokens_per_turn", "latency_ms"} <= set(found["usage"])
+    assert set(found["sources"]) == {"enhance", "select", "understand"}
+    for metric in found["metrics"].values():
+        assert set(metric) == {"value", "low", "high", "n"}
+        assert metric["low"] <= metric["value"] <= metric["high"]
+
+
+@pytest.mark.row("D4")
+def test_opening_the_test_split_is_logged_and_no_other(run: Any, program: Path, dataset: Path) -> None:
+    run("evaluate", program, dataset, "--split", "dev_a")
+    assert not (dataset / ".opened.jsonl").exists()
+    run("evaluate", program, dataset)
+    entries = [json.loads(line) for line in (dataset / ".opened.jsonl").read_text("utf-8").splitlines()]
+    assert [entry["reason"] for entry in entries] == ["evaluate floor"]
+
+
+@pytest.mark.row("O11")
+def test_the_command_scores_as_python_does(run: Any, program: Path, dataset: Path) -> None:
+    from jazzmine_dspy import load
+    from jazzmine_dspy.datasets import load_dataset
+    from jazzmine_dspy.eval import evaluate
+
+    ours = evaluate(load(program), load_dataset(dataset).examples("dev_b")).to_json()
+    printed = run("evaluate", program, dataset, "--split", "dev_b", "--json").json
+    assert printed["metrics"] == ours["metrics"]
+
+
+def test_people_get_a_table(run: Any, program: Path, dataset: Path) -> None:
+    done = run("evaluate", program, dataset, "--split", "dev_a")
+    assert "flow_set_exact" in done.out
+    assert "6 turns, 0 crashed" in done.out
+
+
+@pytest.mark.row("O8")
+def test_quiet_is_silent_and_progress_goes_to_stderr(run: Any, program: Path, dataset: Path) -> None:
+    assert run("evaluate", program, dataset, "--split", "dev_a", "--quiet").err == ""
+    assert "evaluating (6)" in run("evaluate", program, dataset, "--split", "dev_a", "--json").err
+
+
+def test_a_sample_is_drawn_by_seed(run: Any, program: Path, dataset: Path) -> None:
+    def scored(seed: int) -> dict[str, Any]:
+        command = ["evaluate", program, dataset, "--split", "train", "--sample", 4, "--seed", seed, "--json"]
+        found: dict[str, Any] = run(*command).json
+        assert found["n"] == 4
+        return {name: metric["n"] for name, metric in found["metrics"].items()}
+
+    assert scored(1) == scored(1)
+    assert len({json.dumps(scored(seed)) for seed in range(5)}) > 1
+
+
+@pytest.mark.row("A9")
+def test_another_dataset_brings_its_flows(run: Any, program: Path, dataset: Path) -> None:
+    for name in ("flows.yaml", "conversations.jsonl"):
+        text = (dataset / name).read_text("utf-8")
+        (dataset / name).write_text(text.replace("rent_bike", "hire_cycle"), "utf-8")
+    done = run("evaluate", program, dataset, "--split", "dev_b", "--policy", "floor", "--json")
+    assert done.code == 0
+    assert "the dataset's are used" in done.err
+
+
+@pytest.mark.row("V4")
+def test_a_report_is_written_found_and_made_again(
+    run: Any, program: Path, dataset: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "eval" / "reports" / "first"
+    run("evaluate", program, dataset, "--split", "dev_a", "--report", folder)
+    html = (folder / "report.html").read_text("utf-8")
+    (folder / "report.html").unlink()
+    done = run("report", "first", "--json")
+    assert done.code == 0
+    assert done.json["report"]["html"].endswith("report.html")
+    assert (folder / "report.html").read_text("utf-8") == html
+    for name in (folder, folder / "report.json"):
+        assert str(folder / "report.html") in run("report", name).out
+
+
+def test_a_report_that_is_none(run: Any, tmp_path: Path) -> None:
+    for content in ("{", "[]", "{}", '{"systems": [], "format": 99}'):
+        (tmp_path / "report.json").write_text(content, "utf-8")
+        done = run("report", "report.json")
+        assert done.code == 2
+        assert "remedy: " in done.err
