@@ -70,7 +70,8 @@ rows: setup-dev
 
 bench: setup-dev
 	@mkdir -p .cache
-	$(BIN)/pytest -m bench --benchmark-json .cache/bench.json tests $(wildcard eval/benchmarks)
+	$(BIN)/pytest -m bench --benchmark-json .cache/bench.json --benchmark-save-data $(wildcard eval/benchmarks)
+	$(BIN)/python tools/bench.py .cache/bench.json
 
 build: setup-dev
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

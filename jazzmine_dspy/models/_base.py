@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 class Value(BaseModel):
@@ -23,12 +24,46 @@ class Record(BaseModel):
 
 
 def freeze(value: Any) -> Any:
-    """Turn JSON-like data into hashable data: lists to tuples, mappings to :class:`FrozenMap`."""
+    """Turn JSON data into hashable data: lists to tuples, mappings to :class:`FrozenMap`.
+
+    Raises:
+        ValueError: ``value`` holds what JSON has not: a set, an object, NaN, half a surrogate pair.
+    """
     if isinstance(value, Mapping | FrozenMap):
         return FrozenMap.of(value)
     if isinstance(value, list | tuple):
         return tuple(freeze(item) for item in value)
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("NaN and infinities are no values")
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError("not a text: half a surrogate pair") from error
+        # A member of an enumeration comes back from JSON as its text.
+        return str(value)
+    if value is not None and not isinstance(value, bool | int | float):
+        raise ValueError(f"{type(value).__name__} is no JSON value")
     return value
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {_scalar(str(name)): _json(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json(item) for item in value]
+    return _scalar(value)
+
+
+Text = Annotated[str, AfterValidator(_scalar)]
+"""Text that can be stored and sent: without halves of surrogate pairs, which JSON from outside may hold."""
+
+JsonData = Annotated[Any, AfterValidator(_json)]
+"""Any JSON value, nested as deep as it likes; anything else is refused, so that what is stored comes back equal."""
 
 
 def thaw(value: Any) -> Any:
@@ -41,7 +76,7 @@ def thaw(value: Any) -> Any:
 
 
 class FrozenMap(tuple[tuple[str, Any], ...]):
-    """A hashable mapping of names to JSON values, kept in the order given.
+    """A hashable mapping of names to JSON values, kept in the order of the names: equal content, equal value.
 
     Example:
         >>> held = FrozenMap.of({"order_id": "4471", "items": ["cup", "plate"]})
@@ -62,9 +97,10 @@ class FrozenMap(tuple[tuple[str, Any], ...]):
             return data
         pairs = data.items() if isinstance(data, Mapping) else data
         try:
-            return cls((str(name), freeze(value)) for name, value in pairs)
+            named = {_scalar(str(name)): value for name, value in pairs}
         except (TypeError, ValueError) as error:
             raise ValueError("expected a mapping of names to values") from error
+        return cls((name, freeze(named[name])) for name in sorted(named))
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

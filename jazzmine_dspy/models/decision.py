@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, computed_field, model_validator
 
@@ -15,6 +15,13 @@ from jazzmine_dspy.models.messages import Entity
 Stage = Literal["enhance", "select", "understand"]
 STAGES: tuple[Stage, ...] = ("enhance", "select", "understand")
 SourceKind = Literal["rule", "head", "lm", "cache", "floor"]
+
+
+class Recalled(NamedTuple):
+    """A flow that recall proposes. Scores are comparable within one answer only."""
+
+    name: str
+    score: float
 
 
 class Usage(Value):

@@ -63,7 +63,8 @@ class Slot(Value):
     def _compiles(cls, pattern: str | None) -> str | None:
         if pattern is not None:
             try:
-                re.compile(pattern)
+                # As it is used: inside a longer expression, where flags for the whole one cannot stand.
+                re.compile(f"(?<!x)(?:{pattern})")
             except re.error as error:
                 raise ValueError(f"not a regular expression: {error}") from error
         return pattern

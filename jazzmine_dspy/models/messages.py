@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
 from pydantic import Field
 
-from jazzmine_dspy.models._base import Record
+from jazzmine_dspy.models._base import JsonData, Record, Text
 
 
 class MessageRole(StrEnum):
@@ -62,9 +61,9 @@ class Message(Record):
     conversation_id: str = Field(min_length=1)
     user_id: str
     role: MessageRole
-    original_content: str
+    original_content: Text
     timestamp: int = Field(ge=0)
-    enhanced_message: str = ""
+    enhanced_message: Text = ""
     explicit_context: list[str] | None = None
     episode_id: int = Field(default=0, ge=0)
     sentiment_score: float = Field(default=0.0, ge=-1.0, le=1.0)
@@ -77,7 +76,7 @@ class Message(Record):
     invoked_tools: list[str] | None = None
     reasoning_steps: list[str] | None = None
     errors: list[str] | None = None
-    decision: dict[str, Any] | None = None
+    decision: dict[str, JsonData] | None = None
     confidences: dict[str, float] | None = None
     program_fingerprint: str | None = None
 

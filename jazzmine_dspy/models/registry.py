@@ -59,9 +59,10 @@ class FlowRegistry(Mapping[str, Flow]):
         try:
             text = path.read_text(encoding="utf-8")
             data = yaml.safe_load(text)
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
+            problem = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
             raise FlowError(
-                f"Cannot read the flows: {error.strerror}", where=str(path), remedy="Name a YAML file of flows."
+                f"Cannot read the flows: {problem}", where=str(path), remedy="Name a YAML file of flows."
             ) from error
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
@@ -70,10 +71,15 @@ class FlowRegistry(Mapping[str, Flow]):
             raise FlowError(f"Not valid YAML: {problem}", where=where, remedy="Quote texts with ':' or '?'.") from error
         if not isinstance(data, dict) or not isinstance(data.get("flows"), list):
             raise FlowError("No list of flows", where=str(path), remedy="Begin the file with 'flows:' and a list.")
+        flows: dict[str, Flow] = {}
         for number, item in enumerate(data["flows"], start=1):
             name = item.get("name", f"number {number}") if isinstance(item, dict) else f"number {number}"
-            _flow(item, where=f"{path}:{_line_of(text, name)}, flow {name!r}")
-        return cls(data["flows"], agent_id=agent_id)
+            flow = _flow(item, where=f"{path}:{_line_of(text, name)}, flow {name!r}")
+            if flow.name in flows:
+                where = f"{path}:{_line_of(text, name, last=True)}"
+                raise FlowError(f"Flow {name!r} is defined twice", where=where, remedy="Rename one of the two.")
+            flows[flow.name] = flow
+        return cls(flows.values(), agent_id=agent_id)
 
     def __getitem__(self, name: str) -> Flow:
         return self._flows[name]
@@ -98,11 +104,14 @@ def _plain(data: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-def _line_of(text: str, name: str) -> int:
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip().removeprefix("- ").strip() in (f"name: {name}", f'name: "{name}"', f"name: '{name}'"):
-            return number
-    return 1
+def _line_of(text: str, name: str, *, last: bool = False) -> int:
+    written = (f"name: {name}", f'name: "{name}"', f"name: '{name}'")
+    lines = [
+        number
+        for number, line in enumerate(text.splitlines(), start=1)
+        if line.strip().removeprefix("- ").strip() in written
+    ]
+    return lines[-1 if last else 0] if lines else 1
 
 
 def _flow(item: Any, *, where: str) -> Flow:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from jazzmine_dspy.models._base import Record
+from jazzmine_dspy.models._base import JsonData, Record
 
 Purpose = Literal[
     "agent_loop", "script_generation", "flow_selection", "slot_extraction", "enhancement", "understanding",
@@ -57,7 +57,7 @@ class ToolTrace(Record):
     task_index: int = 0
     generation_attempts: list[ScriptGenAttempt] = Field(default_factory=list)
     final_script: str | None = None
-    final_data: Any = None
+    final_data: JsonData = None
     traceback: str | None = None
     output_bytes: int = Field(default=0, ge=0)
     peak_memory_bytes: int | None = Field(default=None, ge=0)
@@ -72,7 +72,7 @@ class SlotEvent(Record):
     slot_name: str
     slot_type: str = "text"
     required: bool = True
-    value: Any = None
+    value: JsonData = None
     collected: bool = False
     collected_at_turn: int = Field(default=0, ge=0)
     validation_error: str = ""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from enum import StrEnum
-from functools import cached_property
 from typing import Any
 
 from pydantic import Field, field_validator
 
-from jazzmine_dspy.models._base import FrozenMap, Value, sha256
+from jazzmine_dspy.models._base import FrozenMap, Text, Value, sha256
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import Entity, MessageRole
 
@@ -31,8 +30,8 @@ class HistoryMessage(Value):
     """An earlier message. ``enhanced`` is kept beside the original, never in its place."""
 
     role: MessageRole
-    text: str
-    enhanced: str = ""
+    text: Text
+    enhanced: Text = ""
     is_continuation: bool = True
 
 
@@ -83,7 +82,7 @@ class Turn(Value):
         ('express', True, 64)
     """
 
-    text: str = Field(min_length=1, max_length=MAX_TEXT)
+    text: Text = Field(min_length=1, max_length=MAX_TEXT)
     status: ConversationStatus = ConversationStatus.IDLE
     flow: str | None = None
     step: int | None = None
@@ -112,6 +111,8 @@ class Turn(Value):
     @field_validator("entities", mode="before")
     @classmethod
     def _views(cls, data: Any) -> Any:
+        if not isinstance(data, list | tuple):
+            return data
         return tuple(item.model_dump() if isinstance(item, Entity) else item for item in data)
 
     @field_validator("confirming", mode="before")
@@ -119,7 +120,8 @@ class Turn(Value):
     def _action(cls, data: Any) -> Any:
         return {"action": data} if isinstance(data, str) else data
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """SHA-256 over canonical JSON: the turn's identity on every machine."""
+        # Not kept: `model_copy(update=...)` would copy the old one along.
         return sha256(self.model_dump(mode="json"))

@@ -8,7 +8,7 @@ import math
 import re
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from jazzmine_dspy.models.errors import AnswerError
 
@@ -25,14 +25,23 @@ CommandKind = Literal[
 
 def _clamped(score: Any) -> float:
     """Hold a finite score in [-1, 1]; words, booleans, NaN and infinities are no scores (E5)."""
-    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+    if isinstance(score, bool) or not isinstance(score, int | float):
+        raise ValueError("not a number")
+    if isinstance(score, float) and not math.isfinite(score):
         raise ValueError("not a finite number")
-    return min(1.0, max(-1.0, float(score)))
+    # Compared before it becomes a float: a whole number may be too large for one.
+    return float(min(1, max(-1, score)))
+
+
+def _said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text
 
 
 class _Answer(BaseModel):
     # Strict: "false" is no truth value, null is no text, and a text is no list of letters.
-    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, allow_inf_nan=False)
 
 
 class EntityAnswer(_Answer):
@@ -53,7 +62,7 @@ class CommandAnswer(_Answer):
 class EnhancementAnswer(_Answer):
     """Answer to EnhanceMessage."""
 
-    enhanced_query: str = Field(min_length=1)
+    enhanced_query: Annotated[str, Field(min_length=1), AfterValidator(_said)]
     sentiment_score: Annotated[float, BeforeValidator(_clamped)]
     intent: str
     entities: list[EntityAnswer]
@@ -104,13 +113,16 @@ def read_answer(model: type[A], text: str, error: type[AnswerError] = AnswerErro
 
 def _object(text: str, error: type[AnswerError]) -> dict[str, Any]:
     whole = text.strip()
-    for start in (match.start() for match in re.finditer(r"\{", whole)):
+    start = whole.find("{")
+    while start >= 0:
         candidate = _balanced(whole, start)
         if candidate is None:
             raise error("The answer breaks off", where=f"character {len(whole)}", remedy="Allow more tokens.")
         data = _parse(candidate)
         if isinstance(data, dict):
             return data
+        # What lies inside of an unreadable object is no answer of its own.
+        start = whole.find("{", start + len(candidate))
     raise error("The answer holds no JSON object", where=f"text {whole[:40]!r}", remedy="Ask again.")
 
 
@@ -136,14 +148,20 @@ def _balanced(text: str, start: int) -> str | None:
     return None
 
 
+_TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.S)
+
+
 def _parse(text: str) -> Any:
-    without_commas = re.sub(r",(\s*[}\]])", r"\1", text)
+    # Texts in quotation marks are stepped over: a comma before a brace in them belongs to the answer.
+    without_commas = _TRAILING.sub(lambda match: match[1] or "", text)
     for attempt in (text, without_commas):
         try:
             return json.loads(attempt)
         except ValueError:
             continue
+        except RecursionError:
+            return None
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return None

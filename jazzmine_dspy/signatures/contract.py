@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,6 +56,7 @@ def describe(name: str) -> dict[str, Any]:
     }
 
 
+@functools.cache
 def fingerprint(name: str) -> str:
     """SHA-256 over names and order of the fields and the answer's schema.
 

@@ -15,7 +15,8 @@ OTHER_INTENTS = ("question", "chitchat", "handoff", "out_of_scope", "clarify")
 
 
 def response_format(
-    predictor: str, turn: Turn, *, candidates: Sequence[str], slots: Sequence[Slot], intents: Sequence[str]
+    predictor: str, turn: Turn, *, candidates: Sequence[str], slots: Sequence[Slot], intents: Sequence[str],
+    max_commands: int = 6,
 ) -> dict[str, Any]:
     """What a call's answer may be.
 
@@ -25,15 +26,16 @@ def response_format(
         candidates: Flows offered, in the order of their letters.
         slots: Slots that the message may fill.
         intents: Names of the registry's flows.
+        max_commands: Commands that one answer may hold.
     """
     properties: dict[str, Any] = {}
     if predictor in ("enhance", "fused"):
-        limit = min(400, len(turn.text) * 3 // 2 + 60)
+        limit = min(400, len(turn.text) * 5 // 4 + 50)
         properties |= {
             "enhanced_query": {"type": "string", "minLength": 1, "maxLength": limit},
             "sentiment_score": {"enum": [-1.0, -0.6, -0.3, 0.0, 0.3, 0.6, 1.0]},
             "intent": {"enum": [*intents, *OTHER_INTENTS]},
-            "entities": {"type": "array", "maxItems": 2, "items": _ENTITY},
+            "entities": {"type": "array", "maxItems": 2, "items": _NAMED if predictor == "fused" else _ENTITY},
             "is_cancellation": {"type": "boolean"},
             "is_continuation": {"type": "boolean"},
         }
@@ -43,11 +45,18 @@ def response_format(
         properties["flows"] = {"type": "array", "maxItems": min(3, len(letters)), "items": items}
     if predictor in ("understand", "fused"):
         options = _command_options(turn, slots)
-        properties["commands"] = {"type": "array", "maxItems": 4, "items": {"anyOf": options}}
+        properties["commands"] = {"type": "array", "maxItems": max_commands, "items": {"anyOf": options}}
     schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
     return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
 
 
+# One call for everything should be short: of an entity the fused prompt asks the name alone.
+_NAMED = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 40}},
+    "required": ["name"],
+    "additionalProperties": False,
+}
 _ENTITY = {
     "type": "object",
     "properties": {

@@ -1,0 +1,1 @@
+"""Compiling programs against labelled conversations, and the artefacts that this leaves."""

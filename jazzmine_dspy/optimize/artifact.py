@@ -1,0 +1,282 @@
+"""A compiled program on disk: JSON and safetensors, checked by hash before anything of it is read."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jazzmine_dspy import __version__
+from jazzmine_dspy.models._base import canonical_json, sha256
+from jazzmine_dspy.models.errors import ArtifactError, EmbeddingError
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.program.heads import LinearHead
+from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.signatures.contract import fingerprints
+
+FORMAT = 1
+"""Newest layout of an artefact that this version reads and the one it writes."""
+
+_REQUIRED = ("program.json", "gates.json", "flows.yaml", "examples.jsonl")
+
+log = logging.getLogger("jazzmine_dspy")
+
+
+class Loaded(NamedTuple):
+    """A program and what its manifest says."""
+
+    program: TurnProgram
+    manifest: dict[str, Any]
+    path: Path
+
+
+def save(
+    program: TurnProgram,
+    folder: str | Path,
+    *,
+    name: str,
+    facts: Mapping[str, Any],
+    run: Mapping[str, Any],
+    examples: list[dict[str, str]] | None = None,
+) -> Path:
+    """Write a program as an artefact: all of it or nothing.
+
+    Args:
+        program: What to write; its registry, head and policy go with it, its LM does not.
+        folder: Where; an artefact there is replaced.
+        name: Name of the program.
+        facts: What the manifest says beside hashes: dataset, recipe, LM, scores.
+        run: Times, costs and dates: written to ``run.json``, which no hash covers.
+        examples: Texts with their flows that recall uses beside the flows' own.
+
+    Raises:
+        ArtifactError: the folder cannot be written.
+    """  # fmt: skip
+    import yaml
+
+    folder = Path(folder)
+    state = {key: _clean(value) for key, value in program.dump_state().items()}
+    files: dict[str, bytes] = {
+        "program.json": _pretty(state),
+        "gates.json": _pretty(program.policy.model_dump(mode="json")),
+        "flows.yaml": yaml.safe_dump(
+            {"flows": program.registry.to_json()}, sort_keys=False, allow_unicode=True
+        ).encode(),
+        "examples.jsonl": "".join(canonical_json(example) + "\n" for example in examples or []).encode(),
+    }
+    head = program.bindings.head
+    if isinstance(head, LinearHead):
+        files["heads.safetensors"] = head.to_bytes()
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "name": name,
+        "code": __version__,
+        "signatures": fingerprints(),
+        "flows": program.registry.checksum,
+        "agent_id": program.registry.agent_id,
+        "files": {file: sha256(content) for file, content in files.items()},
+        **facts,
+    }
+    manifest["sha256"] = sha256(manifest)
+    files["manifest.json"] = _pretty(manifest)
+    files["run.json"] = _pretty(dict(run))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        try:
+            for file, content in files.items():
+                (fresh / file).write_bytes(content)
+            fresh.chmod(0o755)
+            _swap(fresh, folder)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    except OSError as error:
+        raise ArtifactError(
+            f"Cannot write the program: {error.strerror}",
+            where=str(folder),
+            remedy="Free space, or name another --out.",
+        ) from error
+    return folder
+
+
+def _swap(fresh: Path, folder: Path) -> None:
+    """Put the new folder in the old one's place; a crash between leaves the old one beside it."""
+    if folder.exists():
+        old = folder.with_name(f".{folder.name}-old-{os.getpid()}")
+        folder.rename(old)
+        fresh.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        fresh.rename(folder)
+
+
+def _clean(state: Any) -> Any:
+    return {**state, "lm": None, "traces": [], "train": []} if isinstance(state, dict) else state
+
+
+def _pretty(data: Any) -> bytes:
+    return (json.dumps(data, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def find(name: str | Path) -> Path:
+    """The folder of a program: a path, a project's ``optimize/programs/NAME``, a packaged one, or MLflow's.
+
+    Raises:
+        ArtifactError: nowhere found.
+    """
+    text = str(name)
+    if text.startswith(("models:/", "runs:/", "mlflow-artifacts:/")):
+        from mlflow.artifacts import download_artifacts
+
+        return Path(download_artifacts(artifact_uri=text))
+    packaged = Path(str(resources.files("jazzmine_dspy"))) / "_programs" / text
+    source = Path(str(resources.files("jazzmine_dspy"))).parent / "optimize" / "programs" / text
+    places = [Path(name), Path("optimize/programs") / text, packaged, source]
+    for place in places:
+        if (place / "manifest.json").is_file():
+            return place
+    raise ArtifactError(
+        f"No program {text!r}", where=", ".join(str(place) for place in places[:2]),
+        remedy="Name a folder with a manifest.json; 'jazzmine-dspy optimize RECIPE' makes one.",
+    )  # fmt: skip
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of an artefact, after every file's hash and every signature has been checked.
+
+    Raises:
+        ArtifactError: a byte was changed, a file is missing, the format is newer, or a signature is another.
+    """
+    path = folder / "manifest.json"
+    again = "Compile the program again with 'jazzmine-dspy optimize', or restore the folder."
+    try:
+        raw = path.read_bytes()
+        manifest = json.loads(raw)
+    except (OSError, ValueError) as error:
+        raise ArtifactError("The manifest cannot be read", where=str(path), remedy=again) from error
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("format"), int):
+        raise ArtifactError("The manifest is damaged", where=str(path), remedy=again)
+    if manifest["format"] > FORMAT:
+        raise ArtifactError(
+            f"The program has format {manifest['format']}, this version reads up to {FORMAT}",
+            where=str(path),
+            remedy="Upgrade jazzmine-dspy.",
+        )
+    if not _untouched(manifest, raw):
+        raise ArtifactError("The manifest was changed", where=str(path), remedy=again)
+    if missing := [file for file in _REQUIRED if file not in manifest["files"]]:
+        raise ArtifactError(f"The manifest has no {missing[0]}", where=str(path), remedy=again)
+    for file, digest in manifest["files"].items():
+        try:
+            actual = sha256((folder / file).read_bytes())
+        except OSError as error:
+            raise ArtifactError("A file is missing", where=str(folder / file), remedy=again) from error
+        if actual != digest:
+            raise ArtifactError("A file was changed", where=str(folder / file), remedy=again)
+    for predictor, digest in fingerprints().items():
+        if manifest["signatures"].get(predictor) != digest:
+            raise ArtifactError(
+                f"The program was compiled for another signature of {predictor!r}", where=str(path),
+                remedy="Compile it again, or install the version of jazzmine-dspy that compiled it: "
+                f"{manifest.get('code')}.",
+            )  # fmt: skip
+    return manifest
+
+
+def _untouched(manifest: dict[str, Any], raw: bytes) -> bool:
+    content = {key: value for key, value in manifest.items() if key != "sha256"}
+    try:
+        # Comparing bytes as well catches changes that JSON does not see, such as a flipped white space.
+        return manifest.get("sha256") == sha256(content) and raw == _pretty(manifest)
+    except ValueError:
+        # A flipped byte can make a number infinite, which is no JSON.
+        return False
+
+
+def load(
+    path: str | Path,
+    *,
+    flows: Any = None,
+    lm: Any = None,
+    embedder: Any = None,
+    bind: bool = True,
+) -> TurnProgram:
+    """Load a compiled program, ready to decide.
+
+    Args:
+        path: Folder, name of a project's or a packaged program, or an MLflow URI.
+        flows: Other flows than the compiled ones: a registry, a mapping, a list, or a YAML file. New flows
+            work through their examples; flows left out are never chosen.
+        lm: A ``dspy.LM``, or a name that DSPy takes; None leaves it to ``dspy.configure``.
+        embedder: Another embedder, or the name of a fastembed model; None is the one compiled with.
+        bind: False leaves embedder and recall unbound.
+
+    Raises:
+        ArtifactError: damaged, newer, or of other signatures; the message says what to do.
+    """  # fmt: skip
+    return load_with_manifest(path, flows=flows, lm=lm, embedder=embedder, bind=bind).program
+
+
+def load_with_manifest(
+    path: str | Path, *, flows: Any = None, lm: Any = None, embedder: Any = None, bind: bool = True
+) -> Loaded:
+    """As :func:`load`, with the manifest beside the program."""
+    folder = find(path)
+    manifest = read_manifest(folder)
+    agent_id = str(manifest.get("agent_id", ""))
+    if flows is None:
+        registry = FlowRegistry.from_yaml(folder / "flows.yaml", agent_id=agent_id)
+    elif isinstance(flows, FlowRegistry):
+        registry = flows
+    elif isinstance(flows, str | Path):
+        registry = FlowRegistry.from_yaml(flows, agent_id=agent_id)
+    else:
+        registry = FlowRegistry(flows, agent_id=agent_id)
+    policy = Policy.model_validate_json((folder / "gates.json").read_bytes())
+    program = TurnProgram(registry, policy=policy)
+    program.load_state(json.loads((folder / "program.json").read_bytes()))
+    # A file that the manifest does not name has no hash that could vouch for it.
+    if "heads.safetensors" in manifest["files"]:
+        program.bind(head=LinearHead.from_bytes((folder / "heads.safetensors").read_bytes()))
+    if lm is not None:
+        from jazzmine_dspy.lm import resolve_lm
+
+        program.bind(lm=resolve_lm(lm))
+        compiled_for = manifest.get("lm", {}).get("model")
+        runs_with = program.bindings.lm.model if program.bindings.lm else None
+        if compiled_for and runs_with != compiled_for:
+            log.warning(
+                "program %r was compiled for %s and runs with %s", manifest["name"], compiled_for, runs_with
+            )
+    if bind:
+        lines = (folder / "examples.jsonl").read_text(encoding="utf-8").splitlines()
+        bind_recall(
+            program,
+            embedder or manifest.get("embedder", {}).get("model", "minilm"),
+            [json.loads(x) for x in lines],
+        )
+    return Loaded(program, manifest, folder)
+
+
+def bind_recall(program: TurnProgram, embedder: Any, examples: list[dict[str, str]] | None = None) -> None:
+    """Bind an embedder and an index of the program's flows; where the model is missing, say so and go on.
+
+    Without an embedder the heads decline and recall fails, and decisions are degraded with that cause.
+    """
+    from jazzmine_dspy.memory.procedural.embed import FastembedEmbedder
+    from jazzmine_dspy.memory.procedural.recall import FlowIndex
+
+    try:
+        model = FastembedEmbedder(embedder) if isinstance(embedder, str) else embedder
+        known = [item for item in examples or [] if item["flow"] in program.registry]
+        texts = [(item["text"], item["flow"], item.get("conversation", "")) for item in known]
+        program.bind(embedder=model, recall=FlowIndex(program.registry, model, examples=texts))
+    except EmbeddingError as error:
+        log.warning("no embedder is bound: %s", error)

@@ -1,0 +1,125 @@
+"""Demonstrations of single stages, built from labelled turns (never whole turns: no predictor takes one)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import dspy
+
+from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.models.commands import Clarify, ResumeFlow, SetSlot, StartFlow
+from jazzmine_dspy.models.decision import Enhancement
+from jazzmine_dspy.program.lm_sources import call_for
+from jazzmine_dspy.program.ports import Recalled
+from jazzmine_dspy.program.stage import Context
+from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.signatures.answers import ALIASES
+
+_NEEDED: dict[str, tuple[str, ...]] = {
+    "enhance": ("enhanced", "sentiment", "intent", "entities", "is_cancellation", "is_continuation"),
+    "select": ("flows",),
+    "understand": ("commands",),
+}
+_NEEDED["fused"] = tuple(field for fields in _NEEDED.values() for field in fields)
+
+
+def to_demo(predictor: str, example: Example, program: TurnProgram) -> dspy.Example | None:
+    """The demonstration that a labelled turn gives for a predictor; None where a label is missing.
+
+    The candidates are what recall finds without the turn's own conversation, the right flows put among them
+    where recall missed them, so that the letters are valid for this demonstration.
+    """
+    labels, turn = example.labels, example.turn
+    if any(getattr(labels, field) is None for field in _NEEDED[predictor]):
+        return None
+    gold = list(labels.flows or ())
+    context = Context(turn=turn, registry=program.registry, exclude=frozenset([example.conversation_id]))
+    context.candidates = _candidates(program, example, gold)
+    if predictor in ("select", "understand") and labels.enhanced is not None:
+        context.enhancement = Enhancement(enhanced_query=labels.enhanced)
+    if predictor == "understand":
+        context.selected = gold
+    call = call_for(context, predictor, program.policy)
+    shown = [candidate.name for candidate in context.candidates[: program.policy.top_k]]
+    return dspy.Example(**call.inputs, **_outputs(predictor, labels, shown)).with_inputs(*call.inputs)
+
+
+def _candidates(program: TurnProgram, example: Example, gold: Sequence[str]) -> list[Recalled]:
+    found: list[Recalled] = []
+    if program.bindings.recall is not None:
+        found = program.bindings.recall.recall(
+            example.turn.text, k=max(5, program.policy.top_k), exclude=[example.conversation_id]
+        )
+    shown = found[: program.policy.top_k]
+    missing = [
+        Recalled(name, 0.0)
+        for name in gold
+        if name in program.registry and name not in [c.name for c in shown]
+    ]
+    keep = [c for c in shown if c.name in gold or len(shown) + len(missing) <= program.policy.top_k]
+    keep = keep or shown[: max(0, program.policy.top_k - len(missing))]
+    others = [c for c in shown if c not in keep][: max(0, program.policy.top_k - len(missing) - len(keep))]
+    return sorted([*keep, *others], key=shown.index) + missing
+
+
+def _outputs(predictor: str, labels: Labels, shown: Sequence[str]) -> dict[str, Any]:
+    outputs: dict[str, Any] = {}
+    if predictor in ("enhance", "fused"):
+        outputs |= {
+            "enhanced_query": labels.enhanced,
+            "sentiment_score": labels.sentiment,
+            "intent": labels.intent,
+            "entities": [
+                {"name": e.name, "attributes": list(e.attributes)} for e in (labels.entities or ())[:2]
+            ],
+            "is_cancellation": labels.is_cancellation,
+            "is_continuation": labels.is_continuation,
+        }
+    if predictor in ("select", "fused"):
+        outputs["flows"] = [ALIASES[shown.index(name)] for name in labels.flows or () if name in shown]
+    if predictor in ("understand", "fused"):
+        outputs["commands"] = [
+            _command(c) for c in labels.commands or () if not isinstance(c, StartFlow | Clarify)
+        ]
+    return outputs
+
+
+def _command(command: Any) -> dict[str, Any]:
+    data = command.model_dump(mode="json")
+    if isinstance(command, ResumeFlow):
+        return {"type": command.type, "name": command.flow} if command.flow else {"type": command.type}
+    shown: dict[str, Any] = {"type": command.type}
+    if "name" in data:
+        shown["name"] = data["name"]
+    if "value" in data:
+        shown["value"] = data["value"]
+    return shown
+
+
+def demo_pool(
+    predictor: str, examples: Sequence[Example], program: TurnProgram, seed: int, size: int
+) -> list[Any]:
+    """Demonstrations to draw from: shuffled, and such that kinds of turns alternate.
+
+    Short turns come first within a kind, since a small model's prompt has little room.
+    """
+    rng = random.Random(seed)
+    kinds: dict[str, list[Example]] = {}
+    for example in rng.sample(list(examples), len(examples)):
+        commands = example.labels.commands or ()
+        kind: str = commands[0].type if commands else "none"
+        if len(example.turn.text) <= 110:
+            kinds.setdefault(kind, []).append(example)
+    # Starting a flow and filling a slot are most of what turns do, so they are shown first.
+    first = ("start_flow", "set_slot")
+    order = sorted(kinds, key=lambda kind: (first.index(kind) if kind in first else 2, rng.random()))
+    pool: list[Any] = []
+    while len(pool) < size and any(kinds.values()):
+        for kind in order:
+            if kinds[kind] and len(pool) < size:
+                demo = to_demo(predictor, kinds[kind].pop(), program)
+                if demo is not None:
+                    pool.append(demo)
+    return pool

@@ -1,0 +1,231 @@
+"""Compiling the prompts: labelled demonstrations, bootstrapped ones, and a search over both."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import logging
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import dspy
+
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.metrics import turn_score
+from jazzmine_dspy.models.errors import JazzmineError
+from jazzmine_dspy.optimize.budget import Budget
+from jazzmine_dspy.optimize.demos import demo_pool
+from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.program.turn import TurnProgram
+
+_POOL = 48
+
+
+class DeadCompileError(JazzmineError):
+    """A compile claims predictors that it never reached."""
+
+
+@dataclass
+class Candidate:
+    """One set of demonstrations, and its mean score on dev-A (None while it has none)."""
+
+    name: str
+    program: TurnProgram
+    score: float | None = None
+    scored: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def demonstrations(self) -> dict[str, int]:
+        """How many each predictor of the shape holds."""
+        return {name: len(self.program.predictor(name).demos) for name in self.program.active_predictors()}
+
+
+class Attempt(NamedTuple):
+    """A candidate that can be made: its name, the calls that making it may take, and how."""
+
+    name: str
+    calls: int
+    make: Callable[[], Candidate]
+
+
+def candidates(
+    recipe: Recipe,
+    base: TurnProgram,
+    train: Sequence[Example],
+    allowed: Callable[[], bool] = lambda: True,
+) -> Iterator[Attempt]:
+    """The candidates of a recipe, the uncompiled program first, each made when it is asked for.
+
+    Args:
+        recipe: Which optimizer, how many candidates and demonstrations, the seed.
+        base: The uncompiled program with the policy ``lm``, unbound from any language model: a compile runs
+            under ``dspy.context(lm=…)``.
+        train: Labelled turns to learn from.
+        allowed: Whether the budget allows another turn.
+    """
+    yield Attempt("uncompiled", 0, lambda: Candidate("uncompiled", base))
+    search = recipe.optimizer == "bootstrap_random_search"
+    attempts = min(recipe.demos.attempts, len(train)) * calls_per_turn(base)
+    for number in range(recipe.demos.candidates if search else 1):
+        seed = recipe.seed * 1000 + number
+        if recipe.optimizer in ("labeled_few_shot", "bootstrap_random_search") and recipe.demos.labeled:
+            name = f"labeled {number + 1}"
+            yield Attempt(name, 0, functools.partial(labeled, name, recipe, base, train, seed))
+        if recipe.optimizer in ("bootstrap", "bootstrap_random_search") and recipe.demos.bootstrapped:
+            name = f"bootstrap {number + 1}"
+            make = functools.partial(bootstrap, name, recipe, base, train, seed, allowed)
+            yield Attempt(name, attempts, make)
+
+
+def labeled(name: str, recipe: Recipe, base: TurnProgram, train: Sequence[Example], seed: int) -> Candidate:
+    """Labelled demonstrations, chosen by seed; no call is made."""
+    program = base.deepcopy()
+    for predictor in program.active_predictors():
+        pool = demo_pool(predictor, train, program, seed, _POOL)
+        # DSPy's sampling has a fixed seed of its own; the pool is shuffled by ours, so the first k are taken.
+        few_shot = dspy.LabeledFewShot(k=recipe.demos.labeled)
+        compiled = few_shot.compile(program.predictor(predictor), trainset=pool, sample=False)
+        program.predictor(predictor).demos = list(compiled.demos)
+    candidate = Candidate(name, program)
+    _assert_alive(candidate)
+    return candidate
+
+
+def bootstrap(
+    name: str,
+    recipe: Recipe,
+    base: TurnProgram,
+    train: Sequence[Example],
+    seed: int,
+    allowed: Callable[[], bool] = lambda: True,
+) -> Candidate:
+    """Demonstrations from the program's own right answers, taught by labelled ones.
+
+    The conversations that teach and those that are attempted are apart: shown its own label, a turn is
+    easily right.
+    """
+    rng = random.Random(seed)
+    names = sorted({example.conversation_id for example in train})
+    taught = set(rng.sample(names, len(names) // 2)) if recipe.demos.labeled else set()
+    teacher = base.deepcopy()
+    with contextlib.suppress(DeadCompileError):
+        showing = [example for example in train if example.conversation_id in taught]
+        teacher = labeled(f"{name}'s teacher", recipe, base, showing, seed).program if showing else teacher
+    free = [example for example in train if example.conversation_id not in taught]
+    chosen = rng.sample(free, min(recipe.demos.attempts, len(free)))
+    trainset = _WhileAllowed(allowed, [_attempted(example) for example in chosen])
+    scores: list[float] = []
+
+    def metric(example: Any, prediction: Any, _trace: Any = None) -> float:
+        scores.append(_metric(example, prediction))
+        return scores[-1]
+
+    optimizer = dspy.BootstrapFewShot(
+        metric=metric,
+        metric_threshold=recipe.demos.threshold,
+        max_bootstrapped_demos=recipe.demos.bootstrapped,
+        max_labeled_demos=0,
+        max_rounds=1,
+        max_errors=len(trainset) + 1,
+    )
+    with quiet():
+        program = optimizer.compile(base.deepcopy(), teacher=teacher, trainset=trainset)
+    program._compiled = False  # a frozen sub-module would drop out of a saved state (DSPy)
+    candidate = Candidate(name, program)
+    if not scores:
+        # The program answers whatever fails, so this is a fault of ours, which DSPy has swallowed.
+        raise DeadCompileError("Every attempt broke", where=name, remedy="Report this as a bug.")
+    if max(scores) >= recipe.demos.threshold:
+        _assert_alive(candidate)
+    else:
+        candidate.notes.append("no attempt was right enough to be shown")
+    return candidate
+
+
+class _WhileAllowed(list[Any]):
+    """A training set that ends where the budget does; its first example is always given."""
+
+    def __init__(self, allowed: Callable[[], bool], examples: Sequence[Any]) -> None:
+        super().__init__(examples)
+        self._allowed = allowed
+
+    def __iter__(self) -> Iterator[Any]:
+        for number, example in enumerate(super().__iter__()):
+            if number and not self._allowed():
+                return
+            yield example
+
+
+def _attempted(example: Example) -> Any:
+    # Not under the name 'labels', which is a method of DSPy's examples.
+    whole = dspy.Example(turn=example.turn, exclude=(example.conversation_id,), gold=example.labels)
+    return whole.with_inputs("turn", "exclude")
+
+
+def _metric(example: Any, prediction: Any) -> float:
+    decision = prediction.decision
+    # A degraded turn was answered by a floor: its trace shows the language model's failure, not its success.
+    if decision.degraded:
+        return 0.0
+    return turn_score(decision, example.gold, example.turn) or 0.0
+
+
+def _assert_alive(candidate: Candidate) -> None:
+    dead = [name for name, count in candidate.demonstrations().items() if not count]
+    if dead:
+        raise DeadCompileError(
+            f"The compile left {', '.join(dead)} without a demonstration",
+            where=candidate.name,
+            remedy="Label more turns completely, or take the optimizer 'none'.",
+        )
+
+
+def score(
+    program: TurnProgram,
+    examples: Sequence[Example],
+    budget: Budget,
+    *,
+    keep_calls: int,
+    share_of_time: float,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[list[float], int]:
+    """Mean scores of turns one by one, until the budget is at its end.
+
+    Returns:
+        The scores, in the order of the examples, and how many turns were degraded.
+    """
+    calls = calls_per_turn(program)
+    scores: list[float] = []
+    degraded = 0
+    for number, example in enumerate(examples):
+        if not budget.allows(calls, keep_calls=keep_calls, share_of_time=share_of_time):
+            break
+        decision = program.decide(example.turn, exclude=(example.conversation_id,))
+        degraded += decision.degraded
+        scores.append(turn_score(decision, example.labels, example.turn) or 0.0)
+        if progress:
+            progress(number + 1, len(examples))
+    return scores, degraded
+
+
+def calls_per_turn(program: TurnProgram) -> int:
+    """Calls that one turn needs at most."""
+    predictors = program.active_predictors()
+    if not predictors:
+        return 0
+    return 1 if program.shape == "fused" else len(predictors) + 1
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep DSPy's prints and bars off the terminal: stdout may carry one JSON document, stderr our bars."""
+    level = logging.getLogger("dspy").level
+    logging.getLogger("dspy").setLevel(logging.ERROR)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.getLogger("dspy").setLevel(level)

@@ -1,0 +1,145 @@
+"""The recipe: one TOML file that says all of an optimization run."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, field_validator
+
+from jazzmine_dspy.models._base import Value, sha256
+from jazzmine_dspy.models.errors import RecipeError
+from jazzmine_dspy.program.policy import Shape
+
+Optimizer = Literal["none", "labeled_few_shot", "bootstrap", "bootstrap_random_search"]
+
+
+_SECRET = re.compile(r"(?:key|secret|password|token)$", re.IGNORECASE)
+
+
+class BudgetPart(Value):
+    """What a run may spend; None is no limit. With a limit in minutes no run is repeatable to the byte."""
+
+    minutes: float | None = Field(default=None, gt=0)
+    lm_calls: int | None = Field(default=None, ge=0)
+
+
+class DemosPart(Value):
+    """Demonstrations per prompt, and how many sets of them are tried."""
+
+    labeled: int = Field(default=3, ge=0, le=16)
+    bootstrapped: int = Field(default=2, ge=0, le=16)
+    candidates: int = Field(default=3, ge=1, le=64)
+    attempts: int = Field(default=12, ge=1)
+    threshold: float = Field(default=0.8, gt=0, le=1)
+
+
+class SamplePart(Value):
+    """Turns of each part that the language model is asked on; 0 means all."""
+
+    dev_a: int = Field(default=0, ge=0)
+    dev_b: int = Field(default=0, ge=0)
+    test: int = Field(default=0, ge=0)
+
+
+class Recipe(Value):
+    """A run: dataset, shape, language model, optimizer, budget, seed.
+
+    Args:
+        name: Name of the run and of its program.
+        dataset: Folder of the dataset, from where the run starts.
+        lm: Name of the language model; ``none`` runs without one.
+        top_k: Flows offered to the language model.
+        history_shown: Earlier messages shown to it.
+        max_commands: Commands that one answer may hold; a tiny model rambles less with few.
+        head: Whether a local head for selection is trained and raced.
+        embedder: ``minilm``, or the name of a fastembed model.
+        tracking: MLflow's tracking URI; ``none`` tracks nothing; empty is a SQLite file beside the program.
+        signatures: Folder with a project's own wording of the prompts.
+        price: Money per million prompt tokens and per million completion tokens.
+    """
+
+    name: str = Field(min_length=1, pattern=r"^[\w.-]+$")
+    dataset: str = Field(min_length=1)
+    shape: Shape = "fused"
+    lm: str = "local/smollm2-135m"
+    lm_settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    optimizer: Optimizer = "bootstrap_random_search"
+    seed: int = Field(default=0, ge=0)
+    top_k: int = Field(default=4, ge=1, le=8)
+    history_shown: int = Field(default=5, ge=0, le=10)
+    max_commands: int = Field(default=6, ge=1, le=16)
+    head: bool = True
+    embedder: str = "minilm"
+    tracking: str = ""
+    signatures: str = "signatures"
+    price: tuple[float, float] | None = None
+    budget: BudgetPart = BudgetPart()
+    demos: DemosPart = DemosPart()
+    sample: SamplePart = SamplePart()
+
+    @field_validator("lm_settings")
+    @classmethod
+    def _no_secrets(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        for key in settings:
+            if _SECRET.search(key):
+                raise ValueError(f"{key} is a secret: a recipe is kept and tracked; set the provider's variable")
+        return settings
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over all that may change the result; where it is tracked does not."""
+        return sha256(self.model_dump(mode="json", exclude={"tracking"}))
+
+
+def read_recipe(path: str | Path, **changes: Any) -> Recipe:
+    """Read a recipe, with single values changed.
+
+    Args:
+        path: TOML file.
+        changes: Values to use instead, by name; None keeps the file's.
+
+    Raises:
+        RecipeError: the file is missing or no TOML, or a key or a value is not known; file, key and remedy
+            are named.
+    """
+    path = Path(path)
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecipeError(
+            f"Cannot read the recipe: {error.strerror}",
+            where=str(path),
+            remedy="Name a TOML file; see optimize/recipes/.",
+        ) from error
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"Not valid TOML: {error}", where=str(path), remedy="Correct the line.") from error
+    data |= {
+        key: value
+        for key, value in changes.items()
+        if value is not None and key not in ("minutes", "lm_calls")
+    }
+    budget = {key: changes[key] for key in ("minutes", "lm_calls") if changes.get(key) is not None}
+    if budget:
+        data["budget"] = {**data.get("budget", {}), **budget}
+    try:
+        return Recipe.model_validate(data)
+    except ValidationError as error:
+        raise _explained(error, str(path)) from error
+
+
+def _explained(error: ValidationError, where: str) -> RecipeError:
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        part: Any = Recipe
+        for step in first["loc"][:-1]:
+            part = part.model_fields[str(step)].annotation
+        known = list(part.model_fields)
+        near = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
+        remedy = f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(known)}."
+        return RecipeError(f"Unknown key {key!r}", where=where, remedy=remedy)
+    return RecipeError(f"Key {key!r}: {first['msg']}", where=where, remedy="Correct the value.")

@@ -1,0 +1,212 @@
+"""What a run says of itself: the first line, the five rows, the race, and turns that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
+from jazzmine_dspy.eval.metrics import turn_score
+from jazzmine_dspy.eval.report import Change, Gain, RaceRow, Report, System
+from jazzmine_dspy.eval.stats import Difference, paired_difference
+from jazzmine_dspy.models.decision import STAGES, TurnDecision
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.optimize.race import Heat
+    from jazzmine_dspy.optimize.run import Run
+
+_NOTES = {
+    "TF-IDF + logistic regression": "chooses flows only; the rest is left to the floors",
+    "floors alone": "rules, copied message, best recalled flow, values told by their type",
+    "LM uncompiled": "the language model on every turn, prompts as written",
+    "LM compiled": "the language model on every turn, with the demonstrations that were best on dev-A",
+    "shipped": "the choice per stage that the race on dev-B left standing",
+}
+_SELECTION = frozenset({"flow_set_exact", "flow_order_exact", "in_scope_accuracy", "out_of_scope_recall"})
+_SHOWN = 6
+
+
+def turn_difference(a: Evaluation | None, b: Evaluation | None) -> Difference | None:
+    """The paired difference of turn scores over the turns that both answered; None where there are none."""
+    if a is None or b is None:
+        return None
+    theirs = {t.example.key: _score(t) for t in b.turns}
+    rows = [(t, _score(t), theirs[t.example.key]) for t in a.turns if t.example.key in theirs]
+    if not rows:
+        return None
+    return paired_difference(
+        [mine for _, mine, _ in rows],
+        [other for _, _, other in rows],
+        [t.example.conversation_id for t, _, _ in rows],
+    )
+
+
+def _score(turn: TurnResult) -> float:
+    return turn_score(turn.decision, turn.example.labels, turn.example.turn) or 0.0
+
+
+def first_line(run: Run, systems: Mapping[str, Evaluation | None]) -> str:
+    """What carries the quality, in one sentence."""
+    shipped = systems["shipped"]
+    if shipped is None:
+        parts = ["the budget ended before the shipped program was tried on the test turns"]
+    else:
+        share = sum(1 for t in shipped.turns if t.decision and t.decision.usage.lm_calls) / shipped.n
+        parts = [f"the LM answered {share:.0%} of turns"]
+    compiled = turn_difference(systems["LM compiled"], systems["LM uncompiled"])
+    if compiled is not None:
+        parts.append(f"compiling it gained {_signed(compiled)} per turn")
+    elif run.lm is None:
+        parts.append("no LM was asked")
+    gain = head_gain(run, systems)
+    if gain is not None:
+        parts.append(f"heads gained {_signed(gain)} in choosing flows")
+    if set(run.shipped.values()) == {"floor"}:
+        parts.append(f"nothing beat the floor on dev-B, so the floor ships{_seen(run)}")
+    whole = next((heat for heat in run.heats if heat.stage == "all"), None)
+    if whole is not None and not whole.won:
+        parts.append(
+            f"on dev-B the compiled prompts did not beat the uncompiled ones ({_detectable([whole])})"
+        )
+    return "; ".join(parts) + "."
+
+
+def _seen(run: Run) -> str:
+    heats = [heat for heat in run.heats if heat.stage != "all"]
+    return f" ({_detectable(heats)})" if heats else ""
+
+
+def _detectable(heats: Sequence[Heat]) -> str:
+    least = min(heats, key=lambda heat: heat.difference.detectable).difference
+    return f"{least.n} turns could have shown a difference of {least.detectable:.3f}"
+
+
+def head_gain(run: Run, systems: Mapping[str, Evaluation | None]) -> Difference | None:
+    """What the head brings to the flow sets of the shipped program; None where no head ships."""
+    shipped, floor = systems["shipped"], systems["floors alone"]
+    if run.shipped.get("select") != "head" or shipped is None or floor is None:
+        return None
+    return shipped.difference(floor, "flow_set_exact") if len(shipped.turns) == len(floor.turns) else None
+
+
+def _signed(found: Difference) -> str:
+    return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+
+
+def build_report(run: Run, systems: Mapping[str, Evaluation | None]) -> Report:
+    """All that a run found, for the page."""
+    recipe = run.recipe
+    rows = [
+        System(
+            name, found, note=_NOTES[name], shipped=name == "shipped",
+            covers=_SELECTION if name.startswith("TF-IDF") else None,
+        )
+        for name, found in systems.items() if found is not None
+    ]  # fmt: skip
+    gains = []
+    for name, ours, theirs in (
+        ("compiling the LM", "LM compiled", "LM uncompiled"),
+        ("shipped over floors", "shipped", "floors alone"),
+    ):
+        found = turn_difference(systems[ours], systems[theirs])
+        if found is not None:
+            gains.append(Gain(name, "turn score", found))
+    head = head_gain(run, systems)
+    if head is not None:
+        gains.append(Gain("local head over floor", "flow_set_exact", head))
+    return Report(
+        title=f"{recipe.name}: {run.dataset.name} with {recipe.lm}",
+        first_line=first_line(run, systems),
+        systems=rows,
+        stage_race=_race_rows(run),
+        gains=gains,
+        facts=_facts(run, systems),
+        reproduce=f"jazzmine-dspy optimize optimize/recipes/{recipe.name}.toml",
+        examples_changed=_changes(systems),
+    )
+
+
+def _race_rows(run: Run) -> list[RaceRow]:
+    rows = []
+    for stage in STAGES:
+        heats = [heat for heat in run.heats if heat.stage == stage]
+        if heats:
+            first = heats[0]
+            kept = run.shipped[stage] == first.incumbent
+            rows.append(
+                RaceRow(stage, first.incumbent, first.incumbent_score, kept, "what was there already")
+            )
+        rows += [
+            RaceRow(stage, h.challenger, h.score, run.shipped[stage] == h.challenger, h.verdict, h.difference)
+            for h in heats
+        ]
+    return rows
+
+
+def _facts(run: Run, systems: Mapping[str, Evaluation | None]) -> dict[str, str]:
+    recipe, spent = run.recipe, run.budget.spent()
+    facts = {
+        "recipe": f"{recipe.name}, shape {recipe.shape}, optimizer {recipe.optimizer}, seed {recipe.seed}",
+        "language model": run.lm_facts.get("identity", "none"),
+        "dataset": f"{run.dataset.name}, {run.dataset.fingerprint[:12]}",
+        "test turns": ", ".join(f"{name} {found.n}" for name, found in systems.items() if found is not None),
+        "budget spent": f"{spent['lm_calls']} LM calls ({spent['replayed_calls']} replayed), "
+        f"{spent['prompt_tokens']:,} prompt and {spent['completion_tokens']:,} answer tokens",
+    }
+    for candidate in run.tried:
+        score = (
+            "not scored"
+            if candidate.score is None
+            else f"{candidate.score:.3f} on {candidate.scored} turns of dev-A"
+        )
+        facts[f"candidate {candidate.name}"] = "; ".join([score, *candidate.notes])
+    for heat in run.heats:
+        if heat.stage == "all":
+            facts["compiled against uncompiled, dev-B"] = heat.verdict
+    facts["ships"] = ", ".join(f"{stage}: {name}" for stage, name in run.shipped.items())
+    return facts
+
+
+def _changes(systems: Mapping[str, Evaluation | None]) -> list[Change]:
+    before, after = systems["LM uncompiled"], systems["LM compiled"]
+    if before is None or after is None:
+        return []
+    old = {turn.example.key: turn for turn in before.turns}
+    pairs = [(old[t.example.key], t) for t in after.turns if t.example.key in old]
+    pairs.sort(key=lambda pair: -abs(_score(pair[1]) - _score(pair[0])))
+    changes = []
+    for one, two in pairs[:_SHOWN]:
+        labels = two.example.labels
+        wanted = (
+            f"“{labels.enhanced}” · flows {list(labels.flows or ())} · {_commands(labels.commands or ())}"
+        )
+        gain = _score(two) - _score(one)
+        changes.append(
+            Change(
+                two.example.turn.text,
+                wanted,
+                _told(one.decision),
+                _told(two.decision),
+                None if not gain else gain > 0,
+            )
+        )
+    return changes
+
+
+def _told(decision: TurnDecision | None) -> str:
+    if decision is None:
+        return "crashed"
+    query, flows = decision.enhancement.enhanced_query, decision.selection.flows
+    said = f"“{query}” · flows {flows} · {_commands(decision.commands)}"
+    return f"{said} · degraded" if decision.degraded else said
+
+
+def _commands(commands: object) -> str:
+    shown = []
+    for command in commands:  # type: ignore[attr-defined]
+        data = command.model_dump(mode="json")
+        rest = ", ".join(
+            str(value) for key, value in data.items() if key != "type" and value not in (None, "")
+        )
+        shown.append(f"{data['type']}({rest})" if rest else data["type"])
+    return " ".join(shown) or "no command"

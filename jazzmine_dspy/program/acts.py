@@ -1,0 +1,150 @@
+"""Closed acts and typed values: what a rule may decide, because the whole message and the state leave no doubt.
+
+Nothing here looks for words inside a longer message: "I know", "Genoa" and "November 3" hold no "no" (U14).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+from jazzmine_dspy.models.commands import (
+    Affirm, CancelFlow, ChitChat, Command, CorrectSlot, Deny, Handoff, Repeat, Restart, SetSlot,
+)  # fmt: skip
+from jazzmine_dspy.models.flows import Slot, SlotType
+from jazzmine_dspy.models.turn import Turn
+
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(line.strip() for line in text.split("|"))
+
+
+YES = _set(
+    "yes|yes please|yep|yeah|yup|ya|sure|ok|okay|ok go ahead|correct|right|that's right|thats right|go ahead|please do|"
+    "do it|confirm|confirmed|absolutely|of course|yes that's right|yes go ahead|yes do it|yes that is right|y|"
+    "yes that's correct|that's correct|perfect yes|sounds good|fine|yes i am sure"
+)
+NO = _set("no|nope|nah|no thanks|no thank you|don't|dont|please don't|n|no don't|not really|no way|negative")
+LEAVE = _set(
+    "cancel|stop|never mind|nevermind|forget it|forget about it|leave it|drop it|cancel that|cancel this|no forget it|"
+    "actually forget it|actually never mind|oh forget it|oh never mind|quit|abort|let's leave it|just leave it"
+)
+REPEAT = _set(
+    "repeat|repeat that|say that again|can you repeat that|could you repeat that|pardon|sorry what|come again|"
+    "what did you say|please repeat|say again|can you say that again|could you say that again|huh"
+)
+RESTART = _set("restart|start over|start again|from the beginning|let's start over|begin again|start from scratch|reset")
+HANDOFF = _set(
+    "agent|human|operator|representative|real person|a human please|human please|let me talk to a human|"
+    "i want to talk to a human|i want to speak to a person|speak to a person|talk to a person|talk to a human|"
+    "can i talk to a human|can i speak to a human|can i speak to someone|get me a human|get me a person|"
+    "i want a human|i want a real person|let me speak to a person"
+)
+TALK = _set(
+    "hi|hello|hey|good morning|good afternoon|good evening|hiya|thanks|thank you|thanks a lot|thank you so much|"
+    "thank you very much|cheers|ta|great thanks|ok thanks|perfect thanks|bye|goodbye|have a nice day|how are you|"
+    "lovely thanks|brilliant thanks|ok thank you|great thank you|many thanks|thx|ty"
+)
+
+_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_MONEY = re.compile(r"(?:(?P<sign>[€£$])\s?)?(?P<amount>\d{1,6}(?:[.,]\d{1,2})?)\s?(?P<unit>€|£|\$|euros?|eur|gbp|usd)?", re.I)
+_PHONE = re.compile(r"\+?\d[\d\s()/-]{5,}\d")
+_CURRENCIES = {"€": "EUR", "£": "GBP", "$": "USD", "eur": "EUR", "euro": "EUR", "euros": "EUR", "gbp": "GBP", "usd": "USD"}
+
+
+def plain(text: str) -> str:
+    """A message without case, outer punctuation and doubled spaces."""
+    text = unicodedata.normalize("NFC", text).casefold().replace("’", "'")
+    return " ".join(re.sub(r"[^\w'+@.-]+", " ", text).strip(" .-'").split())
+
+
+def closed_act(turn: Turn) -> list[Command] | None:
+    """The commands of a message that is nothing but one known act in its state; None where it is not.
+
+    Example:
+        >>> from jazzmine_dspy.models import Turn
+        >>> closed_act(Turn(text="Yes!", status="awaiting_confirmation", flow="x", confirming={"action": "Cancel 1."}))
+        [Affirm(type='affirm')]
+        >>> closed_act(Turn(text="I know")) is None
+        True
+    """
+    said = plain(turn.text)
+    if turn.confirming is not None:
+        if said in YES:
+            return [Affirm()]
+        if said in NO:
+            return [Deny()]
+    elif said in LEAVE:
+        return [CancelFlow()] if turn.flow else [ChitChat()]
+    if turn.confirming is not None and said in LEAVE and said not in ("stop", "cancel"):
+        return [CancelFlow()]
+    if said in REPEAT and turn.history:
+        return [Repeat()]
+    if said in RESTART:
+        return [Restart()]
+    if said in HANDOFF:
+        return [Handoff()]
+    if said in TALK:
+        return [ChitChat()]
+    return None
+
+
+def awaited_value(turn: Turn, slot: Slot | None) -> list[Command] | None:
+    """The command of a message that is nothing but the awaited slot's value; None where that is not certain."""
+    if slot is None:
+        return None
+    said = plain(turn.text)
+    value: Any = None
+    if slot.type is SlotType.BOOLEAN and said in YES | NO:
+        value = said in YES
+    elif slot.type is SlotType.NUMBER and re.fullmatch(r"\d+(?:\.\d+)?", said):
+        value = float(said) if "." in said else int(said)
+    elif slot.type is SlotType.CHOICE:
+        value = next((option for option in slot.options if plain(option.replace("_", " ")) == said), None)
+    elif slot.pattern and re.fullmatch(slot.pattern, turn.text.strip(" .!#\n")):
+        value = turn.text.strip(" .!#\n")
+    elif slot.type is SlotType.EMAIL and _EMAIL.fullmatch(turn.text.strip(" .!\n")):
+        value = turn.text.strip(" .!\n").lower()
+    return None if value is None else [_fill(turn, slot, value)]
+
+
+def typed_values(turn: Turn, slots: tuple[Slot, ...]) -> list[Command]:
+    """Values that can be told by their type alone: those of which the message holds exactly one of the kind.
+
+    A message with two order numbers fills none: which is meant is not the rule's to guess.
+    """
+    commands: list[Command] = []
+    for slot in slots:
+        found = _occurrences(slot, turn.text)
+        if len(found) == 1:
+            commands.append(_fill(turn, slot, found[0]))
+    return commands
+
+
+def _fill(turn: Turn, slot: Slot, value: Any) -> Command:
+    known = turn.slots.get(slot.name)
+    return SetSlot(name=slot.name, value=value) if known is None else CorrectSlot(name=slot.name, value=value)
+
+
+def _occurrences(slot: Slot, text: str) -> list[Any]:
+    found: list[Any]
+    if slot.pattern:
+        found = [match.group() for match in re.finditer(rf"(?<![\w.])(?:{slot.pattern})(?![\w]|[.,]\d)", text)]
+    elif slot.type is SlotType.EMAIL:
+        found = [match.group().lower().rstrip(".") for match in _EMAIL.finditer(text)]
+    elif slot.type is SlotType.CHOICE:
+        said = f" {plain(text)} "
+        found = [option for option in slot.options if f" {plain(option.replace('_', ' '))} " in said]
+    elif slot.type is SlotType.MONEY:
+        found = [_money(match) for match in _MONEY.finditer(text) if match["sign"] or match["unit"]]
+    elif slot.type is SlotType.PHONE:
+        found = [re.sub(r"[^\d+]", "", match.group()) for match in _PHONE.finditer(text)]
+    else:
+        found = []
+    return list(dict.fromkeys(found))
+
+
+def _money(match: re.Match[str]) -> str:
+    currency = _CURRENCIES[(match["sign"] or match["unit"]).lower()]
+    return f"{float(match['amount'].replace(',', '.')):.2f} {currency}"

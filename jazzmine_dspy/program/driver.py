@@ -1,0 +1,221 @@
+"""Two drivers of the same steps: one waits, one awaits. Deadline and clock belong to them, never to a turn."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+import dspy
+
+from jazzmine_dspy.models.decision import Usage
+from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
+from jazzmine_dspy.program.ports import EmbedderPort, HeadPort, RecallPort
+from jazzmine_dspy.program.stage import Clock, Effect, Embed, Predict, Predicted, PredictFailed, Recall, Steps, Together
+from jazzmine_dspy.signatures.adapter import DecisionAdapter
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Bindings:
+    """What a program is bound to. Copying a program copies no client: ``__deepcopy__`` gives the same object."""
+
+    recall: RecallPort | None = None
+    embedder: EmbedderPort | None = None
+    head: HeadPort | None = None
+    lm: dspy.LM | None = None
+    clock: Callable[[], float] = time.monotonic
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Bindings:
+        return self
+
+    def but(self, **changes: Any) -> Bindings:
+        """The same with some parts changed."""
+        return replace(self, **changes)
+
+
+class _Predictors(Protocol):
+    def predictor(self, name: str) -> dspy.Predict: ...
+
+
+class LMMissingError(MemoryUnavailableError):
+    """No language model is bound or configured."""
+
+
+_ADAPTER = DecisionAdapter()
+_WORKERS = concurrent.futures.ThreadPoolExecutor(max_workers=64, thread_name_prefix="jazzmine-deadline")
+
+
+def _adapter() -> dspy.Adapter:
+    configured = dspy.settings.adapter
+    return configured if isinstance(configured, DecisionAdapter) else _ADAPTER
+
+
+def _language_model(bindings: Bindings) -> dspy.LM:
+    lm = bindings.lm or dspy.settings.lm
+    if lm is None:
+        raise LMMissingError("No language model", remedy="Pass lm=… to load(), or call dspy.configure(lm=…).")
+    return lm
+
+
+def _usage(tracker: Any) -> Usage:
+    entries = [entry for calls in tracker.usage_data.values() for entry in calls]
+    return Usage(
+        lm_calls=max(1, len(entries)),
+        prompt_tokens=sum(int(entry.get("prompt_tokens") or 0) for entry in entries),
+        completion_tokens=sum(int(entry.get("completion_tokens") or 0) for entry in entries),
+    )
+
+
+def _predicted(prediction: Any, tracker: Any, predictor: dspy.Predict) -> Predicted:
+    return Predicted({name: prediction[name] for name in predictor.signature.output_fields}, _usage(tracker))
+
+
+def _recall_port(bindings: Bindings) -> RecallPort:
+    if bindings.recall is None:
+        raise MemoryUnavailableError("No recall index is bound", remedy="Call program.bind(recall=…).")
+    return bindings.recall
+
+
+def _embedder(bindings: Bindings) -> EmbedderPort:
+    if bindings.embedder is None:
+        raise EmbeddingError("No embedding model is bound", remedy="Install the extra 'local', or bind an embedder.")
+    return bindings.embedder
+
+
+def drive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadline: float | None = None) -> T:
+    """Take the steps in this thread.
+
+    Args:
+        steps: Generator of effects.
+        owner: Has the predictors.
+        bindings: What effects are asked of.
+        deadline: Seconds until every further effect fails with ``TimeoutError``; None for no limit.
+    """
+    ends = None if deadline is None else bindings.clock() + deadline
+
+    def perform(effect: Effect) -> Any:
+        if isinstance(effect, Clock):
+            return bindings.clock() * 1000.0
+        if isinstance(effect, Together):
+            return [_drive(part, perform) for part in effect.parts]
+        if ends is None:
+            return _perform(effect, owner, bindings)
+        left = ends - bindings.clock()
+        if left <= 0:
+            raise TimeoutError("the deadline of the turn has passed")
+        # A thread is the only way to stop waiting for a call that cannot be interrupted.
+        context = contextvars.copy_context()
+        future = _WORKERS.submit(context.run, _perform, effect, owner, bindings)
+        done, _ = concurrent.futures.wait([future], timeout=left)
+        if not done:
+            future.cancel()
+            raise TimeoutError("the deadline of the turn has passed")
+        return future.result()
+
+    return _drive(steps, perform)
+
+
+def _drive(steps: Steps[T], perform: Callable[[Effect], Any]) -> T:
+    value: Any = None
+    error: Exception | None = None
+    while True:
+        try:
+            effect = steps.throw(error) if error is not None else steps.send(value)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        value, error = None, None
+        try:
+            value = perform(effect)
+        except Exception as problem:  # noqa: BLE001 - handed to the step that asked
+            error = problem
+
+
+def _perform(effect: Effect, owner: _Predictors, bindings: Bindings) -> Any:
+    if isinstance(effect, Predict):
+        predictor = owner.predictor(effect.predictor)
+        lm = predictor.lm or _language_model(bindings)
+        with dspy.context(lm=lm, adapter=_adapter()), dspy.track_usage() as tracker:
+            try:
+                prediction = predictor(**effect.inputs, config=dict(effect.config))
+            except Exception as error:
+                raise PredictFailed(error, _usage(tracker)) from error
+        return _predicted(prediction, tracker, predictor)
+    if isinstance(effect, Recall):
+        return _recall_port(bindings).recall(
+            effect.query, k=effect.k, summaries=effect.summaries, allowed=effect.allowed, exclude=effect.exclude
+        )
+    if isinstance(effect, Embed):
+        return _embedder(bindings).embed([effect.text])[0]
+    raise TypeError(f"not an effect: {effect!r}")
+
+
+async def adrive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadline: float | None = None) -> T:
+    """Take the steps without blocking the loop; cancellation from outside goes through.
+
+    Args and meaning as for :func:`drive`.
+    """
+    ends = None if deadline is None else bindings.clock() + deadline
+
+    async def perform(effect: Effect) -> Any:
+        if isinstance(effect, Clock):
+            return bindings.clock() * 1000.0
+        if isinstance(effect, Together):
+            return list(await asyncio.gather(*(_adrive(part, perform) for part in effect.parts)))
+        if ends is None:
+            return await _aperform(effect, owner, bindings)
+        left = ends - bindings.clock()
+        if left <= 0:
+            raise TimeoutError("the deadline of the turn has passed")
+        limit = asyncio.timeout(left)
+        try:
+            async with limit:
+                return await _aperform(effect, owner, bindings)
+        except TimeoutError as error:
+            if limit.expired():
+                raise TimeoutError("the deadline of the turn has passed") from error
+            raise
+
+    return await _adrive(steps, perform)
+
+
+async def _adrive(steps: Steps[T], perform: Callable[[Effect], Awaitable[Any]]) -> T:
+    value: Any = None
+    error: Exception | None = None
+    try:
+        while True:
+            try:
+                effect = steps.throw(error) if error is not None else steps.send(value)
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]
+            value, error = None, None
+            try:
+                value = await perform(effect)
+            except Exception as problem:  # noqa: BLE001 - handed to the step that asked
+                error = problem
+    finally:
+        steps.close()
+
+
+async def _aperform(effect: Effect, owner: _Predictors, bindings: Bindings) -> Any:
+    if isinstance(effect, Predict):
+        predictor = owner.predictor(effect.predictor)
+        lm = predictor.lm or _language_model(bindings)
+        with dspy.context(lm=lm, adapter=_adapter()), dspy.track_usage() as tracker:
+            try:
+                prediction = await predictor.acall(**effect.inputs, config=dict(effect.config))
+            except Exception as error:
+                raise PredictFailed(error, _usage(tracker)) from error
+        return _predicted(prediction, tracker, predictor)
+    if isinstance(effect, Recall):
+        return await _recall_port(bindings).arecall(
+            effect.query, k=effect.k, summaries=effect.summaries, allowed=effect.allowed, exclude=effect.exclude
+        )
+    if isinstance(effect, Embed):
+        return (await _embedder(bindings).aembed([effect.text]))[0]
+    raise TypeError(f"not an effect: {effect!r}")

@@ -1,0 +1,201 @@
+"""The language model as a source: per stage, or once for all stages in the fused shape."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from dspy.utils.exceptions import AdapterParseError
+
+from jazzmine_dspy.models.commands import (
+    Affirm, Ask, CancelFlow, ChitChat, ClearSlot, Command, CorrectSlot, Deny, Handoff, OutOfScope, Repeat, Restart,
+    ResumeFlow, SetSlot, SkipSlot,
+)  # fmt: skip
+from jazzmine_dspy.models.decision import Enhancement, Selection, SourceKind, Stage, Usage
+from jazzmine_dspy.models.errors import AnswerError
+from jazzmine_dspy.models.flows import Slot
+from jazzmine_dspy.models.messages import Entity
+from jazzmine_dspy.program import render
+from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.ports import Recalled
+from jazzmine_dspy.program.stage import Answer, Context, Declined, Predict, Predicted, PredictFailed, Steps
+from jazzmine_dspy.signatures.answers import ALIASES
+from jazzmine_dspy.signatures.contract import CONTRACTS
+from jazzmine_dspy.signatures.schema import response_format
+
+_MAX_TOKENS = {"enhance": 192, "select": 32, "understand": 160, "fused": 320}
+_SLOT_FLOWS = 2
+_ACTS: dict[str, type[Any]] = {
+    "affirm": Affirm, "deny": Deny, "ask": Ask, "repeat": Repeat, "restart": Restart, "chitchat": ChitChat,
+    "handoff": Handoff, "out_of_scope": OutOfScope,
+}  # fmt: skip
+
+
+def offered(context: Context, top_k: int) -> list[Recalled]:
+    """The flows that a prompt offers: the recalled ones, or a small registry whole where recall is down."""
+    if context.candidates:
+        return context.candidates[:top_k]
+    allowed = context.allowed
+    names = [name for name in context.registry if allowed is None or name in allowed]
+    return [Recalled(name, 0.0) for name in names] if len(names) <= len(ALIASES) else []
+
+
+def slots_in_play(context: Context, predictor: str, top_k: int) -> tuple[Slot, ...]:
+    """Slots that the message may fill: of the running flow, of those that start, and in one call of the likeliest."""
+    turn = context.turn
+    names = [turn.flow] if turn.flow else []
+    names += context.selected
+    if predictor == "fused":
+        names += [candidate.name for candidate in offered(context, top_k)[:_SLOT_FLOWS]]
+    found: dict[str, Slot] = {}
+    for name in names:
+        flow = context.registry.get(name)
+        for slot in flow.slots if flow else ():
+            found.setdefault(slot.name, slot)
+    return tuple(found.values())
+
+
+def call_for(context: Context, predictor: str, policy: Policy) -> Predict:
+    """The call that a predictor needs for a turn: inputs, and the schema of its answer."""
+    turn, top_k = context.turn, policy.top_k
+    candidates = offered(context, top_k)
+    slots = slots_in_play(context, predictor, top_k)
+    enhanced = context.enhancement.enhanced_query if context.enhancement else None
+    every = {
+        "flows_offered": render.flows_offered(context.registry, candidates, effects=predictor == "select"),
+        "slots": render.slots_offered(slots),
+        "situation": render.situation(turn),
+        "history": render.history(turn, policy.history_shown),
+        "context": render.context_snippets(turn),
+        "message": render.message(turn, enhanced if predictor in ("select", "understand") else None),
+    }
+    wanted = {
+        "enhance": ("situation", "history", "context", "message"),
+        "select": ("flows_offered", "situation", "message"),
+        "understand": ("slots", "situation", "history", "message"),
+        "fused": tuple(every),
+    }[predictor]
+    schema = response_format(
+        predictor,
+        turn,
+        candidates=[c.name for c in candidates],
+        slots=slots,
+        intents=list(context.registry),
+        max_commands=policy.max_commands,
+    )
+    config = {"response_format": schema, "max_tokens": _MAX_TOKENS[predictor]}
+    return Predict(predictor, {name: every[name] for name in wanted}, config)
+
+
+class LMSource:
+    """Asks the program's predictor for a stage. In the fused shape the first stage to ask pays for all."""
+
+    kind: SourceKind = "lm"
+    name = "lm"
+
+    def __init__(self, stage: Stage, policy: Policy) -> None:
+        self._stage: Stage = stage
+        self._predictor = "fused" if policy.shape == "fused" else stage
+        self._policy = policy
+        self._top_k = policy.top_k
+        self._trust = policy.trust.get(stage, {}).get("lm", 0.5)
+
+    def steps(self, context: Context) -> Steps[Answer[Any] | Declined]:
+        """Answer, or fail with a typed error."""
+        predicted: Predicted = yield from self._ask(context)
+        outputs, usage = predicted.outputs, predicted.usage
+        if self._stage == "enhance":
+            return Answer(_enhancement(outputs), self._trust, usage)
+        if self._stage == "select":
+            return self._selection(outputs["flows"], context, usage)
+        commands, refused = _commands(outputs["commands"], context, slots_in_play(context, self._predictor, self._top_k))
+        if refused and not commands:
+            return Declined(f"commands that do not fit the state: {', '.join(refused)}", failed=True, usage=usage)
+        return Answer(commands, self._trust, usage)
+
+    def _ask(self, context: Context) -> Steps[Predicted]:
+        # In the staged shape understanding may be asked twice in a turn, with other slots.
+        shared = self._predictor == "fused"
+        if shared and "fused" in context.memo:
+            earlier = context.memo["fused"]
+            if isinstance(earlier, Exception):
+                # What the call cost is on the stage that made it.
+                raise PredictFailed(earlier, Usage()) from earlier
+            return Predicted(earlier.outputs, Usage())
+        try:
+            predicted: Predicted = yield call_for(context, self._predictor, self._policy)
+        except Exception as error:
+            failed = error if isinstance(error, PredictFailed) else PredictFailed(error, Usage())
+            typed = self._typed(failed.error)
+            if shared:
+                context.memo["fused"] = typed
+            raise PredictFailed(typed, failed.usage) from error
+        if shared:
+            context.memo["fused"] = predicted
+        return predicted
+
+    def _typed(self, error: Exception) -> Exception:
+        if not isinstance(error, AdapterParseError):
+            return error
+        if isinstance(error.__cause__, AnswerError):
+            return error.__cause__
+        return CONTRACTS[self._predictor].error("The answer is empty", remedy="Ask again.")
+
+    def _selection(self, letters: Sequence[str], context: Context, usage: Usage) -> Answer[Selection] | Declined:
+        candidates = offered(context, self._top_k)
+        by_letter = dict(zip(ALIASES, (c.name for c in candidates), strict=False))
+        # A model that no schema holds says "none" where it is to say nothing.
+        letters = [letter for letter in letters if letter.strip().lower() not in ("", "none")]
+        chosen = [by_letter.get(letter.strip().rstrip(".:").upper()) for letter in letters]
+        known = list(dict.fromkeys(name for name in chosen if name))
+        if letters and not known:
+            return Declined(f"no such flow was offered: {', '.join(letters)[:60]}", failed=True, usage=usage)
+        selection = Selection(
+            flows=known, mode="sequential" if len(known) > 1 else "single", reason="chosen by the language model"
+        )
+        return Answer(selection, self._trust, usage)
+
+
+def _enhancement(outputs: Any) -> Enhancement:
+    intent = re.sub(r"\W+", "_", outputs["intent"].strip().lower()).strip("_")
+    return Enhancement(
+        enhanced_query=outputs["enhanced_query"].strip(),
+        sentiment_score=outputs["sentiment_score"],
+        intent=intent or "unknown",
+        entities=[Entity(name=entity.name, attributes=entity.attributes) for entity in outputs["entities"]],
+        is_cancellation=outputs["is_cancellation"],
+        is_continuation=outputs["is_continuation"],
+    )
+
+
+def _commands(answers: Sequence[Any], context: Context, slots: Sequence[Slot]) -> tuple[list[Command], list[str]]:
+    """Typed commands, and the kinds of those that the state does not allow."""
+    turn = context.turn
+    names = {slot.name for slot in slots}
+    commands: list[Command] = []
+    refused: list[str] = []
+    for answer in answers:
+        kind, name, value = answer.type, answer.name, answer.value
+        if kind in ("set_slot", "correct_slot") and name in names and value not in (None, "", []):
+            held = name in turn.slots.names
+            commands.append((CorrectSlot if held else SetSlot)(name=name, value=value))
+        elif kind == "clear_slot" and name in turn.slots.names:
+            commands.append(ClearSlot(name=name))
+        elif kind == "skip_slot" and turn.awaiting and name in (None, turn.awaiting):
+            commands.append(SkipSlot(name=turn.awaiting))
+        elif kind == "resume_flow" and turn.paused and (name is None or name in turn.paused):
+            commands.append(ResumeFlow(flow=name))
+        elif kind in ("affirm", "deny") and turn.confirming is None:
+            refused.append(kind)
+        elif kind == "cancel_flow":
+            if turn.flow or turn.paused:
+                # With nothing running only a flow that was set aside can be meant: the newest.
+                commands.append(CancelFlow(flow=None if turn.flow else turn.paused[-1]))
+            else:
+                refused.append(kind)
+        elif kind in _ACTS:
+            commands.append(_ACTS[kind]())
+        else:
+            refused.append(f"{kind} {name}" if name else kind)
+    return commands, refused

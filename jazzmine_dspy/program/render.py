@@ -1,0 +1,83 @@
+"""How a turn is shown to the language model. Texts from outside stand in JSON quotation marks, on one line each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from jazzmine_dspy.models.flows import Slot
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.ports import Recalled
+from jazzmine_dspy.signatures.answers import ALIASES
+
+_SHOWN = 160
+_BREAKS = {ord(letter): f"\\u{ord(letter):04x}" for letter in "\x85\u2028\u2029"}
+"""Line breaks that JSON leaves as they are."""
+
+
+def quoted(text: str, limit: int = _SHOWN) -> str:
+    """A text as data: quotation marks around it, no line breaks in it, cut in the middle where it is too long."""
+    if len(text) > limit:
+        half = limit // 2
+        text = f"{text[:half]} … {text[-half:]}"
+    return json.dumps(text, ensure_ascii=False).translate(_BREAKS)
+
+
+def situation(turn: Turn) -> str:
+    """The state before the message, in one line."""
+    parts = []
+    if turn.flow:
+        parts.append(f"running {turn.flow}")
+    if turn.awaiting:
+        parts.append(f"asked for {turn.awaiting}")
+    if turn.confirming:
+        parts.append(f"asked yes or no: {quoted(turn.confirming.action)}")
+    if turn.slots:
+        parts.append("known " + ", ".join(f"{name}={quoted(str(value), 40)}" for name, value in turn.slots.as_dict().items()))
+    if turn.paused:
+        parts.append("paused " + ", ".join(turn.paused))
+    if turn.entities:
+        parts.append("talked about " + ", ".join(quoted(entity.name, 60) for entity in turn.entities[-3:]))
+    if turn.date:
+        parts.append(f"today {turn.date:%A %Y-%m-%d}")
+    return "; ".join(parts) or "nothing running"
+
+
+def history(turn: Turn, last: int) -> str:
+    """The newest earlier messages, one a line."""
+    return "\n".join(f"{message.role}: {quoted(message.text)}" for message in turn.history[-last:] if last)
+
+
+def context_snippets(turn: Turn) -> str:
+    """Facts given for this turn, numbered from 1."""
+    return "\n".join(f"{number}. {quoted(text, 400)}" for number, text in enumerate(turn.explicit_context, start=1))
+
+
+def message(turn: Turn, enhanced: str | None = None) -> str:
+    """The message, and the rewrite beside it where that says more."""
+    shown = quoted(turn.text, 1200)
+    return f"{shown} (that is: {quoted(enhanced, 600)})" if enhanced and enhanced != turn.text else shown
+
+
+def flows_offered(registry: FlowRegistry, candidates: Sequence[Recalled], *, effects: bool = True) -> str:
+    """The candidates behind their letters, with category, keywords, condition and effects."""
+    lines = []
+    for letter, candidate in zip(ALIASES, candidates, strict=False):
+        flow = registry[candidate.name]
+        text = flow.condition or flow.description
+        if effects and flow.desired_effects:
+            text += " Effect: " + " ".join(flow.desired_effects)
+        about = "; ".join(filter(None, (flow.category, ", ".join(flow.keywords[: 6 if effects else 3]))))
+        about = f" ({about[:80]})" if about else ""
+        lines.append(f"{letter} {flow.name}{about}: {' '.join(text.split())[: 300 if effects else 120]}")
+    return "\n".join(lines) or "none"
+
+
+def slots_offered(slots: Sequence[Slot]) -> str:
+    """Slots with type and choices, in one line."""
+    shown = []
+    for slot in slots:
+        options = f" ({'|'.join(slot.options)})" if slot.options else ""
+        shown.append(f"{slot.name} {slot.type}{options}")
+    return "; ".join(shown) or "none"

@@ -1,0 +1,285 @@
+"""FlowSelector: flow selection on its own, over the same stage that a whole turn goes through (S3)."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dspy
+
+from jazzmine_dspy.models.decision import Selection, StageRecord
+from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.driver import adrive
+from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.ports import Recalled, RecallPort
+from jazzmine_dspy.program.stage import Context
+from jazzmine_dspy.program.turn import TurnProgram, as_turn
+from jazzmine_dspy.signatures.answers import ALIASES
+
+log = logging.getLogger("jazzmine_dspy")
+
+_SUMMARY_WEIGHT = 0.5
+_SUMMARIES = 3
+
+
+@dataclass
+class FlowSelectionResult:
+    """What was selected, and what it was selected from.
+
+    Args:
+        chosen_flows: The caller's own flow objects, in the order of the wishes; empty where none fits.
+        chosen_prompts, combined_prompt: Their prompts without examples, and all of them joined.
+        unresolved_ids: Ids of candidates that memory holds and the registry does not.
+        candidates: What was chosen from, as mappings, best first.
+        scores: Score of each known candidate, by flow name; comparable within one result only.
+        confidence: From 0 to 1.
+        source: What decided: rule, head, lm or floor; "" where there was nothing to decide.
+        degraded, cause: Whether a part that should have been asked failed, and how.
+    """
+
+    chosen_flows: list[Any] = field(default_factory=list)
+    chosen_prompts: list[str] = field(default_factory=list)
+    combined_prompt: str = ""
+    unresolved_ids: list[str] = field(default_factory=list)
+    candidates: list[dict[str, Any]] = field(default_factory=list)
+    scores: dict[str, float] = field(default_factory=dict)
+    confidence: float = 0.0
+    reason: str = ""
+    source: str = ""
+    mode: str = "single"
+    clarify: list[str] = field(default_factory=list)
+    degraded: bool = False
+    cause: str | None = None
+
+
+class FlowSelector:
+    """Chooses flows for a message: recall, then a closed choice among what was recalled, "none" included.
+
+    Args:
+        llm: A language model, the name of one that DSPy takes, or a program, whose selection stage is then
+            used in its own order of sources (in the staged shape: of a fused program the ``select`` prompt).
+        flow_registry: The flows: a registry, or a mapping of names or ids to flows, those of jazzmine among
+            them.
+        proc_mem: A recall port, or an object with ``async recall(query, agent_id, top_k, rrf_k)`` that
+            returns mappings with ``flow_id``, ``flow_name``, ``description``, ``condition`` and ``score``.
+            Without one, a program's own recall is used.
+        agent_id: Whose flows are recalled.
+        top_k: Candidates, 1 to 8.
+        rrf_k: Constant of rank fusion, handed to ``proc_mem``; a recall port brings its own.
+
+    Raises:
+        InputError: ``top_k`` out of range, or a language model that is none.
+    """
+
+    def __init__(
+        self,
+        llm: Any,
+        flow_registry: FlowRegistry | Mapping[Any, Any],
+        proc_mem: Any = None,
+        agent_id: str = "",
+        top_k: int = 3,
+        rrf_k: int = 10,
+    ) -> None:
+        if not 1 <= top_k <= len(ALIASES):
+            raise InputError(f"top_k is {top_k}", where="top_k", remedy=f"Choose 1 to {len(ALIASES)}.")
+        self.registry = (
+            flow_registry
+            if isinstance(flow_registry, FlowRegistry)
+            else FlowRegistry(flow_registry, agent_id=agent_id)
+        )
+        self.agent_id = agent_id or self.registry.agent_id
+        self.top_k = top_k
+        self.rrf_k = rrf_k
+        self._program = _program(llm, self.registry)
+        self._memory: Any = proc_mem if proc_mem is not None else self._program.bindings.recall
+        self._live, self._names = _index(flow_registry, self.registry, self.agent_id)
+
+    async def select(
+        self,
+        enhanced_query: str,
+        candidates: Iterable[Any] | None = None,
+        episode_summaries: Sequence[str] | None = None,
+    ) -> FlowSelectionResult:
+        """Choose flows.
+
+        Args:
+            enhanced_query: What the user means, 1 to 8,000 characters.
+            candidates: Used in the place of recall, at most 8 of them: mappings as ``proc_mem`` returns them,
+                or pairs of name and score.
+            episode_summaries: One line for each earlier episode; they help recall.
+
+        Returns:
+            The result. Nothing to choose from gives an empty one; a part that fails degrades it.
+
+        Raises:
+            InputError: an empty query, or one over the limit.
+        """
+        turn = as_turn(None, enhanced_query).model_copy(
+            update={"episode_summaries": tuple(episode_summaries or ())}
+        )
+        failure: str | None = None
+        found: list[dict[str, Any]] = []
+        if candidates is not None:
+            found = [self._described(candidate) for candidate in candidates][: len(ALIASES)]
+        elif self._memory is not None:
+            try:
+                found = (await self._recall(turn))[: self.top_k]
+            except Exception as error:
+                failure = f"recall: {error}"
+                log.warning("flow selection is degraded: %s", failure)
+        result = FlowSelectionResult(candidates=found, degraded=failure is not None, cause=failure)
+        known = self._resolve(found, result)
+        if not known:
+            result.reason = "there are no candidates"
+            return result
+        # A head may know flows that were not recalled; what was given to choose from is all there is.
+        views = tuple(view for view in self.registry.views if view.name in result.scores)
+        turn = turn.model_copy(update={"available_flows": views})
+        context = Context(turn=turn, registry=self.registry, candidates=known)
+        steps = self._program._stage("select", context)
+        selection, record = await adrive(steps, self._program, self._program.bindings)
+        if record.degraded:
+            log.warning("flow selection is degraded: %s", record.cause)
+        return self._filled(result, selection, record)
+
+    async def _recall(self, turn: Turn) -> list[dict[str, Any]]:
+        memory = self._memory
+        if isinstance(memory, RecallPort):
+            recalled: list[Recalled] = await memory.arecall(
+                turn.text, k=self.top_k, summaries=turn.episode_summaries
+            )
+            return [self._described(one) for one in recalled]
+        found = await self._ask(turn.text)
+        if turn.episode_summaries:
+            earlier = await self._ask("\n".join(turn.episode_summaries[-_SUMMARIES:]))
+            found = _fused(found, earlier, self.rrf_k)
+        return found
+
+    async def _ask(self, query: str) -> list[dict[str, Any]]:
+        found = await self._memory.recall(
+            query=query, agent_id=self.agent_id, top_k=self.top_k, rrf_k=self.rrf_k
+        )
+        return [self._described(one) for one in found]
+
+    def _described(self, candidate: Any) -> dict[str, Any]:
+        if isinstance(candidate, Mapping):
+            return dict(candidate)
+        name, score = candidate
+        flow = self.registry.get(name)
+        return {
+            "flow_id": flow.id_for(self.agent_id) if flow else str(name),
+            "flow_name": str(name),
+            "description": flow.description if flow else "",
+            "condition": flow.condition if flow else "",
+            "score": float(score),
+        }
+
+    def _resolve(self, found: Sequence[Mapping[str, Any]], result: FlowSelectionResult) -> list[Recalled]:
+        """Candidates that the registry knows, each once; the others are noted as unresolved."""
+        known: dict[str, Recalled] = {}
+        for candidate in found:
+            keys = [
+                str(candidate[key]) for key in ("flow_id", "id", "flow_name", "name") if candidate.get(key)
+            ]
+            name = next((self._names[key] for key in keys if key in self._names), None)
+            if name is None:
+                stale = keys[0] if keys else repr(dict(candidate))
+                if stale not in result.unresolved_ids:
+                    result.unresolved_ids.append(stale)
+            elif name not in known:
+                known[name] = Recalled(name, _score(candidate.get("score")))
+        if result.unresolved_ids:
+            log.warning("memory holds flows that the registry has not: %s", ", ".join(result.unresolved_ids))
+        result.scores = {one.name: one.score for one in known.values()}
+        return list(known.values())
+
+    def _filled(
+        self, result: FlowSelectionResult, selection: Selection, record: StageRecord
+    ) -> FlowSelectionResult:
+        chosen = [name for name in dict.fromkeys(selection.flows) if name in result.scores]
+        result.chosen_flows = [self._live[name] for name in chosen]
+        result.chosen_prompts = [self._live[name].build_prompt(verbose=False) for name in chosen]
+        result.combined_prompt = "\n\n".join(result.chosen_prompts)
+        result.confidence = record.confidence
+        result.reason = selection.reason
+        result.source = record.source
+        result.mode = selection.mode if len(chosen) > 1 else "single"
+        result.clarify = [name for name in selection.clarify if name in result.scores]
+        result.degraded = result.degraded or record.degraded
+        result.cause = "; ".join(filter(None, (result.cause, record.cause))) or None
+        return result
+
+
+def _program(llm: Any, registry: FlowRegistry) -> TurnProgram:
+    # All candidates are offered: how many there are is settled before.
+    every = len(ALIASES)
+    if isinstance(llm, TurnProgram):
+        policy = llm.policy.model_copy(update={"shape": "staged", "top_k": every})
+        return llm.with_policy(policy).bind(registry=registry)
+    if isinstance(llm, str):
+        llm = _named(llm)
+    if not isinstance(llm, dspy.BaseLM):
+        raise InputError(
+            f"{type(llm).__name__} is no language model",
+            where="llm",
+            remedy="Pass a dspy.LM, the name of one, or a TurnProgram.",
+        )
+    policy = Policy(shape="staged", top_k=every, orders={**FLOOR, "select": ("lm", "floor")})
+    return TurnProgram(registry, policy=policy).bind(lm=llm)
+
+
+def _named(name: str) -> dspy.LM:
+    # This package's own names belong to a part that the program does not see.
+    if name.startswith("local/") or "/" not in name:
+        raise InputError(
+            f"{name!r} is no name that DSPy takes",
+            where="llm",
+            remedy=f"Pass jazzmine_dspy.lm.resolve_lm({name!r}), or a name like 'openai/NAME'.",
+        )
+    return dspy.LM(name, temperature=0.0, cache=False)
+
+
+def _index(
+    given: Mapping[Any, Any], registry: FlowRegistry, agent_id: str
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The caller's flow objects by name, and the names of flows by all ids that memory may hold."""
+    live: dict[str, Any] = dict(registry)
+    names: dict[str, str] = {}
+    for (name, flow), (key, item) in zip(registry.items(), given.items(), strict=True):
+        if hasattr(item, "build_prompt"):
+            live[name] = item
+        ids = (
+            flow.id_for(agent_id),
+            flow.id_for(""),
+            key,
+            getattr(item, "id", None),
+            getattr(item, "flow_id", None),
+        )
+        names |= {str(one): name for one in ids if one}
+    # A name wins over another flow's id.
+    return live, names | {name: name for name in registry}
+
+
+def _fused(first: list[dict[str, Any]], second: list[dict[str, Any]], rrf_k: int) -> list[dict[str, Any]]:
+    """Two answers of a memory as one: ranks fused, the second counting half, so that it swamps nothing."""
+    ranks: dict[str, float] = {}
+    found: dict[str, dict[str, Any]] = {}
+    for answer, weight in ((first, 1.0), (second, _SUMMARY_WEIGHT)):
+        for rank, candidate in enumerate(answer, start=1):
+            key = str(candidate.get("flow_id") or candidate.get("flow_name"))
+            ranks[key] = ranks.get(key, 0.0) + weight / (rrf_k + rank)
+            found.setdefault(key, {**candidate, "score": weight * _score(candidate.get("score"))})
+    return [found[key] for key in sorted(found, key=lambda key: -ranks[key])]
+
+
+def _score(value: Any) -> float:
+    try:
+        score = float(value)
+    except (TypeError, ValueError):
+        return 0.0
+    return score if math.isfinite(score) else 0.0

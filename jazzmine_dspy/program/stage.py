@@ -1,0 +1,174 @@
+"""The stage: sources asked in an order until one answers. Failure, gates, marking and cost are kept here alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from jazzmine_dspy.models.decision import Enhancement, SourceKind, Stage, StageRecord, Usage
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.ports import Recalled
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+Steps = Generator["Effect", Any, T]
+"""Steps yield effects, get their results sent in (or their errors thrown in), and return a value."""
+
+
+@dataclass(frozen=True)
+class Predict:
+    """Ask the language model through one of the program's predictors."""
+
+    predictor: str
+    inputs: Mapping[str, Any]
+    config: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Recall:
+    """Ask the bound index for candidate flows."""
+
+    query: str
+    k: int
+    summaries: tuple[str, ...]
+    allowed: frozenset[str] | None
+    exclude: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Embed:
+    """Ask the bound embedder for the vector of one text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Ask the driver for the time, in milliseconds of a monotonic clock."""
+
+
+@dataclass(frozen=True)
+class Together:
+    """Take several steps, at once where the driver can."""
+
+    parts: tuple[Steps[Any], ...]
+
+
+Effect = Predict | Recall | Embed | Clock | Together
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Result of :class:`Predict`."""
+
+    outputs: Mapping[str, Any]
+    usage: Usage
+
+
+class PredictFailed(Exception):  # noqa: N818 - not an error of its own: it carries one
+    """A call of the language model failed with ``error``, after it had cost ``usage``."""
+
+    def __init__(self, error: Exception, usage: Usage) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.usage = usage
+
+
+@dataclass(frozen=True)
+class Answer(Generic[T_co]):
+    """What a source answers, and how sure it is, from 0 to 1."""
+
+    value: T_co
+    confidence: float = 1.0
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True)
+class Declined:
+    """A source has no answer. ``failed`` tells a broken part from one that just has nothing to say."""
+
+    reason: str
+    failed: bool = False
+    usage: Usage = Usage()
+
+
+@dataclass
+class Context:
+    """What the sources of one turn share. Lives for one decision only."""
+
+    turn: Turn
+    registry: FlowRegistry
+    exclude: frozenset[str] = frozenset()
+    enhancement: Enhancement | None = None
+    candidates: list[Recalled] = field(default_factory=list)
+    recall_failure: str | None = None
+    selected: list[str] = field(default_factory=list)
+    memo: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def allowed(self) -> Collection[str] | None:
+        """Names that may be chosen; None means all."""
+        return [view.name for view in self.turn.available_flows] or None
+
+
+class Source(Protocol[T_co]):
+    """One way to answer a stage.
+
+    Duties: return an :class:`Answer`, or :class:`Declined` with a reason. Errors: an effect's error may be let
+    through; the stage takes it for a failure of the source. No state is kept between turns.
+    """
+
+    kind: SourceKind
+    name: str
+
+    def steps(self, context: Context) -> Steps[Answer[T_co] | Declined]:
+        """The steps to the answer."""
+        ...
+
+
+def run_stage(
+    stage: Stage, sources: Sequence[Source[T]], gates: Mapping[str, float], context: Context
+) -> Steps[tuple[T, StageRecord]]:
+    """Ask the sources in their order.
+
+    A source answers for the stage if its confidence reaches its gate (0 where none is set). An answer below its gate
+    is held back, and used where nothing better comes. The last source must be a floor, which always answers.
+
+    Returns:
+        The value, and the record of where it is from.
+    """
+    started = yield Clock()
+    failures: list[str] = []
+    spent = Usage()
+    held: tuple[Source[T], Answer[T]] | None = None
+    for source in sources:
+        if held is not None and source.kind == "floor":
+            break
+        try:
+            result = yield from source.steps(context)
+        except PredictFailed as failure:
+            reason = f"{type(failure.error).__name__}: {failure.error}"
+            result = Declined(reason, failed=True, usage=failure.usage)
+        except Exception as error:  # noqa: BLE001 - whatever breaks in a source, the turn is answered
+            result = Declined(f"{type(error).__name__}: {error}", failed=True)
+        spent += result.usage
+        if isinstance(result, Declined):
+            if result.failed:
+                failures.append(f"{source.name}: {result.reason}")
+            continue
+        if result.confidence >= gates.get(source.name, 0.0):
+            held = source, result
+            break
+        if held is None or result.confidence > held[1].confidence:
+            held = source, result
+    assert held is not None, f"stage {stage} has no floor"
+    ended = yield Clock()
+    source, answer = held
+    cause = "; ".join(failures)[:500] or None
+    record = StageRecord(
+        source=source.kind, name=source.name, confidence=min(1.0, max(0.0, answer.confidence)), degraded=bool(failures),
+        cause=cause, latency_ms=max(0.0, ended - started), usage=spent,
+    )  # fmt: skip
+    return answer.value, record

@@ -1,0 +1,281 @@
+"""TurnProgram: message enhancement, flow selection and understanding as one DSPy module."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import dspy
+from pydantic import ValidationError
+
+from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot, StartFlow
+from jazzmine_dspy.models.decision import Enhancement, Selection, StageRecord, TurnDecision
+from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.turn import MAX_TEXT, Turn
+from jazzmine_dspy.program.driver import Bindings, adrive, drive
+from jazzmine_dspy.program.lm_sources import LMSource
+from jazzmine_dspy.program.merge import derived_intent, merge
+from jazzmine_dspy.program.policy import Policy, PolicyName, Shape
+from jazzmine_dspy.program.sources import (
+    EnhanceFloor, EnhanceRule, SelectFloor, SelectHead, SelectRule, UnderstandFloor, UnderstandRule,
+)  # fmt: skip
+from jazzmine_dspy.program.stage import Context, Recall, Source, Steps, Together, run_stage
+from jazzmine_dspy.signatures.contract import fingerprints, with_overrides
+
+log = logging.getLogger("jazzmine_dspy")
+
+_RECALLED = 5
+
+
+class TurnProgram(dspy.Module):
+    """Decides one turn. Pure: no store, no clock, no global; what it asks of the world is bound with :meth:`bind`.
+
+    Args:
+        registry: The flows to choose from.
+        policy: Shape, and the order of sources per stage.
+        signatures: Folder with a project's own wording (``NAME.toml``), or None.
+
+    Example:
+        >>> flows = FlowRegistry([{"name": "track_order", "description": "Tell where an order is."}])
+        >>> program = TurnProgram(flows).with_policy("floor")
+        >>> program.decide(text="hello").commands
+        [ChitChat(type='chitchat')]
+    """
+
+    def __init__(
+        self, registry: FlowRegistry | None = None, *, policy: Policy | None = None, signatures: Path | None = None
+    ) -> None:
+        super().__init__()
+        self.enhance = dspy.Predict(with_overrides("enhance", signatures))
+        self.select = dspy.Predict(with_overrides("select", signatures))
+        self.understand = dspy.Predict(with_overrides("understand", signatures))
+        self.fused = dspy.Predict(with_overrides("fused", signatures))
+        self.registry = registry if registry is not None else FlowRegistry()
+        self.policy = policy or Policy()
+        self.bindings = Bindings()
+
+    @property
+    def shape(self) -> Shape:
+        """``staged`` or ``fused``."""
+        return self.policy.shape
+
+    def predictor(self, name: str) -> dspy.Predict:
+        """The predictor of that name."""
+        found: dspy.Predict = getattr(self, name)
+        return found
+
+    def active_predictors(self) -> tuple[str, ...]:
+        """Names of the predictors that this shape asks, the LM being in the order of their stage."""
+        stages = [stage for stage, order in self.policy.orders.items() if "lm" in order]
+        if not stages:
+            return ()
+        return ("fused",) if self.shape == "fused" else tuple(stages)
+
+    def bind(self, *, registry: FlowRegistry | None = None, **ports: Any) -> Self:
+        """Bind flows and ports: ``recall``, ``embedder``, ``head``, ``lm``, ``clock``. Returns the program itself."""
+        if registry is not None:
+            self.registry = registry
+        if ports:
+            self.bindings = self.bindings.but(**ports)
+        return self
+
+    def with_policy(self, policy: PolicyName | Policy) -> Self:
+        """A copy with another order of sources; predictors and bindings are the same."""
+        copy: Self = self.deepcopy()
+        copy.policy = policy if isinstance(policy, Policy) else self.policy.named(policy)
+        return copy
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over all of the program that may change a decision, bound parts included."""
+        bound = self.bindings
+        parts = [bound.recall, bound.embedder, bound.head]
+        state = {name: {k: v for k, v in value.items() if k != "lm"} for name, value in self.dump_state().items()}
+        return sha256(
+            {
+                "state": state,
+                "policy": self.policy.model_dump(mode="json"),
+                "signatures": fingerprints(),
+                "flows": self.registry.checksum,
+                "parts": [part.fingerprint if part is not None else None for part in parts],
+                "lm": bound.lm.model if bound.lm is not None else None,
+            }
+        )
+
+    def forward(self, turn: Turn, exclude: Sequence[str] = (), deadline: float | None = None) -> dspy.Prediction:
+        """Decide a turn.
+
+        Args:
+            turn: The turn.
+            exclude: Conversations whose examples recall must not use, while fitting.
+            deadline: Seconds; what is not answered by then is left to the floors.
+
+        Returns:
+            A prediction with ``decision``, a :class:`TurnDecision`.
+        """
+        return dspy.Prediction(decision=drive(self.steps(turn, exclude), self, self.bindings, deadline))
+
+    async def aforward(
+        self, turn: Turn, exclude: Sequence[str] = (), deadline: float | None = None
+    ) -> dspy.Prediction:
+        """The same without blocking the loop."""
+        decision = await adrive(self.steps(turn, exclude), self, self.bindings, deadline)
+        return dspy.Prediction(decision=decision)
+
+    def decide(
+        self, turn: Turn | None = None, *, text: str | None = None, exclude: Sequence[str] = (),
+        deadline: float | None = None,
+    ) -> TurnDecision:
+        """Decide a turn, or a bare text. A part that is down degrades the decision; it raises nothing.
+
+        Raises:
+            InputError: no turn and no text, an empty text, or one over the limit.
+        """  # fmt: skip
+        prediction = self(turn=as_turn(turn, text), exclude=exclude, deadline=deadline)
+        decision: TurnDecision = prediction.decision
+        return decision
+
+    async def adecide(
+        self, turn: Turn | None = None, *, text: str | None = None, exclude: Sequence[str] = (),
+        deadline: float | None = None,
+    ) -> TurnDecision:
+        """The same without blocking the loop."""  # fmt: skip
+        prediction = await self.acall(turn=as_turn(turn, text), exclude=exclude, deadline=deadline)
+        decision: TurnDecision = prediction.decision
+        return decision
+
+    def steps(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[TurnDecision]:
+        """All steps of a decision, for a driver to take."""
+        context = Context(turn=turn, registry=self.registry, exclude=frozenset(exclude))
+        stages: dict[Any, StageRecord] = {}
+        if self.shape == "fused":
+            yield from self._recall(context, turn.text)
+        enhancement, stages["enhance"] = yield from self._stage("enhance", context)
+        context.enhancement = enhancement
+        if self.shape == "staged":
+            yield from self._recall(context, enhancement.enhanced_query)
+        if self.shape == "staged" and turn.flow:
+            # Both read the same running flow, so neither waits for the other.
+            (selection, stages["select"]), (commands, stages["understand"]) = yield Together(
+                (self._stage("select", context), self._stage("understand", context))
+            )
+            context.selected = _new(selection, turn)
+            if context.selected:
+                again, record = yield from self._stage("understand", context)
+                commands = _with_new_slots(commands, again)
+                stages["understand"] = _summed(stages["understand"], record)
+        else:
+            selection, stages["select"] = yield from self._stage("select", context)
+            context.selected = _new(selection, turn)
+            commands, stages["understand"] = yield from self._stage("understand", context)
+        if context.recall_failure and stages["select"].source != "rule":
+            record = stages["select"]
+            cause = "; ".join(filter(None, (context.recall_failure, record.cause)))
+            stages["select"] = record.model_copy(update={"degraded": True, "cause": cause})
+        return self._decision(context, enhancement, selection, commands, stages)
+
+    def _decision(
+        self, context: Context, enhancement: Enhancement, selection: Selection, commands: Sequence[Command],
+        stages: dict[Any, StageRecord],
+    ) -> TurnDecision:
+        selection = selection.model_copy(
+            update={"candidates": [tuple(found) for found in context.candidates],
+                    "confidence": stages["select"].confidence}
+        )  # fmt: skip
+        enhancement, selection, merged = merge(context.turn, self.registry, enhancement, selection, commands)
+        record = stages["enhance"]
+        if record.source in ("rule", "floor") and not record.degraded:
+            update = {"intent": derived_intent(context.turn, merged)}
+            enhancement = enhancement.model_copy(update=update)
+        causes = [f"{stage}: {record.cause}" for stage, record in stages.items() if record.degraded]
+        if causes:
+            log.warning("the turn is degraded: %s", "; ".join(causes))
+        return TurnDecision(enhancement=enhancement, selection=selection, commands=merged, stages=stages)
+
+    def _recall(self, context: Context, query: str) -> Steps[None]:
+        if not self.registry:
+            return
+        allowed = context.allowed
+        try:
+            # The original stays beside a rewrite, which may have lost what it was about.
+            beside = () if query == context.turn.text else (context.turn.text,)
+            found = yield Recall(
+                query=query,
+                k=max(_RECALLED, self.policy.top_k),
+                summaries=(*beside, *context.turn.episode_summaries),
+                allowed=None if allowed is None else frozenset(allowed),
+                exclude=context.exclude,
+            )
+            context.candidates = [
+                c for c in found if c.name in self.registry and (allowed is None or c.name in allowed)
+            ]
+        except Exception as error:  # noqa: BLE001 - an index that is down degrades selection, no more
+            context.recall_failure = f"recall: {error}"
+
+    def _stage(self, stage: Any, context: Context) -> Steps[tuple[Any, StageRecord]]:
+        order = self.policy.orders[stage]
+        make: dict[tuple[str, str], Callable[[], Source[Any]]] = {
+            ("enhance", "rule"): EnhanceRule,
+            ("enhance", "floor"): lambda: EnhanceFloor(self.policy),
+            ("select", "rule"): SelectRule,
+            ("select", "head"): lambda: SelectHead(self.bindings.head),
+            ("select", "floor"): lambda: SelectFloor(self.policy),
+            ("understand", "rule"): UnderstandRule,
+            ("understand", "floor"): lambda: UnderstandFloor(self.policy),
+        }
+        sources = [
+            LMSource(stage, self.policy) if kind == "lm" else make[stage, kind]()
+            for kind in order
+            if kind == "lm" or (stage, kind) in make
+        ]
+        gates = {str(kind): gate for kind, gate in self.policy.gates.get(stage, {}).items()}
+        return run_stage(stage, sources, gates, context)
+
+
+def as_turn(turn: Turn | None, text: str | None) -> Turn:
+    """A turn from either of both.
+
+    Raises:
+        InputError: neither is given, or the text is empty or over the limit.
+    """
+    if turn is not None:
+        return turn
+    if text is None:
+        raise InputError("Nothing to decide", remedy="Pass a Turn, or text='…'.")
+    if len(text) > MAX_TEXT:
+        raise InputError(
+            f"The text has {len(text):,} characters", where="text", remedy=f"Shorten it to {MAX_TEXT:,} at most."
+        )
+    if not text.strip():
+        raise InputError("The text is empty", where="text", remedy="Pass what the user wrote.")
+    try:
+        return Turn(text=text)
+    except ValidationError as error:
+        raise InputError(str(error.errors()[0]["msg"]), where="text", remedy="Correct the text.") from error
+
+
+def _new(selection: Selection, turn: Turn) -> list[str]:
+    """Flows whose slots come into play: those that start, and paused ones that are taken up again."""
+    return [name for name in selection.flows if name != turn.flow]
+
+
+def _with_new_slots(first: Sequence[Command], again: Sequence[Command]) -> list[Command]:
+    """What the first reading says of the running flow, and the second of the new flow's slots."""
+    rest = [c for c in first if not isinstance(c, SetSlot | CorrectSlot | StartFlow)]
+    return [*rest, *(c for c in again if isinstance(c, SetSlot | CorrectSlot))]
+
+
+def _summed(first: StageRecord, second: StageRecord) -> StageRecord:
+    causes = "; ".join(cause for cause in (first.cause, second.cause) if cause)
+    return second.model_copy(
+        update={
+            "latency_ms": first.latency_ms + second.latency_ms,
+            "usage": first.usage + second.usage,
+            "degraded": first.degraded or second.degraded,
+            "cause": causes or None,
+        }
+    )

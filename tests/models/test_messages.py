@@ -1,0 +1,108 @@
+"""M2: messages, conversations and entities, field by field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_core import PydanticUndefined
+
+import jazzmine_dspy
+from jazzmine_dspy.models import Conversation, Entity, Message, MessageRole
+from jazzmine_dspy.models.messages import next_episode
+
+REQUIRED = object()
+MESSAGE = {
+    "id": REQUIRED, "conversation_id": REQUIRED, "user_id": REQUIRED, "role": REQUIRED,
+    "original_content": REQUIRED, "timestamp": REQUIRED, "enhanced_message": "", "explicit_context": None,
+    "episode_id": 0, "sentiment_score": 0.0, "intent": "unknown", "entities": [], "is_cancellation": False,
+    "is_continuation": True, "is_flagged": False, "invoked_flows": None, "invoked_tools": None,
+    "reasoning_steps": None, "errors": None,
+}  # fmt: skip
+OURS = {"decision": None, "confidences": None, "program_fingerprint": None}
+CONVERSATION = {
+    "id": REQUIRED, "user_id": REQUIRED, "agent_id": REQUIRED, "title": "", "created_at": REQUIRED,
+    "last_updated_at": REQUIRED,
+}  # fmt: skip
+
+
+def message(role: str = "user", **fields: Any) -> Message:
+    return Message(
+        id="m", conversation_id="c", user_id="u", role=role, original_content="hi", timestamp=1, **fields
+    )
+
+
+def defaults(model: Any) -> dict[str, Any]:
+    found = {}
+    for name, field in model.model_fields.items():
+        value = field.get_default(call_default_factory=True)
+        found[name] = REQUIRED if value is PydanticUndefined else value
+    return found
+
+
+@pytest.mark.row("M2")
+def test_every_field_and_default() -> None:
+    assert defaults(Message) == MESSAGE | OURS
+    assert defaults(Conversation) == CONVERSATION
+    assert defaults(Entity) == {"name": REQUIRED, "attributes": []}
+    assert {role.name: role.value for role in MessageRole} == {
+        "USER": "user",
+        "ASSISTANT": "assistant",
+        "COLLEAGUE_ASSISTANT": "colleague_assistant",
+        "SYSTEM": "system",
+    }
+
+
+@pytest.mark.row("M2")
+def test_defaults_are_not_shared() -> None:
+    first, second = message(), message()
+    first.entities.append(Entity(name="x"))
+    assert second.entities == []
+    assert Entity(name="a").attributes is not Entity(name="a").attributes
+
+
+@pytest.mark.row("M2")
+def test_the_example_of_the_reference() -> None:
+    product = jazzmine_dspy.Entity(name="iPhone 15 Pro", attributes=["Color: Titanium", "Storage: 256GB"])
+    held = jazzmine_dspy.Message(
+        id="uuid-v4-string",
+        conversation_id="session-123",
+        user_id="user-789",
+        role=jazzmine_dspy.MessageRole.USER,
+        original_content="Check my last three orders",
+        timestamp=1_700_000_000_000,
+        entities=[product],
+    )
+    assert held.model_dump(mode="json")["role"] == "user"
+    assert held.entities[0].attributes[1] == "Storage: 256GB"
+
+
+@pytest.mark.row("M2")
+def test_the_episode_advances_where_a_user_leaves_the_topic() -> None:
+    said = [
+        message(), message("assistant"), message(is_continuation=False), message("assistant"), message(),
+        message(is_continuation=False), message("system", is_continuation=False),
+        message("colleague_assistant", is_continuation=False),
+    ]  # fmt: skip
+    episode, seen = 0, []
+    for each in said:
+        episode, boundary = next_episode(episode, each)
+        each.episode_id = episode
+        seen.append((episode, boundary))
+    assert seen == [
+        (0, False), (0, False), (1, True), (1, False), (1, False), (2, True), (2, False), (2, False),
+    ]  # fmt: skip
+    assert [each.episode_id for each in said] == [number for number, _ in seen]
+
+
+@pytest.mark.row("M2")
+@given(st.lists(st.tuples(st.sampled_from(MessageRole), st.booleans())), st.integers(0, 10**6))
+def test_as_many_episodes_as_boundaries(said: list[tuple[MessageRole, bool]], start: int) -> None:
+    episode, boundaries = start, 0
+    for role, stays in said:
+        episode, boundary = next_episode(episode, message(role, is_continuation=stays))
+        boundaries += boundary
+        assert boundary == (role is MessageRole.USER and not stays)
+    assert episode == start + boundaries

@@ -1,0 +1,100 @@
+"""M5: what is dumped comes back equal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from jazzmine_dspy.models import Message, TurnDecision, command
+from jazzmine_dspy.models._base import JsonData
+from jazzmine_dspy.models.traces import ScriptGenAttempt, SlotEvent, ToolTrace, TurnTrace
+
+Values = Callable[[type[BaseModel]], st.SearchStrategy[Any]]
+
+
+def back(held: BaseModel) -> BaseModel:
+    """Through real JSON, not only through Python dictionaries."""
+    text = json.dumps(held.model_dump(mode="json"), allow_nan=False)
+    return type(held).model_validate(json.loads(text))
+
+
+@pytest.mark.row("M5")
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_every_model_comes_back(model: type[BaseModel], values_of: Values, data: st.DataObject) -> None:
+    held = data.draw(values_of(model))
+    again = back(held)
+    assert again == held
+    assert again.model_dump(mode="json") == held.model_dump(mode="json")
+    assert type(held).model_validate_json(held.model_dump_json()) == held
+
+
+@pytest.mark.row("M5")
+def test_nested_tool_data_and_large_texts() -> None:
+    data: Any = {"leaf": "é中🙂\u2028\x00", "n": [1, -2.5, None, True, 10**30]}
+    for depth in range(60):
+        data = {"depth": depth, "inside": [data]}
+    large = "Zwölf Boxkämpfer 🥊 " * 60_000
+    trace = TurnTrace(
+        id="t1",
+        message_id="m1",
+        tool_traces=[
+            ToolTrace(
+                final_data=data,
+                final_script=large,
+                traceback=large[::-1],
+                output_bytes=2**40,
+                generation_attempts=[ScriptGenAttempt(attempt=1, parse_error="no { in it")],
+            )
+        ],
+        slot_events=[SlotEvent(flow_name="f", slot_name="s", value={"list": [[], {}]})],
+    )
+    again = back(trace)
+    assert again == trace
+    assert again.model_dump()["tool_traces"][0]["final_data"] == data
+    message = Message(id="m", conversation_id="c", user_id="u", role="user", original_content=large,
+                      timestamp=1, decision={"deep": data}, reasoning_steps=[large])  # fmt: skip
+    assert back(message) == message
+    assert len(message.model_dump(mode="json")["original_content"]) == len(large)
+
+
+@pytest.mark.row("M5", "M1")
+@pytest.mark.parametrize("bad", [float("nan"), [float("inf")], {"a": {1, 2}}, object(), b"x", "\ud800", {"\udfff": 1}])
+def test_what_would_not_come_back_is_refused(bad: object) -> None:
+    for make in (
+        lambda: ToolTrace(final_data=bad),
+        lambda: SlotEvent(flow_name="f", slot_name="s", value=bad),
+        lambda: command({"type": "set_slot", "name": "s", "value": bad}),
+    ):
+        with pytest.raises(ValidationError):
+            make()
+
+
+def test_json_data_stands_where_anything_may_be_stored(model: type[BaseModel]) -> None:
+    """A bare `Any` would let NaN and objects in: fields that hold anything hold JSON."""
+    for name, field in model.model_fields.items():
+        if "Any" in str(field.annotation):
+            marks = str(field.metadata) + str(field.annotation) + str(JsonData)
+            assert "_json" in marks or "freeze" in marks, f"{model.__name__}.{name}"
+
+
+@pytest.mark.row("M5")
+def test_a_decision_dumps_whether_it_is_degraded_and_comes_back() -> None:
+    decision = TurnDecision.model_validate(
+        {
+            "enhancement": {"enhanced_query": "Ça va?"},
+            "selection": {"candidates": [["a", 0.5]]},
+            "commands": [{"type": "set_slot", "name": "items", "value": ["cup", {"colour": "blue"}]}],
+            "stages": {"enhance": {"source": "floor", "degraded": True, "cause": "lm: down"}},
+        }
+    )
+    dumped = decision.model_dump(mode="json")
+    assert dumped["degraded"] is True
+    assert dumped["commands"][0]["value"] == ["cup", {"colour": "blue"}]
+    assert back(decision) == decision
