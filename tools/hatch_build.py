@@ -24,5 +24,10 @@ class ShippedFolders(BuildHookInterface[Any]):
             return
         for source, target in SHIPPED.items():
             folder = Path(self.root) / source
-            if folder.is_dir():
-                build_data["force_include"][str(folder)] = target
+            for path in sorted(folder.rglob("*")):
+                # Hidden files are a machine's own, such as the log of opened test parts; reports are not read.
+                inside = path.relative_to(folder)
+                if path.is_file() and not any(
+                    part.startswith(".") or part == "report" for part in inside.parts
+                ):
+                    build_data["force_include"][str(path)] = f"{target}/{inside.as_posix()}"

@@ -52,14 +52,14 @@ def test_decision_without_a_language_model(
 
 @pytest.mark.local_lm
 @pytest.mark.parametrize("shape", ["fused", "staged"])
-def test_decision_by_the_embedded_language_model(
-    benchmark: Any, examples: list[Example], shape: Any
-) -> None:
+def test_decision_by_the_embedded_language_model(benchmark: Any, examples: list[Example], shape: Any) -> None:
     """One decision whose every stage asks the embedded model; prompt tokens and calls a turn stand beside."""
     from jazzmine_dspy.lm import resolve_lm
 
     dataset = load_dataset(ROOT / "datasets" / "support")
-    chosen = TurnProgram(dataset.flows, policy=Policy(shape=shape, top_k=3, history_shown=2)).with_policy("lm")
+    chosen = TurnProgram(dataset.flows, policy=Policy(shape=shape, top_k=3, history_shown=2)).with_policy(
+        "lm"
+    )
     bind_recall(chosen, "minilm")
     chosen.bind(lm=resolve_lm("local/smollm2-135m"))
     turns = iter([examples[0].turn, *(example.turn for example in examples[:LM_TURNS])])
@@ -71,7 +71,9 @@ def test_decision_by_the_embedded_language_model(
     benchmark.pedantic(decide, rounds=LM_TURNS, warmup_rounds=1)
     usages = [decision.usage for decision in decisions[1:]]
     benchmark.extra_info["prompt tokens per turn"] = sum(u.prompt_tokens for u in usages) / len(usages)
-    benchmark.extra_info["completion tokens per turn"] = sum(u.completion_tokens for u in usages) / len(usages)
+    benchmark.extra_info["completion tokens per turn"] = sum(u.completion_tokens for u in usages) / len(
+        usages
+    )
     benchmark.extra_info["LM calls per turn"] = sum(u.lm_calls for u in usages) / len(usages)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jazzmine_dspy.cli._errors import CHECK_FAILED
 from jazzmine_dspy.cli._output import AsJson, Quiet, output
 from jazzmine_dspy.cli._programs import LM, Name, open_program
 
@@ -67,6 +68,7 @@ def evaluate(
             else lambda done, n: progress.step(done, n, best=None, spent={}),
             # A turn of the training part would else find itself among the examples.
             exclude=lambda example: (example.conversation_id,),
+            price=_price(manifest),
             seed=seed,
         )
     finally:
@@ -89,6 +91,14 @@ def evaluate(
         reproduce += f" --sample {sample}" if sample else ""
         reproduce += f" --lm {lm}" if lm else ""
         out.note(f"report: {_write(found, report, title, policy, facts, reproduce)}")
+    if found.crashed + found.degraded == found.n:
+        out.note("every turn crashed or is degraded: these are no figures of the program")
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _price(manifest: dict[str, Any]) -> tuple[float, float] | None:
+    price = (manifest.get("recipe") or {}).get("price")
+    return (float(price[0]), float(price[1])) if price else None
 
 
 def _examples(dataset: Dataset, split: str, sample: int | None, seed: int) -> Sequence[Example]:

@@ -30,7 +30,7 @@ def init(
     ],
     directory: Annotated[
         Path | None,
-        typer.Option("--dir", metavar="DIR", help="Where to put it [default: a new folder NAME]."),
+        typer.Option("--dir", metavar="DIR", help="Where to put it (default: a new folder NAME)."),
     ] = None,
     _json: AsJson = False,
 ) -> None:

@@ -32,7 +32,7 @@ def optimize(
     seed: Annotated[int | None, typer.Option(min=0, help="Another seed.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder of the program [default: optimize/programs/NAME]."),
+        typer.Option(metavar="DIR", help="Folder of the program (default: optimize/programs/NAME)."),
     ] = None,
     start_from: Annotated[
         str | None, typer.Option("--from", metavar="PROGRAM", help="Start from its prompts.")

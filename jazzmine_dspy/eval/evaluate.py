@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import importlib.util
 import time
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -138,6 +139,11 @@ async def aevaluate(
 def _check(examples: Sequence[Example], concurrency: int) -> None:
     if not examples:
         raise InputError("There are no turns to evaluate", remedy="Name a split that has labelled turns.")
+    if importlib.util.find_spec("scipy") is None:
+        raise InputError(
+            "scipy is not installed, which intervals need",
+            remedy="Install the extra: pip install 'jazzmine-dspy[optimize]'.",
+        )
     if concurrency < 1:
         raise InputError(
             "No turn could ever run", where=f"concurrency={concurrency}", remedy="Use 1 or more."

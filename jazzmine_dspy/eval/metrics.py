@@ -24,7 +24,7 @@ from jazzmine_dspy.eval.equality import (
     slot_pairs,
     words,
 )  # fmt: skip
-from jazzmine_dspy.models.commands import Command
+from jazzmine_dspy.models.commands import Clarify, Command, StartFlow
 from jazzmine_dspy.models.decision import STAGES, Selection, Stage, TurnDecision
 from jazzmine_dspy.models.turn import Turn
 
@@ -97,7 +97,8 @@ def stage_score(stage: Stage, decision: TurnDecision | None, labels: Labels, tur
     ``enhance``: the mean over what is labelled of the rewrite's word F1, 1 - |sentiment error| / 2, and
     whether the two flags are right. ``select``: whether the set of flows is right. ``understand``: F1 over
     the commands in their order, by their longest common subsequence, so that reversed commands lose; 1.0
-    where there are none on both sides.
+    where there are none on both sides. Starts are left out of it: they are the selection's, and would else be
+    scored twice.
 
     Returns:
         The score; 0.0 for a crash; None where nothing of the stage is labelled.
@@ -112,7 +113,10 @@ def stage_score(stage: Stage, decision: TurnDecision | None, labels: Labels, tur
         return None
     if decision is None:
         return 0.0
-    answer, gold = command_keys(decision.commands, turn), command_keys(labels.commands, turn)
+    answer, gold = (
+        command_keys([c for c in said if not isinstance(c, StartFlow | Clarify)], turn)
+        for said in (decision.commands, labels.commands)
+    )
     if not answer and not gold:
         return 1.0
     return 2.0 * longest_common(answer, gold) / (len(answer) + len(gold))

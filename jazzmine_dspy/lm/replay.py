@@ -24,6 +24,7 @@ from dspy.lm15 import Request, Response
 from jazzmine_dspy.lm.errors import LMWarning
 from jazzmine_dspy.lm.requests import request_key, small_events
 from jazzmine_dspy.lm.wrapping import WrappedEngine, engine_identity, engines_of, with_engines
+from jazzmine_dspy.models.errors import InputError
 
 _MARK = "jazzmine_replayed"
 #: Seconds to wait for another process that is writing.
@@ -49,7 +50,11 @@ class ReplayStore:
             self._connection = self._open()
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
-                raise
+                raise InputError(
+                    f"The replay store cannot be opened: {error}",
+                    where=self.path,
+                    remedy="Make the folder writable, or end the process that holds the file.",
+                ) from error
             warnings.warn(
                 f"{self.path} is no replay store ({error}); it is put aside", LMWarning, stacklevel=2
             )

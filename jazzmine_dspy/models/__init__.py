@@ -2,7 +2,14 @@
 
 from jazzmine_dspy.models.commands import COMMAND_KINDS, Command, command
 from jazzmine_dspy.models.decision import (
-    STAGES, Enhancement, Selection, SourceKind, Stage, StageRecord, TurnDecision, Usage,
+    STAGES,
+    Enhancement,
+    Selection,
+    SourceKind,
+    Stage,
+    StageRecord,
+    TurnDecision,
+    Usage,
 )  # fmt: skip
 from jazzmine_dspy.models.errors import EnhancementError, JazzmineError
 from jazzmine_dspy.models.flows import Flow, Guard, Slot, SlotType
@@ -12,7 +19,7 @@ from jazzmine_dspy.models.turn import Confirming, ConversationStatus, FlowView, 
 
 __all__ = [
     "COMMAND_KINDS", "STAGES", "Command", "Confirming", "Conversation", "ConversationStatus", "Enhancement",
-    "EnhancementError", "Entity", "Flow", "FlowRegistry", "FlowView", "Guard", "HistoryMessage", "JazzmineError", "Message",
-    "MessageRole", "Selection", "Slot", "SlotType", "SourceKind", "Stage", "StageRecord", "Turn", "TurnDecision",
-    "Usage", "command",
+    "EnhancementError", "Entity", "Flow", "FlowRegistry", "FlowView", "Guard", "HistoryMessage",
+    "JazzmineError", "Message", "MessageRole", "Selection", "Slot", "SlotType", "SourceKind", "Stage",
+    "StageRecord", "Turn", "TurnDecision", "Usage", "command",
 ]  # fmt: skip

@@ -8,7 +8,14 @@ from pydantic import Field, computed_field, model_validator
 
 from jazzmine_dspy.models._base import Value
 from jazzmine_dspy.models.commands import (
-    Ask, ChitChat, Command, CorrectSlot, Repeat, ResumeFlow, SetSlot, StartFlow,
+    Ask,
+    ChitChat,
+    Command,
+    CorrectSlot,
+    Repeat,
+    ResumeFlow,
+    SetSlot,
+    StartFlow,
 )  # fmt: skip
 from jazzmine_dspy.models.messages import Entity
 

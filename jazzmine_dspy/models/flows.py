@@ -125,7 +125,9 @@ class Flow(Value):
         if twice:
             raise ValueError(f"slot {twice[0]!r} is defined twice")
         if (self.kind == "flow") == bool(self.subflows):
-            raise ValueError("sequential, parallel and conditional flows need subflows, and only they have them")
+            raise ValueError(
+                "sequential, parallel and conditional flows need subflows, and only they have them"
+            )
         if self.kind == "conditional" and (not self.condition_expr or len(self.subflows) > 2):
             raise ValueError("a conditional flow needs condition_expr and one or two subflows")
         return self

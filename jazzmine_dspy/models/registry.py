@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.errors import FlowError
-from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.flows import Flow, SlotType
 from jazzmine_dspy.models.turn import FlowView
 
 
@@ -39,7 +39,9 @@ class FlowRegistry(Mapping[str, Flow]):
             flow = _flow(item, where=f"flow {number}")
             if flow.name in self._flows:
                 raise FlowError(
-                    f"Flow {flow.name!r} is defined twice", where=f"flow {number}", remedy="Rename one of the two."
+                    f"Flow {flow.name!r} is defined twice",
+                    where=f"flow {number}",
+                    remedy="Rename one of the two.",
                 )
             self._flows[flow.name] = flow
         self.checksum: str = sha256([flow.checksum() for flow in self._flows.values()])
@@ -68,16 +70,22 @@ class FlowRegistry(Mapping[str, Flow]):
             mark = getattr(error, "problem_mark", None)
             where = f"{path}:{mark.line + 1}" if mark else str(path)
             problem = getattr(error, "problem", None) or "unreadable"
-            raise FlowError(f"Not valid YAML: {problem}", where=where, remedy="Quote texts with ':' or '?'.") from error
+            raise FlowError(
+                f"Not valid YAML: {problem}", where=where, remedy="Quote texts with ':' or '?'."
+            ) from error
         if not isinstance(data, dict) or not isinstance(data.get("flows"), list):
-            raise FlowError("No list of flows", where=str(path), remedy="Begin the file with 'flows:' and a list.")
+            raise FlowError(
+                "No list of flows", where=str(path), remedy="Begin the file with 'flows:' and a list."
+            )
         flows: dict[str, Flow] = {}
         for number, item in enumerate(data["flows"], start=1):
             name = item.get("name", f"number {number}") if isinstance(item, dict) else f"number {number}"
             flow = _flow(item, where=f"{path}:{_line_of(text, name)}, flow {name!r}")
             if flow.name in flows:
                 where = f"{path}:{_line_of(text, name, last=True)}"
-                raise FlowError(f"Flow {name!r} is defined twice", where=where, remedy="Rename one of the two.")
+                raise FlowError(
+                    f"Flow {name!r} is defined twice", where=where, remedy="Rename one of the two."
+                )
             flows[flow.name] = flow
         return cls(flows.values(), agent_id=agent_id)
 
@@ -128,10 +136,13 @@ def _flow(item: Any, *, where: str) -> Flow:
         if first["type"] == "missing" and loc[0] == "slots" and loc[-1] == "type":
             slot = dict(item)["slots"][loc[1]].get("name", loc[1])
             raise FlowError(
-                f"Slot {slot!r} has no type", where=f"{where}, field {field}",
-                remedy="Give it one of: text, number, money, date, time, duration, phone, email, boolean, choice, list.",
-            ) from error  # fmt: skip
-        raise FlowError(first["msg"], where=f"{where}, field {field}", remedy="Correct this field.") from error
+                f"Slot {slot!r} has no type",
+                where=f"{where}, field {field}",
+                remedy=f"Give it one of: {', '.join(SlotType)}.",
+            ) from error
+        raise FlowError(
+            first["msg"], where=f"{where}, field {field}", remedy="Correct this field."
+        ) from error
 
 
 def _attributes(item: Any) -> dict[str, Any]:
@@ -139,12 +150,17 @@ def _attributes(item: Any) -> dict[str, Any]:
     wanted = ("name", "description", "condition", "desired_effects", "examples", "condition_expr")
     data: dict[str, Any] = {field: getattr(item, field) for field in wanted if getattr(item, field, None)}
     if not data:
-        raise FlowError(f"{type(item).__name__} is no flow", remedy="Pass Flow objects, mappings, or flows of jazzmine.")
+        raise FlowError(
+            f"{type(item).__name__} is no flow", remedy="Pass Flow objects, mappings, or flows of jazzmine."
+        )
     tools = getattr(item, "tools", None) or []
     data["tools"] = [tool if isinstance(tool, str) else getattr(tool, "name", str(tool)) for tool in tools]
     kind = type(item).__name__.removesuffix("Flow").lower()
     if kind in ("sequential", "parallel", "conditional"):
-        parts = getattr(item, "subflows", None) or [getattr(item, "true_flow", None), getattr(item, "false_flow", None)]
+        parts = getattr(item, "subflows", None) or [
+            getattr(item, "true_flow", None),
+            getattr(item, "false_flow", None),
+        ]
         data |= {"kind": kind, "subflows": [_attributes(part) for part in parts if part is not None]}
     return data
 

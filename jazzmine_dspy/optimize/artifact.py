@@ -62,7 +62,8 @@ def save(
     import yaml
 
     folder = Path(folder)
-    state = {key: _clean(value) for key, value in program.dump_state().items()}
+    check_target(folder)
+    state = {key: _clean(value) for key, value in program.dump_state().items() if key != "policy"}
     files: dict[str, bytes] = {
         "program.json": _pretty(state),
         "gates.json": _pretty(program.policy.model_dump(mode="json")),
@@ -104,6 +105,25 @@ def save(
             remedy="Free space, or name another --out.",
         ) from error
     return folder
+
+
+def check_target(folder: str | Path) -> None:
+    """Refuse to write a program over what is none.
+
+    Raises:
+        ArtifactError: the folder exists, is not empty and holds no program, or it is the working folder.
+    """
+    folder = Path(folder)
+    if folder.resolve() == Path.cwd().resolve() or (folder.exists() and not folder.is_dir()):
+        raise ArtifactError(
+            "A program needs a folder of its own", where=str(folder), remedy="Name another --out."
+        )
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "manifest.json").is_file():
+        raise ArtifactError(
+            "The folder holds something else than a program, which would be lost",
+            where=str(folder),
+            remedy="Name another --out, or empty it.",
+        )
 
 
 def _swap(fresh: Path, folder: Path) -> None:
@@ -262,7 +282,19 @@ def load_with_manifest(
             embedder or manifest.get("embedder", {}).get("model", "minilm"),
             [json.loads(x) for x in lines],
         )
+    _check_embedder(program, manifest)
     return Loaded(program, manifest, folder)
+
+
+def _check_embedder(program: TurnProgram, manifest: dict[str, Any]) -> None:
+    """Let the head go where the embedder is another than it was trained on: its numbers would mean nothing."""
+    embedder, trained = program.bindings.embedder, (manifest.get("embedder") or {}).get("fingerprint")
+    if embedder is None or trained is None or program.bindings.head is None:
+        return
+    # A model that is missing is left bound: asked, it fails, and decisions say so.
+    if embedder.fingerprint != trained and not embedder.fingerprint.endswith(":absent"):
+        log.warning("the head was trained on %s and not on %s; it is left out", trained, embedder.fingerprint)
+        program.bind(head=None)
 
 
 def bind_recall(program: TurnProgram, embedder: Any, examples: list[dict[str, str]] | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import dspy
 
 from jazzmine_dspy.datasets.schema import Example, Labels
-from jazzmine_dspy.models.commands import Clarify, ResumeFlow, SetSlot, StartFlow
+from jazzmine_dspy.models.commands import Clarify, ResumeFlow, StartFlow
 from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.program.lm_sources import call_for
 from jazzmine_dspy.program.ports import Recalled

@@ -205,7 +205,11 @@ def score(
             break
         decision = program.decide(example.turn, exclude=(example.conversation_id,))
         degraded += decision.degraded
-        scores.append(turn_score(decision, example.labels, example.turn) or 0.0)
+        if budget.meter.exhausted and decision.degraded:
+            break
+        # A floor's answer in the place of the language model's failure is not the candidate's.
+        right = None if decision.degraded else turn_score(decision, example.labels, example.turn)
+        scores.append(right or 0.0)
         if progress:
             progress(number + 1, len(examples))
     return scores, degraded

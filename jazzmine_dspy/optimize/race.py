@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from jazzmine_dspy.eval.evaluation import Evaluation
-from jazzmine_dspy.eval.metrics import stage_score, turn_score
+from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
+from jazzmine_dspy.eval.metrics import score_turn, stage_score, turn_score
 from jazzmine_dspy.eval.stats import Difference, paired_difference
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 
@@ -38,6 +39,28 @@ class Entry(NamedTuple):
     name: str
     order: tuple[SourceKind, ...]
     evaluation: Evaluation
+
+
+def failures_as_wrong(evaluation: Evaluation) -> Evaluation:
+    """The same, with degraded turns taken for crashes.
+
+    Where a language model is judged, a floor's answer in the place of its failure is not its answer: a model that fails
+    often would else look as good as the floor.
+    """
+    turns = [
+        TurnResult(
+            t.example, None, _cause(t), score_turn(None, t.example.labels, t.example.turn), t.latency_ms
+        )
+        if t.degraded
+        else t
+        for t in evaluation.turns
+    ]
+    return replace(evaluation, turns=tuple(turns))
+
+
+def _cause(turn: TurnResult) -> str:
+    records = turn.decision.stages.values() if turn.decision else ()
+    return "; ".join(dict.fromkeys(record.cause for record in records if record.cause))[:500]
 
 
 def stage_scores(entry: Entry, stage: Stage, floor: Evaluation) -> dict[str, float]:

@@ -17,7 +17,7 @@ from jazzmine_dspy.program.policy import Shape
 Optimizer = Literal["none", "labeled_few_shot", "bootstrap", "bootstrap_random_search"]
 
 
-_SECRET = re.compile(r"(?:key|secret|password|token)$", re.IGNORECASE)
+_SECRET = re.compile(r"(?:key|key_id|secret|password|token|authorization|headers?)$", re.IGNORECASE)
 
 
 class BudgetPart(Value):
@@ -57,7 +57,8 @@ class Recipe(Value):
         max_commands: Commands that one answer may hold; a tiny model rambles less with few.
         head: Whether a local head for selection is trained and raced.
         embedder: ``minilm``, or the name of a fastembed model.
-        tracking: MLflow's tracking URI; ``none`` tracks nothing; empty is a SQLite file beside the program.
+        tracking: MLflow's tracking URI; ``none`` tracks nothing; empty is a SQLite file in
+            ``.jazzmine/mlflow`` of the working folder.
         signatures: Folder with a project's own wording of the prompts.
         price: Money per million prompt tokens and per million completion tokens.
     """
@@ -84,9 +85,12 @@ class Recipe(Value):
     @field_validator("lm_settings")
     @classmethod
     def _no_secrets(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        for key in settings:
-            if _SECRET.search(key):
-                raise ValueError(f"{key} is a secret: a recipe is kept and tracked; set the provider's variable")
+        for key, value in settings.items():
+            # An address may carry a user, a password or a key.
+            if _SECRET.search(key) or (isinstance(value, str) and re.search(r"://[^/]*@|://.*\?", value)):
+                raise ValueError(
+                    f"{key} is a secret: a recipe is kept and tracked; set the provider's variable"
+                )
         return settings
 
     @property

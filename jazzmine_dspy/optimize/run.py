@@ -17,23 +17,25 @@ from jazzmine_dspy.eval.evaluate import evaluate
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.report import Report, write_report
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
-from jazzmine_dspy.models.errors import DatasetError
+from jazzmine_dspy.models.errors import DatasetError, RecipeError
 from jazzmine_dspy.optimize import artifact
 from jazzmine_dspy.optimize.budget import Budget
+from jazzmine_dspy.optimize.deciding import COMPILE_TIME, decide, shipped_program
 from jazzmine_dspy.optimize.final import final_rows, manifest_facts, track
 from jazzmine_dspy.optimize.fit import FittedHead, fit_floor, fit_head
 from jazzmine_dspy.optimize.optimizers import Candidate, calls_per_turn, candidates, score
 from jazzmine_dspy.optimize.progress import NullProgress, Progress
-from jazzmine_dspy.optimize.race import Entry, Heat, mean_stage_scores, race_stage, race_whole
+from jazzmine_dspy.optimize.race import (
+    Heat,
+    failures_as_wrong,
+)
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.summary import build_report
 from jazzmine_dspy.optimize.tracking import Tracker
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
 _WORK = Path(".jazzmine")
-_COMPILE_TIME = 0.45
-_RACE_TIME = 0.75
 _RACE_AND_END_CALLS = 0.6
 _END_CALLS = 0.4
 
@@ -76,6 +78,28 @@ class Run:
         chosen = random.Random(self.recipe.seed * 7919 + salt).sample(range(len(examples)), size)
         return [examples[index] for index in sorted(chosen)]
 
+    @property
+    def per_turn(self) -> int:
+        """Calls that one turn needs at most where every stage asks the language model."""
+        return 1 if self.recipe.shape == "fused" else len(STAGES) + 1
+
+    @property
+    def test_turns(self) -> int:
+        """How many turns the test part has, without opening it."""
+        held = [c for c in self.dataset.conversations if self.dataset.roles[c.id] == "test"]
+        return sum(turn.labels is not None for conversation in held for turn in conversation.turns)
+
+    def calls_for_end(self, *, race: bool = True) -> int:
+        """Calls kept for the race (two programs on dev-B) and the report (three on test)."""
+        part = self.recipe.sample
+        test = min(part.test or self.test_turns, self.test_turns)
+        all_b = len(self.dataset.examples("dev_b"))
+        dev_b = min(part.dev_b or all_b, all_b) if race else 0
+        needed = self.per_turn * (2 * dev_b + 3 * test)
+        limit = self.recipe.budget.lm_calls
+        share = _RACE_AND_END_CALLS if race else _END_CALLS
+        return needed if limit is None else min(needed, int(limit * share))
+
     def asked(self) -> Any:
         """Under which programs ask the run's language model."""
         return dspy.context(lm=self.lm)
@@ -98,6 +122,7 @@ class Run:
     ) -> Evaluation | None:
         """Evaluate turn by turn until the budget is at its end; None where not one turn fitted."""
         calls = calls_per_turn(program)
+        forced = program.policy.orders == program.policy.named("lm").orders
         self.progress.phase(name, len(examples))
         turns: list[TurnResult] = []
         best = self.best.score if self.best is not None else None
@@ -106,7 +131,12 @@ class Run:
                 if calls and not self.budget.allows(calls, keep_calls=keep_calls, share_of_time=time):
                     self.progress.note(f"{name}: the budget ends after {len(turns)} of {len(examples)} turns")
                     break
-                turns += evaluate(program, [example]).turns
+                result = evaluate(program, [example])
+                if self.budget.meter.exhausted and result.degraded:
+                    # A retry met the end of the budget in mid-turn: what the floor then said is nobody's answer.
+                    self.progress.note(f"{name}: the budget ends after {len(turns)} of {len(examples)} turns")
+                    break
+                turns += (failures_as_wrong(result) if forced else result).turns
                 self.progress.step(len(turns), len(examples), best=best, spent=self.budget.spent())
         return Evaluation(tuple(turns), seed=self.recipe.seed, price=self.recipe.price) if turns else None
 
@@ -137,6 +167,7 @@ def optimize(
     if lm is not None:
         recipe = recipe.model_copy(update={"lm": lm.model, "lm_settings": {}})
     folder = Path(out) if out is not None else Path("optimize/programs") / recipe.name
+    artifact.check_target(folder)
     started = dt.datetime.now(dt.UTC)
     _WORK.mkdir(exist_ok=True)
     run = _prepare(recipe, progress or NullProgress(), start_from, lm)
@@ -146,8 +177,8 @@ def optimize(
         dev_a, dev_b = run.dataset.examples("dev_a"), run.dataset.examples("dev_b")
         _fit(run, train)
         _compile(run, train, dev_a)
-        floor_b = _race(run, dev_b)
-        program = _shipped(run, floor_b)
+        floor_b = decide(run, dev_b)
+        program = shipped_program(run, floor_b)
         run.dataset.open_test(f"final report of {recipe.name}", _WORK)
         systems = final_rows(run, program, run.dataset.examples("test"), train)
         report = build_report(run, systems)
@@ -181,7 +212,8 @@ def _prepare(recipe: Recipe, progress: Progress, start_from: str | Path | None, 
     dataset = load_dataset(recipe.dataset)
     for role in ("train", "dev_a", "dev_b"):
         dataset.examples(role)
-    if not _test_turns(dataset):
+    held = [c for c in dataset.conversations if dataset.roles[c.id] == "test"]
+    if not any(turn.labels is not None for conversation in held for turn in conversation.turns):
         raise DatasetError(
             "The split 'test' has no labelled turn",
             where=str(dataset.path),
@@ -189,8 +221,12 @@ def _prepare(recipe: Recipe, progress: Progress, start_from: str | Path | None, 
         )
     started_from = None
     folder = Path(recipe.signatures) if recipe.signatures else None
-    shown = {"shape": recipe.shape, "top_k": recipe.top_k, "history_shown": recipe.history_shown,
-        "max_commands": recipe.max_commands}
+    shown = {
+        "shape": recipe.shape,
+        "top_k": recipe.top_k,
+        "history_shown": recipe.history_shown,
+        "max_commands": recipe.max_commands,
+    }
     if start_from is not None:
         loaded = artifact.load_with_manifest(start_from, flows=dataset.flows, bind=False)
         # The prompts are the start; heads, gates and orders are this run's own.
@@ -209,12 +245,6 @@ def _prepare(recipe: Recipe, progress: Progress, start_from: str | Path | None, 
     elif recipe.optimizer != "none":
         progress.note("no language model is asked, so no prompt is compiled")
     return run
-
-
-def _test_turns(dataset: Dataset) -> int:
-    """How many turns the test part has, without opening it."""
-    held = [c for c in dataset.conversations if dataset.roles[c.id] == "test"]
-    return sum(turn.labels is not None for conversation in held for turn in conversation.turns)
 
 
 def _fit(run: Run, train: Sequence[Example]) -> None:
@@ -239,15 +269,15 @@ def _compile(run: Run, train: Sequence[Example], dev_a: Sequence[Example]) -> No
     floor = run.program.with_policy("floor")
     passed_on = [e for e in dev_a if any(r.source != "rule" for r in floor.decide(e.turn).stages.values())]
     sample = run.sample(passed_on, run.recipe.sample.dev_a, salt=1)
-    keep = _calls_for_end(run)
+    keep = run.calls_for_end()
 
     def allowed(calls: int = 1) -> bool:
-        return run.budget.allows(calls, keep_calls=keep, share_of_time=_COMPILE_TIME)
+        return run.budget.allows(calls, keep_calls=keep, share_of_time=COMPILE_TIME)
 
     with run.asked():
         for attempt in candidates(run.recipe, base, train, allowed):
             # A candidate that the budget cuts short is not asked the same questions as the others.
-            if run.tried and not allowed(attempt.calls + len(sample) * len(base.active_predictors())):
+            if run.tried and not allowed(attempt.calls + len(sample) * calls_per_turn(base)):
                 run.progress.note(f"the budget for compiling is spent before candidate {attempt.name!r}")
                 continue
             run.progress.phase(f"try {attempt.name}", len(sample))
@@ -256,11 +286,22 @@ def _compile(run: Run, train: Sequence[Example], dev_a: Sequence[Example]) -> No
                 run.progress.note(f"{attempt.name}: {'; '.join(candidate.notes)}")
                 continue
             _score(run, candidate, sample, keep)
+            _assert_reachable(run)
             run.tried.append(candidate)
             whole = candidate.score is not None and candidate.scored == len(sample)
             better = run.best is None or run.best.score is None or (candidate.score or 0.0) > run.best.score
             if run.best is None or (whole and better):
                 run.best = candidate
+
+
+def _assert_reachable(run: Run) -> None:
+    counts = run.budget.meter.counts
+    if counts.calls and counts.failed == counts.calls:
+        raise RecipeError(
+            f"The language model failed on each of {counts.calls} calls",
+            where=f"lm = {run.recipe.lm!r}",
+            remedy="See the warnings above; check its name, its address and its key.",
+        )
 
 
 def _score(run: Run, candidate: Candidate, sample: Sequence[Example], keep: int) -> None:
@@ -270,98 +311,9 @@ def _score(run: Run, candidate: Candidate, sample: Sequence[Example], keep: int)
         run.progress.step(done, total, best=best, spent=run.budget.spent())
 
     scores, degraded = score(
-        candidate.program, sample, run.budget, keep_calls=keep, share_of_time=_COMPILE_TIME, progress=told
+        candidate.program, sample, run.budget, keep_calls=keep, share_of_time=COMPILE_TIME, progress=told
     )
     candidate.scored = len(scores)
     candidate.score = sum(scores) / len(scores) if scores else None
     if degraded:
         candidate.notes.append(f"{degraded} of {len(scores)} turns degraded")
-
-
-def _per_turn(run: Run) -> int:
-    return 1 if run.recipe.shape == "fused" else len(STAGES) + 1
-
-
-def _calls_for_end(run: Run, *, race: bool = True) -> int:
-    """Calls kept for the race (two programs on dev-B) and the report (three on test)."""
-    part = run.recipe.sample
-    test = min(part.test or _test_turns(run.dataset), _test_turns(run.dataset))
-    all_b = len(run.dataset.examples("dev_b"))
-    dev_b = min(part.dev_b or all_b, all_b) if race else 0
-    needed = _per_turn(run) * (2 * dev_b + 3 * test)
-    limit = run.recipe.budget.lm_calls
-    share = _RACE_AND_END_CALLS if race else _END_CALLS
-    return needed if limit is None else min(needed, int(limit * share))
-
-
-def _race(run: Run, dev_b: Sequence[Example]) -> Evaluation:
-    """Decide on dev-B alone: compiled or uncompiled, and per stage which source ships."""
-    run.progress.phase("race on dev-B", len(dev_b))
-    floor = evaluate(
-        run.program.with_policy("floor"),
-        dev_b,
-        seed=run.recipe.seed,
-        progress=lambda done, total: run.progress.step(done, total, best=None, spent=run.budget.spent()),
-    )
-    entries = []
-    if run.head is not None:
-        head = evaluate(run.program.with_policy(run.program.policy.named("head").model_copy(
-            update={"gates": run.program.policy.gates})), dev_b, seed=run.recipe.seed)  # fmt: skip
-        entries.append(Entry("head", ("rule", "head", "floor"), head))
-    lm_entry = _race_compiled(run, dev_b)
-    for stage in STAGES:
-        challengers = [e for e in entries if stage == "select"] + ([lm_entry] if lm_entry else [])
-        winner, heats = race_stage(stage, Entry("floor", FLOOR[stage], floor), challengers)
-        run.heats += heats
-        run.shipped[stage] = winner.name
-        orders = {**run.program.policy.orders, stage: winner.order}
-        run.program.policy = run.program.policy.model_copy(update={"orders": orders})
-    return floor
-
-
-def _race_compiled(run: Run, dev_b: Sequence[Example]) -> Entry | None:
-    if run.lm is None or not run.tried:
-        return None
-    uncompiled = run.tried[0]
-    keep = _calls_for_end(run, race=False)
-    programs = 1 if run.best in (None, uncompiled) else 2
-    size = run.fitting(run.recipe.sample.dev_b or len(dev_b), _per_turn(run), programs, keep_calls=keep)
-    if not size:
-        run.progress.note("the budget leaves no call for the race: no language model ships")
-        return None
-    sample = run.sample(dev_b, size, salt=2)
-    half = _COMPILE_TIME + (_RACE_TIME - _COMPILE_TIME) / 2
-    plain = run.within("race: LM uncompiled", uncompiled.program, sample, keep_calls=keep, time=half)
-    order: tuple[SourceKind, ...] = ("rule", "lm", "floor")
-    if plain is None:
-        return None
-    if run.best is None or run.best is uncompiled:
-        run.best = uncompiled
-        return Entry("LM uncompiled", order, plain)
-    compiled = run.within("race: LM compiled", run.best.program, sample, keep_calls=keep, time=_RACE_TIME)
-    heat = race_whole("LM compiled", "LM uncompiled", compiled, plain) if compiled else None
-    if compiled is None or heat is None:
-        run.best = uncompiled
-        return Entry("LM uncompiled", order, plain)
-    run.heats.append(heat)
-    if heat.won:
-        return Entry("LM compiled", order, compiled)
-    return Entry("LM uncompiled", order, plain)
-
-
-def _shipped(run: Run, floor_b: Evaluation) -> TurnProgram:
-    """What ships: the winners' orders, the compiled prompts if they won, trust as measured on dev-B."""
-    program = run.program
-    compiled = next((heat for heat in run.heats if heat.stage == "all"), None)
-    if compiled is not None and compiled.won and run.best is not None:
-        for name in run.best.program.active_predictors():
-            program.predictor(name).demos = list(run.best.program.predictor(name).demos)
-            program.predictor(name).signature = run.best.program.predictor(name).signature
-    trust: dict[Stage, dict[SourceKind, float]] = {
-        stage: {"floor": round(value, 4)} for stage, value in mean_stage_scores(floor_b).items()
-    }
-    for heat in run.heats:
-        if heat.stage in STAGES and heat.challenger.startswith("LM"):
-            trust.setdefault(heat.stage, {})["lm"] = round(heat.score, 4)
-    program.policy = program.policy.model_copy(update={"trust": trust})
-    return program

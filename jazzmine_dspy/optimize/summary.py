@@ -51,7 +51,7 @@ def first_line(run: Run, systems: Mapping[str, Evaluation | None]) -> str:
     if shipped is None:
         parts = ["the budget ended before the shipped program was tried on the test turns"]
     else:
-        share = sum(1 for t in shipped.turns if t.decision and t.decision.usage.lm_calls) / shipped.n
+        share = sum(map(_asked, shipped.turns)) / shipped.n
         parts = [f"the LM answered {share:.0%} of turns"]
     compiled = turn_difference(systems["LM compiled"], systems["LM uncompiled"])
     if compiled is not None:
@@ -79,6 +79,11 @@ def _seen(run: Run) -> str:
 def _detectable(heats: Sequence[Heat]) -> str:
     least = min(heats, key=lambda heat: heat.difference.detectable).difference
     return f"{least.n} turns could have shown a difference of {least.detectable:.3f}"
+
+
+def _asked(turn: TurnResult) -> bool:
+    """Whether the language model answered some stage of a turn."""
+    return turn.decision is not None and any(r.source == "lm" for r in turn.decision.stages.values())
 
 
 def head_gain(run: Run, systems: Mapping[str, Evaluation | None]) -> Difference | None:
@@ -160,9 +165,15 @@ def _facts(run: Run, systems: Mapping[str, Evaluation | None]) -> dict[str, str]
             else f"{candidate.score:.3f} on {candidate.scored} turns of dev-A"
         )
         facts[f"candidate {candidate.name}"] = "; ".join([score, *candidate.notes])
+    for name, found in systems.items():
+        if found is None:
+            facts[name] = "not run: no language model, no candidate, or no budget left for it"
     for heat in run.heats:
         if heat.stage == "all":
             facts["compiled against uncompiled, dev-B"] = heat.verdict
+        if heat.stage == "mix":
+            kept = "they ship" if heat.won else "the floors ship"
+            facts["winners together against floors, dev-B"] = f"{heat.difference.value:+.3f} per turn: {kept}"
     facts["ships"] = ", ".join(f"{stage}: {name}" for stage, name in run.shipped.items())
     return facts
 

@@ -10,7 +10,16 @@ import unicodedata
 from typing import Any
 
 from jazzmine_dspy.models.commands import (
-    Affirm, CancelFlow, ChitChat, Command, CorrectSlot, Deny, Handoff, Repeat, Restart, SetSlot,
+    Affirm,
+    CancelFlow,
+    ChitChat,
+    Command,
+    CorrectSlot,
+    Deny,
+    Handoff,
+    Repeat,
+    Restart,
+    SetSlot,
 )  # fmt: skip
 from jazzmine_dspy.models.flows import Slot, SlotType
 from jazzmine_dspy.models.turn import Turn
@@ -34,7 +43,9 @@ REPEAT = _set(
     "repeat|repeat that|say that again|can you repeat that|could you repeat that|pardon|sorry what|come again|"
     "what did you say|please repeat|say again|can you say that again|could you say that again|huh"
 )
-RESTART = _set("restart|start over|start again|from the beginning|let's start over|begin again|start from scratch|reset")
+RESTART = _set(
+    "restart|start over|start again|from the beginning|let's start over|begin again|start from scratch|reset"
+)
 HANDOFF = _set(
     "agent|human|operator|representative|real person|a human please|human please|let me talk to a human|"
     "i want to talk to a human|i want to speak to a person|speak to a person|talk to a person|talk to a human|"
@@ -48,14 +59,25 @@ TALK = _set(
 )
 
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-_MONEY = re.compile(r"(?:(?P<sign>[€£$])\s?)?(?P<amount>\d{1,6}(?:[.,]\d{1,2})?)\s?(?P<unit>€|£|\$|euros?|eur|gbp|usd)?", re.I)
+_MONEY = re.compile(
+    r"(?:(?P<sign>[€£$])\s?)?(?P<amount>\d{1,6}(?:[.,]\d{1,2})?)\s?(?P<unit>€|£|\$|euros?|eur|gbp|usd)?", re.I
+)
 _PHONE = re.compile(r"\+?\d[\d\s()/-]{5,}\d")
-_CURRENCIES = {"€": "EUR", "£": "GBP", "$": "USD", "eur": "EUR", "euro": "EUR", "euros": "EUR", "gbp": "GBP", "usd": "USD"}
+_CURRENCIES = {
+    "€": "EUR",
+    "£": "GBP",
+    "$": "USD",
+    "eur": "EUR",
+    "euro": "EUR",
+    "euros": "EUR",
+    "gbp": "GBP",
+    "usd": "USD",
+}
 
 
 def plain(text: str) -> str:
     """A message without case, outer punctuation and doubled spaces."""
-    text = unicodedata.normalize("NFC", text).casefold().replace("’", "'")
+    text = unicodedata.normalize("NFC", text).casefold().replace("\u2019", "'")
     return " ".join(re.sub(r"[^\w'+@.-]+", " ", text).strip(" .-'").split())
 
 
@@ -98,7 +120,7 @@ def awaited_value(turn: Turn, slot: Slot | None) -> list[Command] | None:
     value: Any = None
     if slot.type is SlotType.BOOLEAN and said in YES | NO:
         value = said in YES
-    elif slot.type is SlotType.NUMBER and re.fullmatch(r"\d+(?:\.\d+)?", said):
+    elif slot.type is SlotType.NUMBER and re.fullmatch(r"\d{1,18}(?:\.\d{1,18})?", said):
         value = float(said) if "." in said else int(said)
     elif slot.type is SlotType.CHOICE:
         value = next((option for option in slot.options if plain(option.replace("_", " ")) == said), None)
@@ -130,7 +152,9 @@ def _fill(turn: Turn, slot: Slot, value: Any) -> Command:
 def _occurrences(slot: Slot, text: str) -> list[Any]:
     found: list[Any]
     if slot.pattern:
-        found = [match.group() for match in re.finditer(rf"(?<![\w.])(?:{slot.pattern})(?![\w]|[.,]\d)", text)]
+        found = [
+            match.group() for match in re.finditer(rf"(?<![\w.])(?:{slot.pattern})(?![\w]|[.,]\d)", text)
+        ]
     elif slot.type is SlotType.EMAIL:
         found = [match.group().lower().rstrip(".") for match in _EMAIL.finditer(text)]
     elif slot.type is SlotType.CHOICE:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextvars
+import queue
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -15,7 +16,17 @@ import dspy
 from jazzmine_dspy.models.decision import Usage
 from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
 from jazzmine_dspy.program.ports import EmbedderPort, HeadPort, RecallPort
-from jazzmine_dspy.program.stage import Clock, Effect, Embed, Predict, Predicted, PredictFailed, Recall, Steps, Together
+from jazzmine_dspy.program.stage import (
+    Clock,
+    Effect,
+    Embed,
+    Predict,
+    Predicted,
+    PredictFailed,
+    Recall,
+    Steps,
+    Together,
+)
 from jazzmine_dspy.signatures.adapter import DecisionAdapter
 
 T = TypeVar("T")
@@ -48,7 +59,6 @@ class LMMissingError(MemoryUnavailableError):
 
 
 _ADAPTER = DecisionAdapter()
-_WORKERS = concurrent.futures.ThreadPoolExecutor(max_workers=64, thread_name_prefix="jazzmine-deadline")
 
 
 def _adapter() -> dspy.Adapter:
@@ -84,7 +94,9 @@ def _recall_port(bindings: Bindings) -> RecallPort:
 
 def _embedder(bindings: Bindings) -> EmbedderPort:
     if bindings.embedder is None:
-        raise EmbeddingError("No embedding model is bound", remedy="Install the extra 'local', or bind an embedder.")
+        raise EmbeddingError(
+            "No embedding model is bound", remedy="Install the extra 'local', or bind an embedder."
+        )
     return bindings.embedder
 
 
@@ -109,16 +121,40 @@ def drive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadline: flo
         left = ends - bindings.clock()
         if left <= 0:
             raise TimeoutError("the deadline of the turn has passed")
-        # A thread is the only way to stop waiting for a call that cannot be interrupted.
-        context = contextvars.copy_context()
-        future = _WORKERS.submit(context.run, _perform, effect, owner, bindings)
-        done, _ = concurrent.futures.wait([future], timeout=left)
-        if not done:
-            future.cancel()
-            raise TimeoutError("the deadline of the turn has passed")
-        return future.result()
+        return _within(left, effect, lambda: _perform(effect, owner, bindings))
 
     return _drive(steps, perform)
+
+
+def _within(seconds: float, effect: Effect, ask: Callable[[], Any]) -> Any:
+    """Wait so long for an effect.
+
+    A thread is the only way to stop waiting for a call that cannot be interrupted. It is a daemon, and one of its own
+    for each effect: what hangs keeps neither other turns nor the process from ending.
+    """
+    answer: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            answer.put((ask(), None))
+        except Exception as error:
+            answer.put((None, error))
+
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(work,), daemon=True, name="jazzmine-deadline").start()
+    try:
+        value, error = answer.get(timeout=seconds)
+    except queue.Empty:
+        raise _late(effect) from None
+    if error is not None:
+        raise error
+    return value
+
+
+def _late(effect: Effect) -> Exception:
+    """The error of an effect that the deadline cut off; a call to a language model was made all the same."""
+    late = TimeoutError("the deadline of the turn has passed")
+    return PredictFailed(late, Usage(lm_calls=1)) if isinstance(effect, Predict) else late
 
 
 def _drive(steps: Steps[T], perform: Callable[[Effect], Any]) -> T:
@@ -132,7 +168,7 @@ def _drive(steps: Steps[T], perform: Callable[[Effect], Any]) -> T:
         value, error = None, None
         try:
             value = perform(effect)
-        except Exception as problem:  # noqa: BLE001 - handed to the step that asked
+        except Exception as problem:
             error = problem
 
 
@@ -148,7 +184,11 @@ def _perform(effect: Effect, owner: _Predictors, bindings: Bindings) -> Any:
         return _predicted(prediction, tracker, predictor)
     if isinstance(effect, Recall):
         return _recall_port(bindings).recall(
-            effect.query, k=effect.k, summaries=effect.summaries, allowed=effect.allowed, exclude=effect.exclude
+            effect.query,
+            k=effect.k,
+            summaries=effect.summaries,
+            allowed=effect.allowed,
+            exclude=effect.exclude,
         )
     if isinstance(effect, Embed):
         return _embedder(bindings).embed([effect.text])[0]
@@ -178,7 +218,7 @@ async def adrive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadli
                 return await _aperform(effect, owner, bindings)
         except TimeoutError as error:
             if limit.expired():
-                raise TimeoutError("the deadline of the turn has passed") from error
+                raise _late(effect) from error
             raise
 
     return await _adrive(steps, perform)
@@ -196,7 +236,7 @@ async def _adrive(steps: Steps[T], perform: Callable[[Effect], Awaitable[Any]]) 
             value, error = None, None
             try:
                 value = await perform(effect)
-            except Exception as problem:  # noqa: BLE001 - handed to the step that asked
+            except Exception as problem:
                 error = problem
     finally:
         steps.close()
@@ -214,7 +254,11 @@ async def _aperform(effect: Effect, owner: _Predictors, bindings: Bindings) -> A
         return _predicted(prediction, tracker, predictor)
     if isinstance(effect, Recall):
         return await _recall_port(bindings).arecall(
-            effect.query, k=effect.k, summaries=effect.summaries, allowed=effect.allowed, exclude=effect.exclude
+            effect.query,
+            k=effect.k,
+            summaries=effect.summaries,
+            allowed=effect.allowed,
+            exclude=effect.exclude,
         )
     if isinstance(effect, Embed):
         return (await _embedder(bindings).aembed([effect.text]))[0]

@@ -9,8 +9,21 @@ from typing import Any
 from dspy.utils.exceptions import AdapterParseError
 
 from jazzmine_dspy.models.commands import (
-    Affirm, Ask, CancelFlow, ChitChat, ClearSlot, Command, CorrectSlot, Deny, Handoff, OutOfScope, Repeat, Restart,
-    ResumeFlow, SetSlot, SkipSlot,
+    Affirm,
+    Ask,
+    CancelFlow,
+    ChitChat,
+    ClearSlot,
+    Command,
+    CorrectSlot,
+    Deny,
+    Handoff,
+    OutOfScope,
+    Repeat,
+    Restart,
+    ResumeFlow,
+    SetSlot,
+    SkipSlot,
 )  # fmt: skip
 from jazzmine_dspy.models.decision import Enhancement, Selection, SourceKind, Stage, Usage
 from jazzmine_dspy.models.errors import AnswerError
@@ -109,9 +122,13 @@ class LMSource:
             return Answer(_enhancement(outputs), self._trust, usage)
         if self._stage == "select":
             return self._selection(outputs["flows"], context, usage)
-        commands, refused = _commands(outputs["commands"], context, slots_in_play(context, self._predictor, self._top_k))
+        commands, refused = _commands(
+            outputs["commands"], context, slots_in_play(context, self._predictor, self._top_k)
+        )
         if refused and not commands:
-            return Declined(f"commands that do not fit the state: {', '.join(refused)}", failed=True, usage=usage)
+            return Declined(
+                f"commands that do not fit the state: {', '.join(refused)}", failed=True, usage=usage
+            )
         return Answer(commands, self._trust, usage)
 
     def _ask(self, context: Context) -> Steps[Predicted]:
@@ -142,7 +159,9 @@ class LMSource:
             return error.__cause__
         return CONTRACTS[self._predictor].error("The answer is empty", remedy="Ask again.")
 
-    def _selection(self, letters: Sequence[str], context: Context, usage: Usage) -> Answer[Selection] | Declined:
+    def _selection(
+        self, letters: Sequence[str], context: Context, usage: Usage
+    ) -> Answer[Selection] | Declined:
         candidates = offered(context, self._top_k)
         by_letter = dict(zip(ALIASES, (c.name for c in candidates), strict=False))
         # A model that no schema holds says "none" where it is to say nothing.
@@ -152,7 +171,9 @@ class LMSource:
         if letters and not known:
             return Declined(f"no such flow was offered: {', '.join(letters)[:60]}", failed=True, usage=usage)
         selection = Selection(
-            flows=known, mode="sequential" if len(known) > 1 else "single", reason="chosen by the language model"
+            flows=known,
+            mode="sequential" if len(known) > 1 else "single",
+            reason="chosen by the language model",
         )
         return Answer(selection, self._trust, usage)
 
@@ -169,7 +190,9 @@ def _enhancement(outputs: Any) -> Enhancement:
     )
 
 
-def _commands(answers: Sequence[Any], context: Context, slots: Sequence[Slot]) -> tuple[list[Command], list[str]]:
+def _commands(
+    answers: Sequence[Any], context: Context, slots: Sequence[Slot]
+) -> tuple[list[Command], list[str]]:
     """Typed commands, and the kinds of those that the state does not allow."""
     turn = context.turn
     names = {slot.name for slot in slots}

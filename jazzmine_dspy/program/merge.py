@@ -6,8 +6,23 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from jazzmine_dspy.models.commands import (
-    Affirm, Ask, CancelFlow, ChitChat, Clarify, ClearSlot, Command, CorrectSlot, Deny, Handoff, OutOfScope, Repeat,
-    Restart, ResumeFlow, SetSlot, SkipSlot, StartFlow,
+    Affirm,
+    Ask,
+    CancelFlow,
+    ChitChat,
+    Clarify,
+    ClearSlot,
+    Command,
+    CorrectSlot,
+    Deny,
+    Handoff,
+    OutOfScope,
+    Repeat,
+    Restart,
+    ResumeFlow,
+    SetSlot,
+    SkipSlot,
+    StartFlow,
 )  # fmt: skip
 from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.models.flows import Flow
@@ -21,7 +36,11 @@ _ON_RUNNING = (Affirm, Deny, ClearSlot, SkipSlot)
 
 
 def merge(
-    turn: Turn, registry: FlowRegistry, enhancement: Enhancement, selection: Selection, commands: Sequence[Command]
+    turn: Turn,
+    registry: FlowRegistry,
+    enhancement: Enhancement,
+    selection: Selection,
+    commands: Sequence[Command],
 ) -> tuple[Enhancement, Selection, list[Command]]:
     """Reconcile what the stages say.
 
@@ -52,9 +71,15 @@ def merge(
     merged += [Clarify(flows=tuple(clarify))] if clarify else []
     for flow in starting:
         # The new flow holds nothing yet, so what is a correction elsewhere is a first value here.
-        own = [SetSlot(name=c.name, value=c.value) for c in owners.of(flow.name) if isinstance(c, SetSlot | CorrectSlot)]
+        own = [
+            SetSlot(name=c.name, value=c.value)
+            for c in owners.of(flow.name)
+            if isinstance(c, SetSlot | CorrectSlot)
+        ]
         merged += [StartFlow(flow=flow.name), *_once(own)]
-    rest = [c for c in kept if not isinstance(c, (CancelFlow, ResumeFlow, SetSlot, CorrectSlot, *_ON_RUNNING))]
+    rest = [
+        c for c in kept if not isinstance(c, (CancelFlow, ResumeFlow, SetSlot, CorrectSlot, *_ON_RUNNING))
+    ]
     merged += _once([c for c in rest if not ((starting or resumes) and isinstance(c, _IDLE_TALK))])
     names = [flow.name for flow in starting]
     mode = selection.mode if len(names) > 1 else "single"
@@ -65,10 +90,15 @@ def merge(
 class _Owners:
     """Whose slot a command fills, told by the flow named last before it, else by who needs it."""
 
-    def __init__(self, turn: Turn, registry: FlowRegistry, starting: Sequence[Flow], resumed: Sequence[str | None]) -> None:
+    def __init__(
+        self, turn: Turn, registry: FlowRegistry, starting: Sequence[Flow], resumed: Sequence[str | None]
+    ) -> None:
         self._turn = turn
         self._flow = registry.get(turn.flow) if turn.flow else None
-        self._others = [*starting, *(registry[name] for name in resumed if name is not None and name in registry)]
+        self._others = [
+            *starting,
+            *(registry[name] for name in resumed if name is not None and name in registry),
+        ]
         self._named: Flow | None = None
         self._filled: dict[str, list[Command]] = {flow.name: [] for flow in self._others}
         self.running: list[Command] = []
@@ -162,7 +192,13 @@ def derived_intent(turn: Turn, commands: Sequence[Command]) -> str:
             return command.flow
         if isinstance(command, ResumeFlow):
             return command.flow or (turn.paused[-1] if turn.paused else "unknown")
-    kinds = {Ask: "question", ChitChat: "chitchat", Handoff: "handoff", OutOfScope: "out_of_scope", Clarify: "clarify"}
+    kinds = {
+        Ask: "question",
+        ChitChat: "chitchat",
+        Handoff: "handoff",
+        OutOfScope: "out_of_scope",
+        Clarify: "clarify",
+    }
     for command in commands:
         if type(command) in kinds:
             return kinds[type(command)]

@@ -34,14 +34,24 @@ class RecallPort(Protocol):
         ...
 
     def recall(
-        self, query: str, *, k: int, summaries: Sequence[str] = (), allowed: Collection[str] | None = None,
+        self,
+        query: str,
+        *,
+        k: int,
+        summaries: Sequence[str] = (),
+        allowed: Collection[str] | None = None,
         exclude: Collection[str] = (),
     ) -> list[Recalled]:
         """Candidates for a query."""
         ...  # fmt: skip
 
     async def arecall(
-        self, query: str, *, k: int, summaries: Sequence[str] = (), allowed: Collection[str] | None = None,
+        self,
+        query: str,
+        *,
+        k: int,
+        summaries: Sequence[str] = (),
+        allowed: Collection[str] | None = None,
         exclude: Collection[str] = (),
     ) -> list[Recalled]:
         """The same without blocking the loop."""

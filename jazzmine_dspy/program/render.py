@@ -34,7 +34,10 @@ def situation(turn: Turn) -> str:
     if turn.confirming:
         parts.append(f"asked yes or no: {quoted(turn.confirming.action)}")
     if turn.slots:
-        parts.append("known " + ", ".join(f"{name}={quoted(str(value), 40)}" for name, value in turn.slots.as_dict().items()))
+        parts.append(
+            "known "
+            + ", ".join(f"{name}={quoted(str(value), 40)}" for name, value in turn.slots.as_dict().items())
+        )
     if turn.paused:
         parts.append("paused " + ", ".join(turn.paused))
     if turn.entities:
@@ -51,7 +54,9 @@ def history(turn: Turn, last: int) -> str:
 
 def context_snippets(turn: Turn) -> str:
     """Facts given for this turn, numbered from 1."""
-    return "\n".join(f"{number}. {quoted(text, 400)}" for number, text in enumerate(turn.explicit_context, start=1))
+    return "\n".join(
+        f"{number}. {quoted(text, 400)}" for number, text in enumerate(turn.explicit_context, start=1)
+    )
 
 
 def message(turn: Turn, enhanced: str | None = None) -> str:

@@ -97,7 +97,7 @@ class SelectHead:
             return Declined(f"the head has not learnt {context.candidates[0].name}, which is recalled first")
         try:
             vector = yield Embed(context.turn.text)
-        except Exception as error:  # noqa: BLE001 - the embedder is down: the next source answers
+        except Exception as error:
             return Declined(str(error), failed=True)
         allowed = context.allowed
         for label, probability in self._head.predict(selection_features(vector, context.turn)):

@@ -76,13 +76,17 @@ class PredictFailed(Exception):  # noqa: N818 - not an error of its own: it carr
         self.usage = usage
 
 
+FREE = Usage()
+"""What an answer costs that asks no language model."""
+
+
 @dataclass(frozen=True)
 class Answer(Generic[T_co]):
     """What a source answers, and how sure it is, from 0 to 1."""
 
     value: T_co
     confidence: float = 1.0
-    usage: Usage = Usage()
+    usage: Usage = FREE
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ class Declined:
 
     reason: str
     failed: bool = False
-    usage: Usage = Usage()
+    usage: Usage = FREE
 
 
 @dataclass
@@ -133,8 +137,9 @@ def run_stage(
 ) -> Steps[tuple[T, StageRecord]]:
     """Ask the sources in their order.
 
-    A source answers for the stage if its confidence reaches its gate (0 where none is set). An answer below its gate
-    is held back, and used where nothing better comes. The last source must be a floor, which always answers.
+    A source answers for the stage if its confidence reaches its gate (0 where none is set); below it the turn goes on,
+    since the gate was set where the later sources are right as often. The last source must be a floor, which always
+    answers.
 
     Returns:
         The value, and the record of where it is from.
@@ -142,30 +147,25 @@ def run_stage(
     started = yield Clock()
     failures: list[str] = []
     spent = Usage()
-    held: tuple[Source[T], Answer[T]] | None = None
+    answered: tuple[Source[T], Answer[T]] | None = None
     for source in sources:
-        if held is not None and source.kind == "floor":
-            break
         try:
             result = yield from source.steps(context)
         except PredictFailed as failure:
             reason = f"{type(failure.error).__name__}: {failure.error}"
             result = Declined(reason, failed=True, usage=failure.usage)
-        except Exception as error:  # noqa: BLE001 - whatever breaks in a source, the turn is answered
+        except Exception as error:
             result = Declined(f"{type(error).__name__}: {error}", failed=True)
         spent += result.usage
         if isinstance(result, Declined):
             if result.failed:
                 failures.append(f"{source.name}: {result.reason}")
-            continue
-        if result.confidence >= gates.get(source.name, 0.0):
-            held = source, result
+        elif source.kind == "floor" or result.confidence >= gates.get(source.name, 0.0):
+            answered = source, result
             break
-        if held is None or result.confidence > held[1].confidence:
-            held = source, result
-    assert held is not None, f"stage {stage} has no floor"
+    assert answered is not None, f"stage {stage} has no floor"
     ended = yield Clock()
-    source, answer = held
+    source, answer = answered
     cause = "; ".join(failures)[:500] or None
     record = StageRecord(
         source=source.kind, name=source.name, confidence=min(1.0, max(0.0, answer.confidence)), degraded=bool(failures),

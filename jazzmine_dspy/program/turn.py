@@ -21,7 +21,13 @@ from jazzmine_dspy.program.lm_sources import LMSource
 from jazzmine_dspy.program.merge import derived_intent, merge
 from jazzmine_dspy.program.policy import Policy, PolicyName, Shape
 from jazzmine_dspy.program.sources import (
-    EnhanceFloor, EnhanceRule, SelectFloor, SelectHead, SelectRule, UnderstandFloor, UnderstandRule,
+    EnhanceFloor,
+    EnhanceRule,
+    SelectFloor,
+    SelectHead,
+    SelectRule,
+    UnderstandFloor,
+    UnderstandRule,
 )  # fmt: skip
 from jazzmine_dspy.program.stage import Context, Recall, Source, Steps, Together, run_stage
 from jazzmine_dspy.signatures.contract import fingerprints, with_overrides
@@ -47,7 +53,11 @@ class TurnProgram(dspy.Module):
     """
 
     def __init__(
-        self, registry: FlowRegistry | None = None, *, policy: Policy | None = None, signatures: Path | None = None
+        self,
+        registry: FlowRegistry | None = None,
+        *,
+        policy: Policy | None = None,
+        signatures: Path | None = None,
     ) -> None:
         super().__init__()
         self.enhance = dspy.Predict(with_overrides("enhance", signatures))
@@ -76,9 +86,15 @@ class TurnProgram(dspy.Module):
         return ("fused",) if self.shape == "fused" else tuple(stages)
 
     def bind(self, *, registry: FlowRegistry | None = None, **ports: Any) -> Self:
-        """Bind flows and ports: ``recall``, ``embedder``, ``head``, ``lm``, ``clock``. Returns the program itself."""
+        """Bind flows and ports: ``recall``, ``embedder``, ``head``, ``lm``, ``clock``. Returns the program itself.
+
+        An index of other flows is let go when flows are bound: it would never find the new ones.
+        """
         if registry is not None:
             self.registry = registry
+            indexed = getattr(self.bindings.recall, "registry", registry)
+            if "recall" not in ports and indexed.checksum != registry.checksum:
+                ports["recall"] = None
         if ports:
             self.bindings = self.bindings.but(**ports)
         return self
@@ -89,12 +105,25 @@ class TurnProgram(dspy.Module):
         copy.policy = policy if isinstance(policy, Policy) else self.policy.named(policy)
         return copy
 
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """DSPy's state of the predictors, and the policy beside it."""
+        state: dict[str, Any] = super().dump_state(json_mode=json_mode)
+        return {**state, "policy": self.policy.model_dump(mode="json")}
+
+    def load_state(self, state: dict[str, Any], **options: Any) -> None:
+        """The inverse of :meth:`dump_state`; a state without a policy leaves the program's own."""
+        super().load_state({key: value for key, value in state.items() if key != "policy"}, **options)
+        if "policy" in state:
+            self.policy = Policy.model_validate(state["policy"])
+
     @property
     def fingerprint(self) -> str:
         """SHA-256 over all of the program that may change a decision, bound parts included."""
         bound = self.bindings
         parts = [bound.recall, bound.embedder, bound.head]
-        state = {name: {k: v for k, v in value.items() if k != "lm"} for name, value in self.dump_state().items()}
+        state = {
+            name: {k: v for k, v in value.items() if k != "lm"} for name, value in self.dump_state().items()
+        }
         return sha256(
             {
                 "state": state,
@@ -102,11 +131,13 @@ class TurnProgram(dspy.Module):
                 "signatures": fingerprints(),
                 "flows": self.registry.checksum,
                 "parts": [part.fingerprint if part is not None else None for part in parts],
-                "lm": bound.lm.model if bound.lm is not None else None,
+                "lm": _lm_identity(bound.lm),
             }
         )
 
-    def forward(self, turn: Turn, exclude: Sequence[str] = (), deadline: float | None = None) -> dspy.Prediction:
+    def forward(
+        self, turn: Turn, exclude: Sequence[str] = (), deadline: float | None = None
+    ) -> dspy.Prediction:
         """Decide a turn.
 
         Args:
@@ -127,7 +158,11 @@ class TurnProgram(dspy.Module):
         return dspy.Prediction(decision=decision)
 
     def decide(
-        self, turn: Turn | None = None, *, text: str | None = None, exclude: Sequence[str] = (),
+        self,
+        turn: Turn | None = None,
+        *,
+        text: str | None = None,
+        exclude: Sequence[str] = (),
         deadline: float | None = None,
     ) -> TurnDecision:
         """Decide a turn, or a bare text. A part that is down degrades the decision; it raises nothing.
@@ -140,7 +175,11 @@ class TurnProgram(dspy.Module):
         return decision
 
     async def adecide(
-        self, turn: Turn | None = None, *, text: str | None = None, exclude: Sequence[str] = (),
+        self,
+        turn: Turn | None = None,
+        *,
+        text: str | None = None,
+        exclude: Sequence[str] = (),
         deadline: float | None = None,
     ) -> TurnDecision:
         """The same without blocking the loop."""  # fmt: skip
@@ -179,7 +218,11 @@ class TurnProgram(dspy.Module):
         return self._decision(context, enhancement, selection, commands, stages)
 
     def _decision(
-        self, context: Context, enhancement: Enhancement, selection: Selection, commands: Sequence[Command],
+        self,
+        context: Context,
+        enhancement: Enhancement,
+        selection: Selection,
+        commands: Sequence[Command],
         stages: dict[Any, StageRecord],
     ) -> TurnDecision:
         selection = selection.model_copy(
@@ -213,7 +256,7 @@ class TurnProgram(dspy.Module):
             context.candidates = [
                 c for c in found if c.name in self.registry and (allowed is None or c.name in allowed)
             ]
-        except Exception as error:  # noqa: BLE001 - an index that is down degrades selection, no more
+        except Exception as error:
             context.recall_failure = f"recall: {error}"
 
     def _stage(self, stage: Any, context: Context) -> Steps[tuple[Any, StageRecord]]:
@@ -248,7 +291,9 @@ def as_turn(turn: Turn | None, text: str | None) -> Turn:
         raise InputError("Nothing to decide", remedy="Pass a Turn, or text='…'.")
     if len(text) > MAX_TEXT:
         raise InputError(
-            f"The text has {len(text):,} characters", where="text", remedy=f"Shorten it to {MAX_TEXT:,} at most."
+            f"The text has {len(text):,} characters",
+            where="text",
+            remedy=f"Shorten it to {MAX_TEXT:,} at most.",
         )
     if not text.strip():
         raise InputError("The text is empty", where="text", remedy="Pass what the user wrote.")
@@ -279,3 +324,13 @@ def _summed(first: StageRecord, second: StageRecord) -> StageRecord:
             "cause": causes or None,
         }
     )
+
+
+def _lm_identity(lm: dspy.LM | None) -> list[str] | None:
+    """What tells a language model apart: its name, and what a local engine says of its weights and settings."""
+    if lm is None:
+        return None
+    engine = lm.engine
+    while hasattr(engine, "source"):
+        engine = engine.source
+    return [str(lm.model), str(getattr(engine, "identity", ""))]

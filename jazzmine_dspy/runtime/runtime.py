@@ -11,14 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.memory.errors import ConflictError, NotStoredError, StateError
 from jazzmine_dspy.memory.messages import InMemoryMessageStore, MessageStore
+from jazzmine_dspy.memory.procedural import FlowIndex
 from jazzmine_dspy.memory.working import (
-    HandledMessage,
-    InMemoryWorkingMemoryStore,
-    QueuedMessage,
-    RunningAction,
-    WorkingMemory,
-    WorkingMemoryStore,
-)
+    HandledMessage, InMemoryWorkingMemoryStore, QueuedMessage, RunningAction, WorkingMemory, WorkingMemoryStore,
+)  # fmt: skip
 from jazzmine_dspy.memory.working.state import HANDLED_KEPT
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import InputError
@@ -89,6 +85,9 @@ class Runtime:
         if procedural_memory is not None:
             bound["recall"] = procedural_memory
         self.program: TurnProgram = program.deepcopy().bind(**bound) if bound else program
+        embedder = self.program.bindings.embedder
+        if bound and self.program.bindings.recall is None and embedder is not None:
+            self.program.bind(recall=FlowIndex(self.program.registry, embedder))
         self.registry: FlowRegistry = self.program.registry
         self.working_memory: WorkingMemoryStore = working_memory or InMemoryWorkingMemoryStore()
         self.messages: MessageStore = messages or InMemoryMessageStore()

@@ -37,13 +37,22 @@ class DecisionAdapter(dspy.JSONAdapter):
 
     def format_system_message(self, signature: Any) -> str:
         """Instructions and what each field holds: the same text for every call of a program."""
-        inputs = [f"{name} ({field.json_schema_extra['desc']})" for name, field in signature.input_fields.items()]
-        outputs = [f"{name}: {field.json_schema_extra['desc']}" for name, field in signature.output_fields.items()]
+        inputs = [
+            f"{name} ({field.json_schema_extra['desc']})" for name, field in signature.input_fields.items()
+        ]
+        outputs = [
+            f"{name}: {field.json_schema_extra['desc']}" for name, field in signature.output_fields.items()
+        ]
         given = f"You get {', '.join(inputs)}."
         return "\n".join([signature.instructions, given, "Answer with one JSON object:", *outputs])
 
     def format_user_message_content(
-        self, signature: Any, inputs: dict[str, Any], prefix: str = "", suffix: str = "", main_request: bool = False
+        self,
+        signature: Any,
+        inputs: dict[str, Any],
+        prefix: str = "",
+        suffix: str = "",
+        main_request: bool = False,  # noqa: ARG002 - DSPy's signature of this method
     ) -> str:
         """The inputs, one after another; empty ones are left out."""
         parts = [prefix] if prefix else []
@@ -70,7 +79,10 @@ class DecisionAdapter(dspy.JSONAdapter):
             answer = read_answer(contract.answer, completion, contract.error)
         except AnswerError as error:
             raise AdapterParseError(
-                adapter_name=type(self).__name__, signature=signature, lm_response=completion, message=str(error)
+                adapter_name=type(self).__name__,
+                signature=signature,
+                lm_response=completion,
+                message=str(error),
             ) from error
         return {name: getattr(answer, name) for name in signature.output_fields}
 
@@ -88,5 +100,9 @@ def _unbounded(schema: Any) -> Any:
     """A schema as hosted models take it in strict mode: no lengths and patterns, every property required."""
     if isinstance(schema, dict):
         free = {key: _unbounded(value) for key, value in schema.items() if key not in _BOUNDS}
-        return {**free, "required": list(free["properties"])} if isinstance(free.get("properties"), dict) else free
+        return (
+            {**free, "required": list(free["properties"])}
+            if isinstance(free.get("properties"), dict)
+            else free
+        )
     return [_unbounded(item) for item in schema] if isinstance(schema, list) else schema

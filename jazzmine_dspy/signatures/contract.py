@@ -12,10 +12,17 @@ from pydantic import BaseModel
 
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.errors import (
-    AnswerError, EnhancementError, RecipeError, SelectionError, UnderstandingError,
+    AnswerError,
+    EnhancementError,
+    RecipeError,
+    SelectionError,
+    UnderstandingError,
 )  # fmt: skip
 from jazzmine_dspy.signatures.answers import (
-    DecisionAnswer, EnhancementAnswer, SelectionAnswer, UnderstandingAnswer,
+    DecisionAnswer,
+    EnhancementAnswer,
+    SelectionAnswer,
+    UnderstandingAnswer,
 )  # fmt: skip
 from jazzmine_dspy.signatures.definitions import DecideTurn, EnhanceMessage, SelectFlows, UnderstandMessage
 
@@ -80,7 +87,11 @@ def fingerprints() -> dict[str, str]:
 def _shape(schema: Any) -> Any:
     """A schema without its prose, so that a reworded docstring breaks no artefact."""
     if isinstance(schema, dict):
-        return {key: _shape(value) for key, value in schema.items() if not (key == "description" and isinstance(value, str))}
+        return {
+            key: _shape(value)
+            for key, value in schema.items()
+            if not (key == "description" and isinstance(value, str))
+        }
     return [_shape(item) for item in schema] if isinstance(schema, list) else schema
 
 
@@ -102,11 +113,15 @@ def with_overrides(name: str, folder: Path | None) -> type[dspy.Signature]:
         raise RecipeError(f"Not valid TOML: {error}", where=str(path), remedy="Correct the file.") from error
     for key in data:
         if key not in ("instructions", "fields"):
-            raise RecipeError(f"Unknown key {key!r}", where=str(path), remedy="Use 'instructions' and 'fields'.")
+            raise RecipeError(
+                f"Unknown key {key!r}", where=str(path), remedy="Use 'instructions' and 'fields'."
+            )
     for field, text in data.get("fields", {}).items():
         if field not in signature.fields:
             raise RecipeError(
-                f"Unknown field {field!r}", where=str(path), remedy=f"Use one of: {', '.join(signature.fields)}."
+                f"Unknown field {field!r}",
+                where=str(path),
+                remedy=f"Use one of: {', '.join(signature.fields)}.",
             )
         signature = signature.with_updated_fields(field, desc=text)
     if "instructions" in data:

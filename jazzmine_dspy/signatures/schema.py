@@ -15,7 +15,12 @@ OTHER_INTENTS = ("question", "chitchat", "handoff", "out_of_scope", "clarify")
 
 
 def response_format(
-    predictor: str, turn: Turn, *, candidates: Sequence[str], slots: Sequence[Slot], intents: Sequence[str],
+    predictor: str,
+    turn: Turn,
+    *,
+    candidates: Sequence[str],
+    slots: Sequence[Slot],
+    intents: Sequence[str],
     max_commands: int = 6,
 ) -> dict[str, Any]:
     """What a call's answer may be.
@@ -35,7 +40,11 @@ def response_format(
             "enhanced_query": {"type": "string", "minLength": 1, "maxLength": limit},
             "sentiment_score": {"enum": [-1.0, -0.6, -0.3, 0.0, 0.3, 0.6, 1.0]},
             "intent": {"enum": [*intents, *OTHER_INTENTS]},
-            "entities": {"type": "array", "maxItems": 2, "items": _NAMED if predictor == "fused" else _ENTITY},
+            "entities": {
+                "type": "array",
+                "maxItems": 2,
+                "items": _NAMED if predictor == "fused" else _ENTITY,
+            },
             "is_cancellation": {"type": "boolean"},
             "is_continuation": {"type": "boolean"},
         }
@@ -46,7 +55,12 @@ def response_format(
     if predictor in ("understand", "fused"):
         options = _command_options(turn, slots)
         properties["commands"] = {"type": "array", "maxItems": max_commands, "items": {"anyOf": options}}
-    schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
     return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
 
 
@@ -86,13 +100,20 @@ def _command_options(turn: Turn, slots: Sequence[Slot]) -> list[dict[str, Any]]:
     return [*options, _command(acts)]
 
 
-def _command(kinds: Sequence[str], name: Sequence[str] = (), value: dict[str, Any] | None = None) -> dict[str, Any]:
+def _command(
+    kinds: Sequence[str], name: Sequence[str] = (), value: dict[str, Any] | None = None
+) -> dict[str, Any]:
     properties: dict[str, Any] = {"type": {"enum": list(kinds)}}
     if name:
         properties["name"] = {"enum": list(name)}
     if value is not None:
         properties["value"] = value
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def _value(slot: Slot) -> dict[str, Any]:

@@ -21,7 +21,9 @@ from jazzmine_dspy.models._base import FrozenMap, JsonData, Record, Value
 from jazzmine_dspy.models.flows import Flow, Slot, SlotType
 from jazzmine_dspy.models.turn import Turn
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+)
 JSON = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),

@@ -65,7 +65,9 @@ def test_nested_tool_data_and_large_texts() -> None:
 
 
 @pytest.mark.row("M5", "M1")
-@pytest.mark.parametrize("bad", [float("nan"), [float("inf")], {"a": {1, 2}}, object(), b"x", "\ud800", {"\udfff": 1}])
+@pytest.mark.parametrize(
+    "bad", [float("nan"), [float("inf")], {"a": {1, 2}}, object(), b"x", "\ud800", {"\udfff": 1}]
+)
 def test_what_would_not_come_back_is_refused(bad: object) -> None:
     for make in (
         lambda: ToolTrace(final_data=bad),

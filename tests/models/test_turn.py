@@ -195,7 +195,9 @@ def test_a_frozen_map_gives_back_what_it_got(data: dict[str, Any]) -> None:
         held["\x00 no such name"]
 
 
-@pytest.mark.parametrize("bad", [5, "ab", [1], [("a",)], {"a": {1}}, {"a": float("nan")}, {"a": "\ud800"}, None])
+@pytest.mark.parametrize(
+    "bad", [5, "ab", [1], [("a",)], {"a": {1}}, {"a": float("nan")}, {"a": "\ud800"}, None]
+)
 def test_what_is_no_mapping_of_json_is_refused(bad: Any) -> None:
     with pytest.raises(ValueError, match=r".+"):
         FrozenMap.of(bad)

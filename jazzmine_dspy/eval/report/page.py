@@ -116,7 +116,7 @@ def _sections(data: dict[str, Any]) -> list[Markup]:
         )
     if data["stage_race"]:
         note = "Candidates for each stage, decided on dev-B, which no optimizer saw. "
-        note += "The cheapest that is not worse is kept."
+        note += "One ships only where it surely beats what stood there before."
         found.append(_section("The race by stage", note, _table(data, tables.race(data), _race_mark)))
     found.append(
         _section(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jazzmine_dspy.memory.procedural import _collection, _sparse
 from jazzmine_dspy.memory.procedural._collection import Point, Search, Words
@@ -187,7 +188,9 @@ class FlowIndex:
             points = collection.fused(searches, rrf_k=self._rrf_k, depth=depth, flows=flows, exclude=left_out)
             found = self._grouped(points)
             if len(found) >= k or depth == len(self.points):
-                return tuple(found[:k])
+                # Thresholds are fitted without summaries; with them a flow is found twice.
+                scale = 1.0 + self._summary_weight if any(text.strip() for text in summaries) else 1.0
+                return tuple(Recalled(name, score / scale) for name, score in found[:k])
             depth = min(depth * 4, len(self.points))
 
     async def arecall(
@@ -240,9 +243,11 @@ class FlowIndex:
 
     def _content(self) -> str:
         """SHA-256 over what is stored, as against how it is asked."""
-        texts = [[*point] for point in self.points]
-        words = [sorted(ENGLISH), _sparse.AVERAGE_LENGTH]
-        return sha256([_VERSION, self._embedder.fingerprint, words, texts])
+        return sha256([_VERSION, self._embedder.fingerprint, self._texts_hash])
+
+    @functools.cached_property
+    def _texts_hash(self) -> str:
+        return sha256([sorted(ENGLISH), _sparse.AVERAGE_LENGTH, [[*point] for point in self.points]])
 
     def _searches(self, query: str, summaries: Sequence[str]) -> list[Search]:
         queries = [(query, 1.0)]

@@ -1,0 +1,94 @@
+"""The library and the scripted models of tests/optimize, and the shipped dataset, for checks of the figures."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+from collections.abc import Callable, Collection
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+pytest.importorskip("sklearn")
+pytest.importorskip("scipy")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def scripts() -> ModuleType:
+    name = "jazzmine_tests_scripts"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, ROOT / "tests" / "optimize" / "scripts.py")
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def run_library(scripts: ModuleType) -> Callable[..., Any]:
+    """Runs a recipe for the library in a folder; the result's folder is absolute."""
+
+    def run(cwd: Path, lm: Any, **changes: Any) -> Any:
+        from jazzmine_dspy.optimize.recipe import Recipe
+        from jazzmine_dspy.optimize.run import optimize
+
+        settings: dict[str, Any] = {
+            "name": "tiny",
+            "dataset": str(scripts.LIBRARY),
+            "tracking": "none",
+            "head": False,
+            "budget": {"lm_calls": 200},
+            "demos": {"labeled": 2, "bootstrapped": 2, "candidates": 1, "attempts": 4},
+        }
+        with contextlib.chdir(cwd):
+            result = optimize(Recipe.model_validate(settings | changes), out="program", lm=lm)
+        return result._replace(folder=cwd / "program")
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def fit() -> Callable[..., Any]:
+    """Fits floor and head on a dataset's training part; no language model, no test part."""
+
+    def fitted(
+        folder: Path, *, change: Callable[[list[Any]], list[Any]] = list, unseen: Collection[str] = ()
+    ) -> Any:
+        from jazzmine_dspy.datasets import load_dataset
+        from jazzmine_dspy.models.registry import FlowRegistry
+        from jazzmine_dspy.optimize import run
+        from jazzmine_dspy.optimize.artifact import bind_recall
+        from jazzmine_dspy.optimize.budget import Budget
+        from jazzmine_dspy.optimize.progress import NullProgress
+        from jazzmine_dspy.optimize.recipe import Recipe
+        from jazzmine_dspy.program.turn import TurnProgram
+
+        dataset = load_dataset(folder)
+        program = TurnProgram(FlowRegistry([f for f in dataset.flows.values() if f.name not in unseen]))
+        bind_recall(program, "minilm")
+        recipe = Recipe(name="check", dataset=str(folder), lm="none")
+        found = run.Run(recipe, dataset, NullProgress(), Budget(recipe.budget), program)
+        with pytest.MonkeyPatch.context() as patch:
+            # One setting instead of six, for time.
+            patch.setattr("jazzmine_dspy.optimize.heads.REGULARIZATIONS", (10.0,))
+            run._fit(found, change(dataset.examples("train")))
+        return found
+
+    return fitted
+
+
+@pytest.fixture(scope="session")
+def support() -> Path:
+    return ROOT / "datasets" / "support"
+
+
+@pytest.fixture(scope="session")
+def fitted_support(fit: Callable[..., Any], support: Path) -> Any:
+    """Floor and head of the shipped dataset, fitted once for all checks."""
+    return fit(support)

@@ -1,0 +1,42 @@
+"""Garbage LM: a model that answers at random must look as bad as it is, and must not ship."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.mark.parametrize("shape", ["fused", "staged"])
+def test_rows_of_a_random_model_collapse_and_the_floor_ships(
+    shape: str, scripts: Any, run_library: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Guards against rows that owe their figures to rules and floors, and against shipping by luck.
+
+    An answer that cannot be read is degraded: it counts as such, and is not the floor's success.
+    """
+    result = run_library(tmp_path, scripts.lm_of("garbage"), shape=shape)
+    scores = result.manifest["scores"]
+    assert set(result.shipped.values()) == {"floor"}
+    assert scores["shipped"] == scores["floors alone"]
+    rows = {system.name: system.evaluation for system in result.report.systems}
+    for name in ("LM uncompiled", "LM compiled"):
+        if name not in rows:
+            continue
+        row = rows[name]
+        assert row.degraded >= row.n / 3
+        assert not [turn for turn in row.turns if _right_by_itself(turn)]
+    raced = [heat for heat in result.manifest["race"] if heat["stage"] in ("enhance", "select", "understand")]
+    assert raced
+    assert not [heat for heat in raced if heat["won"]]
+    assert "nothing beat the floor" in result.first_line
+
+
+def _right_by_itself(turn: Any) -> bool:
+    """Whether the model itself, and no floor behind it, has flows and commands right."""
+    decision, labels = turn.decision, turn.example.labels
+    if decision is None or decision.degraded:
+        return False
+    return set(decision.selection.flows) == set(labels.flows) and decision.commands == list(labels.commands)

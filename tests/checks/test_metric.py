@@ -1,0 +1,67 @@
+"""Metric: gold as prediction scores 1, and what is not gold does not. Single metrics: tests/eval."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazzmine_dspy.datasets import load_dataset
+from jazzmine_dspy.eval.metrics import turn_score
+from jazzmine_dspy.models.commands import SetSlot, StartFlow
+from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
+
+
+def _gold(example: Any) -> TurnDecision:
+    labels = example.labels
+    return TurnDecision(
+        enhancement=Enhancement(
+            enhanced_query=labels.enhanced,
+            sentiment_score=labels.sentiment,
+            is_cancellation=labels.is_cancellation,
+            is_continuation=labels.is_continuation,
+        ),
+        selection=Selection(flows=list(labels.flows)),
+        commands=list(labels.commands),
+    )
+
+
+def _reversed(decision: TurnDecision) -> Any:
+    if len(decision.commands) < 2 or decision.commands == decision.commands[::-1]:
+        return None
+    return decision.model_copy(update={"commands": decision.commands[::-1]})
+
+
+def _wrong_values(decision: TurnDecision) -> Any:
+    changed = [
+        c.model_copy(update={"value": "something else"}) if isinstance(c, SetSlot) else c
+        for c in decision.commands
+    ]
+    return None if changed == list(decision.commands) else decision.model_copy(update={"commands": changed})
+
+
+def _wrong_flows(decision: TurnDecision) -> Any:
+    if not decision.selection.flows:
+        return None
+    commands = [
+        c.model_copy(update={"flow": "another"}) if isinstance(c, StartFlow) else c for c in decision.commands
+    ]
+    selection = decision.selection.model_copy(update={"flows": ["another"]})
+    return decision.model_copy(update={"commands": commands, "selection": selection})
+
+
+@pytest.mark.parametrize("spoil", [_reversed, _wrong_values, _wrong_flows], ids=lambda f: f.__name__)
+def test_gold_scores_one_and_spoilt_gold_less(spoil: Any, support: Path) -> None:
+    """Guards against a score that optimizers could raise by answers that are wrong."""
+    spoilt = 0
+    for example in load_dataset(support).examples("train", "dev_a", "dev_b"):
+        gold = _gold(example)
+        assert turn_score(gold, example.labels, example.turn) == 1.0, example.key
+        worse = spoil(gold)
+        if worse is not None:
+            spoilt += 1
+            found = turn_score(worse, example.labels, example.turn)
+            assert found is not None
+            assert found < 1.0, example.key
+    assert spoilt > 40

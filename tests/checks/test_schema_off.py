@@ -1,0 +1,100 @@
+"""Schema off: what the decoder does not hold back, the reading of answers catches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import dspy
+import pytest
+
+from jazzmine_dspy.datasets import load_dataset
+from jazzmine_dspy.lm.requests import response_schema
+from jazzmine_dspy.optimize.artifact import bind_recall
+from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.turn import TurnProgram
+
+SPOILT: list[Callable[[dict[str, Any]], Any]] = [
+    lambda answer: {**answer, "is_cancellation": "false"},
+    lambda answer: {**answer, "enhanced_query": None},
+    lambda answer: {**answer, "flows": "A"},
+    lambda answer: {**answer, "sentiment_score": "rather good"},
+    lambda answer: {**answer, "commands": [{"type": "launch_rocket"}]},
+    lambda answer: {key: value for key, value in answer.items() if key != "flows"},
+]
+
+
+@pytest.fixture(scope="module")
+def program(scripts: Any) -> TurnProgram:
+    made = TurnProgram(load_dataset(scripts.LIBRARY).flows, policy=Policy(top_k=3))
+    bind_recall(made, "minilm")
+    return made.with_policy("lm")
+
+
+@pytest.mark.parametrize("spoil", SPOILT, ids=range(len(SPOILT)))
+def test_answers_outside_the_schema_are_caught(spoil: Any, program: TurnProgram, scripts: Any) -> None:
+    """Guards against half-read answers that count as right: all that fits no schema is degraded."""
+    right = scripts.Labels(scripts.LIBRARY).right
+    lm = scripts.scripted_lm(lambda request: json.dumps(spoil(json.loads(right(request)))), schema=False)
+    with dspy.context(lm=lm):
+        for example in load_dataset(scripts.LIBRARY).examples("dev_a"):
+            decision = program.decide(example.turn)
+            assert {record.source for record in decision.stages.values()} == {"floor"}
+            assert all(record.degraded and record.cause for record in decision.stages.values())
+    assert all(request.config.response_format is None for request in lm.engine.requests)
+
+
+@pytest.mark.parametrize("letters", [["H"], ["Z"], ["borrow_book"]])
+def test_letters_that_were_not_offered_start_nothing(
+    letters: list[str], program: TurnProgram, scripts: Any
+) -> None:
+    """Guards against an id from outside the list ever being started."""
+    right = scripts.Labels(scripts.LIBRARY).right
+    lm = scripts.scripted_lm(
+        lambda request: json.dumps(json.loads(right(request)) | {"flows": letters}), schema=False
+    )
+    with dspy.context(lm=lm):
+        decision = program.decide(text="put The Waves aside under my name")
+    assert decision.stages["select"].degraded
+    assert "no such flow was offered" in str(decision.stages["select"].cause)
+    assert set(decision.selection.flows) <= set(program.registry)
+
+
+def test_with_the_schema_each_call_brings_its_own_choices(program: TurnProgram, scripts: Any) -> None:
+    """Guards against a schema that does not narrow: letters of the offered flows, and no others."""
+    lm = scripts.lm_of("right")
+    with dspy.context(lm=lm):
+        program.decide(text="put The Waves aside under my name")
+    (request,) = lm.engine.requests
+    schema = response_schema(request)
+    assert schema is not None
+    assert schema["properties"]["flows"]["items"] == {"enum": ["A", "B", "C"]}
+    assert schema["additionalProperties"] is False
+
+
+@pytest.mark.slow
+@pytest.mark.local_lm
+def test_a_real_model_without_the_schema_gives_invalid_answers(program: TurnProgram, scripts: Any) -> None:
+    """Guards against believing that the schema is not needed, or not at work: off, answers break; on, none."""
+    pytest.importorskip("xllamacpp")
+    from jazzmine_dspy.lm import resolve_lm
+
+    # Selection alone: its answers are the shortest.
+    orders = {"enhance": ("floor",), "select": ("lm", "floor"), "understand": ("floor",)}
+    program = program.with_policy(Policy.model_validate({"shape": "staged", "top_k": 3, "orders": orders}))
+    examples = load_dataset(scripts.LIBRARY).examples("dev_a")[:4]
+    broken: dict[bool, int] = {}
+    for schema in (False, True):
+        lm = resolve_lm("local/smollm2-135m", schema_to_decoder=schema)
+        try:
+            with dspy.context(lm=lm):
+                decisions = [program.decide(example.turn) for example in examples]
+        finally:
+            lm.engine.close()
+        broken[schema] = sum(decision.stages["select"].degraded for decision in decisions)
+        for decision in decisions:
+            assert set(decision.selection.flows) <= set(program.registry)
+            assert decision.commands is not None
+    assert broken[False] >= 1
+    assert broken[True] == 0

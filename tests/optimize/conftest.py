@@ -1,0 +1,155 @@
+"""One small run per kind of language model, shared by the tests that look at what it leaves."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+pytest.importorskip("sklearn")
+pytest.importorskip("scipy")
+
+from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.optimize.run import RunResult, optimize
+
+NAME = "jazzmine_tests_scripts"
+
+
+def load_scripts() -> ModuleType:
+    """The scripted models; a plain module, since importlib mode gives tests no packages."""
+    if NAME not in sys.modules:
+        spec = importlib.util.spec_from_file_location(NAME, Path(__file__).with_name("scripts.py"))
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[NAME] = module
+        spec.loader.exec_module(module)
+    return sys.modules[NAME]
+
+
+class Watched:
+    """Progress that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.phases: list[tuple[str, int | None]] = []
+        self.steps: list[tuple[str, int, int | None, float | None, dict[str, Any]]] = []
+        self.notes: list[str] = []
+        self.closed = 0
+
+    def phase(self, name: str, total: int | None) -> None:
+        self.phases.append((name, total))
+
+    def step(self, done: int, total: int | None, *, best: float | None, spent: Mapping[str, Any]) -> None:
+        self.steps.append((self.phases[-1][0], done, total, best, dict(spent)))
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@dataclass
+class Ran:
+    """A run that is over."""
+
+    result: RunResult
+    lm: Any
+    cwd: Path
+    recipe: Recipe
+    progress: Watched = field(default_factory=Watched)
+
+    @property
+    def requests(self) -> list[Any]:
+        """What reached the language model."""
+        return list(self.lm.engine.requests)
+
+
+def recipe_of(folder: Path, **changes: Any) -> Recipe:
+    """A recipe for the library that asks little."""
+    settings: dict[str, Any] = {
+        "name": "tiny",
+        "dataset": str(folder),
+        "seed": 0,
+        "tracking": "none",
+        "head": False,
+        "budget": {"lm_calls": 200},
+        "demos": {"labeled": 2, "bootstrapped": 2, "candidates": 2, "attempts": 4},
+    }
+    return Recipe.model_validate(settings | changes)
+
+
+def run_in(cwd: Path, recipe: Recipe, lm: Any = None, **settings: Any) -> Ran:
+    """Run a recipe in a folder of its own."""
+    progress = Watched()
+    with contextlib.chdir(cwd):
+        result = optimize(recipe, out="program", progress=progress, lm=lm, **settings)
+    return Ran(result._replace(folder=cwd / "program"), lm, cwd, recipe, progress)
+
+
+@pytest.fixture(scope="session")
+def scripts() -> ModuleType:
+    return load_scripts()
+
+
+@pytest.fixture(scope="session")
+def library(scripts: ModuleType) -> Path:
+    return Path(scripts.LIBRARY)
+
+
+@pytest.fixture
+def tiny(library: Path) -> Callable[..., Recipe]:
+    """Makes a recipe for the library, with changes."""
+    return lambda **changes: recipe_of(library, **changes)
+
+
+@pytest.fixture
+def run_recipe(tmp_path: Path) -> Callable[..., Ran]:
+    """Runs a recipe in an empty folder."""
+    return lambda recipe, lm=None, **settings: run_in(tmp_path, recipe, lm, **settings)
+
+
+def shared(kind: str, **changes: Any) -> Any:
+    @pytest.fixture(scope="session")
+    def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+        scripts = load_scripts()
+        lm = None if kind == "none" else scripts.lm_of(kind)
+        named = {"lm": "none"} if lm is None else {}
+        return run_in(tmp_path_factory.mktemp(kind), recipe_of(scripts.LIBRARY, **named, **changes), lm)
+
+    return ran
+
+
+taught = shared("taught", head=True)
+taught_staged = shared("taught", shape="staged")
+wrong = shared("wrong")
+without = shared("none", head=True)
+
+
+@pytest.fixture
+def artefact(taught: Ran, tmp_path: Path) -> Path:
+    """A copy of a compiled program, for a test to spoil."""
+    import shutil
+
+    return Path(shutil.copytree(taught.result.folder, tmp_path / "artefact"))
+
+
+def hashed_files(folder: Path) -> dict[str, bytes]:
+    """All bytes of an artefact that have to be the same again."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    named = {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    return {
+        name: data for name, data in named.items() if name != "run.json" and not name.startswith("report/")
+    }
+
+
+@pytest.fixture(scope="session")
+def files_of() -> Callable[[Path], dict[str, bytes]]:
+    return hashed_files

@@ -1,0 +1,142 @@
+"""What a run may spend, it does not exceed; what it has found by then, it keeps."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jazzmine_dspy.lm import metered
+from jazzmine_dspy.optimize.budget import Budget
+from jazzmine_dspy.optimize.recipe import BudgetPart, Recipe
+
+
+class Clock:
+    """Minutes that pass when they are told to."""
+
+    def __init__(self) -> None:
+        self.minutes = 0.0
+
+    def __call__(self) -> float:
+        return self.minutes * 60
+
+
+def test_calls_and_minutes_are_kept_apart() -> None:
+    clock = Clock()
+    budget = Budget(BudgetPart(minutes=10, lm_calls=4), clock)
+    assert budget.allows(4)
+    assert not budget.allows(5)
+    assert not budget.allows(2, keep_calls=3)
+    clock.minutes = 4.9
+    assert budget.allows(share_of_time=0.5)
+    clock.minutes = 5.0
+    assert not budget.allows(share_of_time=0.5)
+    assert budget.allows()
+    clock.minutes = 10.0
+    assert not budget.allows()
+    assert budget.spent()["minutes"] == 10.0
+
+
+def test_without_limits_everything_is_allowed() -> None:
+    assert Budget(BudgetPart()).allows(10**9, keep_calls=10**9)
+
+
+def test_calls_are_counted_where_they_are_made(scripts: Any) -> None:
+    budget = Budget(BudgetPart(lm_calls=2))
+    lm = metered(scripts.scripted_lm(lambda _: "yes", model="scripted/yes"), budget.meter)
+    lm("one")
+    assert (budget.calls, budget.allows(1), budget.allows(2)) == (1, True, False)
+    lm("two")
+    with pytest.raises(Exception, match="budget of 2"):
+        lm("three")
+    assert budget.spent()["lm_calls"] == budget.calls == 2
+
+
+@pytest.mark.parametrize("shape", ["fused", "staged"])
+@pytest.mark.parametrize("limit", [0, 1, 7, 25, 60])
+def test_a_run_never_makes_more_calls_and_always_leaves_a_program(
+    limit: int, shape: str, tiny: Callable[..., Recipe], scripts: Any, run_recipe: Any
+) -> None:
+    lm = scripts.lm_of("taught")
+    ran = run_recipe(tiny(shape=shape, budget={"lm_calls": limit}), lm)
+    assert len(lm.engine.requests) <= limit
+    assert ran.result.spent["lm_calls"] <= limit
+    assert ran.result.program.decide(text="I want to borrow a book").commands
+    shipped = {name: found.evaluation for name, found in _systems(ran).items()}
+    # What is scored was really asked: no row is made of refused calls.
+    assert all(not found.degraded for found in shipped.values())
+    assert shipped["floors alone"].n > 0
+
+
+def _systems(ran: Any) -> dict[str, Any]:
+    return {system.name: system for system in ran.result.report.systems}
+
+
+def test_a_short_budget_shortens_all_rows_alike(
+    tiny: Callable[..., Recipe], scripts: Any, run_recipe: Any
+) -> None:
+    ran = run_recipe(tiny(budget={"lm_calls": 40}), scripts.lm_of("taught"))
+    turns = {name: found.evaluation.n for name, found in _systems(ran).items()}
+    assert len(set(turns.values())) == 1, turns
+
+
+def test_stopping_early_keeps_the_best_so_far(
+    tiny: Callable[..., Recipe], scripts: Any, run_recipe: Any
+) -> None:
+    """Calls for the uncompiled program and one candidate: that candidate is raced, and ships."""
+    lm = scripts.lm_of("taught")
+    ran = run_recipe(tiny(budget={"lm_calls": 34}, sample={"test": 2}), lm)
+    tried = ran.result.manifest["candidates"]
+    assert [each["name"] for each in tried] == ["uncompiled", "labeled 1"]
+    assert any("budget for compiling is spent" in note for note in ran.progress.notes)
+    assert ran.result.manifest["race"][0]["won"]
+    assert ran.result.manifest["demonstrations"]["fused"] == 2
+
+
+@pytest.mark.parametrize("minutes", [5, 12, 25, 40])
+def test_minutes_are_kept_by_a_clock_of_ones_own(
+    minutes: int,
+    tiny: Callable[..., Recipe],
+    scripts: Any,
+    run_recipe: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each call takes a minute: the run ends at its limit, with the attempt that was under way."""
+    clock = Clock()
+    right = scripts.taught(scripts.LIBRARY)
+
+    def slow(request: Any) -> Any:
+        clock.minutes += 1
+        return right(request)
+
+    monkeypatch.setattr("jazzmine_dspy.optimize.run.Budget", functools.partial(Budget, clock=clock))
+    ran = run_recipe(tiny(budget={"minutes": minutes}), scripts.scripted_lm(slow, model="scripted/slow"))
+    assert clock.minutes <= minutes
+    assert ran.result.manifest["scores"]["floors alone"]
+    assert ran.result.program.decide(text="I want to borrow a book").commands
+
+
+def test_time_that_is_up_before_the_last_row_is_said(
+    tiny: Callable[..., Recipe], scripts: Any, run_recipe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The language model ships, and no minute is left to try that on the test turns."""
+    clock = Clock()
+    lm = scripts.lm_of("taught")
+    monkeypatch.setattr("jazzmine_dspy.optimize.run.Budget", functools.partial(Budget, clock=clock))
+    from jazzmine_dspy.optimize import run
+
+    race = run._race
+
+    def late(*arguments: Any) -> Any:
+        found = race(*arguments)
+        clock.minutes = 100
+        return found
+
+    monkeypatch.setattr(run, "_race", late)
+    ran = run_recipe(tiny(budget={"minutes": 50}), lm)
+    assert "LM compiled" in ran.result.shipped.values()
+    assert "the budget ended before the shipped program was tried" in ran.result.first_line
+    assert set(_systems(ran)) == {"TF-IDF + logistic regression", "floors alone"}
+    assert (ran.result.folder / "program.json").is_file()

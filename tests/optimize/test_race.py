@@ -1,0 +1,162 @@
+"""The race on dev-B: nothing ships that does not surely beat what stands there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
+from jazzmine_dspy.eval.metrics import score_turn
+from jazzmine_dspy.models.decision import Enhancement, Selection, SourceKind, StageRecord, TurnDecision
+from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.optimize.race import Entry, race_stage, race_whole
+
+ORDER: tuple[SourceKind, ...] = ("rule", "lm", "floor")
+
+
+def _result(name: str, right: bool, source: SourceKind = "lm") -> TurnResult:
+    turn, labels = Turn(text=f"say {name}"), Labels(flows=("a",))
+    chosen = Selection(flows=["a"] if right else [])
+    decision = TurnDecision(
+        enhancement=Enhancement(enhanced_query=turn.text),
+        selection=chosen,
+        stages={"select": StageRecord(source=source)},
+    )
+    conversation, turn_id = name.split(".")
+    example = Example(
+        conversation_id=conversation, turn_id=turn_id, turn=turn, labels=labels, role="dev_b", line=1
+    )
+    return TurnResult(
+        example=example, decision=decision, error=None, scores=score_turn(decision, labels, turn)
+    )
+
+
+def _entry(name: str, right: Sequence[bool], source: SourceKind = "lm") -> Entry:
+    turns = [_result(f"c{index // 2}.t{index % 2}", hit, source) for index, hit in enumerate(right)]
+    return Entry(name, ORDER, Evaluation(tuple(turns)))
+
+
+FLOOR = _entry("floor", [True, False] * 20, "floor")
+
+
+@pytest.mark.row("O5")
+@pytest.mark.parametrize(
+    ("right", "won"),
+    [
+        ([True, True] * 20, True),  # better everywhere
+        ([True, False] * 20, False),  # the same
+        ([True, False] * 19 + [True, True], False),  # better once: not surely
+        ([False, False] * 20, False),  # worse
+        (([True, True, False, False]) * 10, False),  # as often better as worse
+    ],
+)
+def test_the_bound_decides_and_not_the_mean(right: list[bool], won: bool) -> None:
+    winner, (heat,) = race_stage("select", FLOOR, [_entry("LM", right)])
+    assert heat.won is won
+    assert heat.won == (heat.difference.lower_bound_one_sided > 0)
+    assert winner.name == ("LM" if won else "floor")
+
+
+@pytest.mark.row("O5")
+def test_who_loses_is_told_what_could_have_been_seen() -> None:
+    _, (heat,) = race_stage("select", FLOOR, [_entry("LM", [True, False] * 19 + [True, True])])
+    assert heat.difference.value > 0
+    assert heat.verdict.startswith("floor stays: +0.0")
+    assert "40 turns could have shown a difference of 0.0" in heat.verdict
+
+
+def test_a_winner_is_what_the_next_has_to_beat() -> None:
+    head, lm = _entry("head", [True, True] * 20, "head"), _entry("LM", [True, True] * 20)
+    winner, heats = race_stage("select", FLOOR, [head, lm])
+    assert [(heat.challenger, heat.incumbent, heat.won) for heat in heats] == [
+        ("head", "floor", True),
+        ("LM", "head", False),
+    ]
+    assert winner is head
+
+
+def test_turns_of_one_conversation_count_as_one_witness() -> None:
+    """Eight turns better, all in one conversation, against eight in eight conversations."""
+    alone = [_result(f"same.t{index}", False, "floor") for index in range(8)]
+    better = [_result(f"same.t{index}", True) for index in range(8)]
+    floor = Entry("floor", ORDER, Evaluation(tuple(alone)))
+    _, (heat,) = race_stage("select", floor, [Entry("LM", ORDER, Evaluation(tuple(better)))])
+    assert not heat.won
+    _, (heat,) = race_stage("select", _entry("floor", [False] * 16, "floor"), [_entry("LM", [True] * 16)])
+    assert heat.won
+
+
+def test_where_a_rule_answers_first_its_score_counts_for_both() -> None:
+    """A model that would be wrong where a rule is right is not blamed: it is never asked there."""
+    ruled = Entry("floor", ORDER, Evaluation(tuple(_result(f"c{i}.t", True, "rule") for i in range(8))))
+    worse = Entry("LM", ORDER, Evaluation(tuple(_result(f"c{i}.t", False) for i in range(8))))
+    _, (heat,) = race_stage("select", ruled, [worse])
+    assert heat.difference.value == 0.0
+    _, (heat,) = race_stage("select", ruled, [worse._replace(order=("lm", "floor"))])
+    assert heat.difference.value == -1.0
+
+
+def test_whole_programs_race_on_the_turns_that_both_answered() -> None:
+    compiled, plain = _entry("a", [True] * 40).evaluation, _entry("b", [False] * 20).evaluation
+    heat = race_whole("compiled", "uncompiled", compiled, plain)
+    assert heat is not None
+    assert (heat.won, heat.difference.n) == (True, 20)
+    other = Evaluation((_result("x.t", True),))
+    assert race_whole("compiled", "uncompiled", compiled, other) is None
+
+
+# --- in runs -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("O5")
+def test_compiling_gains_and_the_compiled_prompts_ship(taught: Any) -> None:
+    race = taught.result.manifest["race"]
+    assert race[0]["stage"] == "all"
+    assert (race[0]["challenger"], race[0]["incumbent"]) == ("LM compiled", "LM uncompiled")
+    assert race[0]["won"]
+    assert race[0]["lower_bound"] > 0
+    assert "LM compiled" in taught.result.shipped.values()
+    assert taught.result.manifest["demonstrations"]["fused"] == 2
+    assert "compiling it gained +0." in taught.result.first_line
+
+
+@pytest.mark.row("O5")
+def test_the_uncompiled_program_is_always_in_the_race(taught: Any, wrong: Any, taught_staged: Any) -> None:
+    for ran in (taught, wrong, taught_staged):
+        first = ran.result.manifest["candidates"][0]
+        assert (first["name"], set(first["demonstrations"].values())) == ("uncompiled", {0})
+        raced = {heat["challenger"] for heat in ran.result.manifest["race"]}
+        raced |= {heat["incumbent"] for heat in ran.result.manifest["race"]}
+        assert "LM uncompiled" in raced
+        assert "LM uncompiled" in ran.result.manifest["scores"]
+
+
+@pytest.mark.row("O5")
+def test_where_nothing_wins_the_run_says_so_and_keeps_the_floor(wrong: Any) -> None:
+    result = wrong.result
+    assert set(result.shipped.values()) == {"floor"}
+    assert "nothing beat the floor on dev-B, so the floor ships" in result.first_line
+    assert "turns could have shown a difference of 0." in result.first_line
+    assert all(not heat["won"] and heat["detectable"] > 0 for heat in result.manifest["race"])
+    page = result.report_paths.markdown if result.report_paths.markdown.is_absolute() else None
+    text = (page or wrong.cwd / result.report_paths.markdown).read_text("utf-8")
+    assert "could have shown a difference of" in text
+    assert not result.program.active_predictors()
+    assert result.program.decide(text="I want to borrow a book").usage.lm_calls == 0
+
+
+@pytest.mark.row("O5")
+def test_the_race_is_run_on_turns_that_compiling_has_not_seen(taught: Any) -> None:
+    """Dev-B decides, and its messages are in no prompt of the compile: neither asked nor shown."""
+    from jazzmine_dspy.datasets import load_dataset
+    from jazzmine_dspy.lm.requests import chat_messages, user_text
+
+    dev_b = {example.turn.text for example in load_dataset(taught.recipe.dataset).examples("dev_b")}
+    asked = [any(text in user_text(request) for text in dev_b) for request in taught.requests]
+    first = asked.index(True)
+    seen = [m["content"] for request in taught.requests[:first] for m in chat_messages(request)]
+    assert first > 6
+    assert not [text for text in dev_b if any(text in content for content in seen)]

@@ -1,0 +1,139 @@
+"""Closed acts: whole messages in a given state, never words inside of one. Typed values: by type alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jazzmine_dspy.models import Slot, Turn
+from jazzmine_dspy.program.acts import (
+    HANDOFF,
+    LEAVE,
+    NO,
+    REPEAT,
+    RESTART,
+    TALK,
+    YES,
+    awaited_value,
+    closed_act,
+    plain,
+    typed_values,
+)
+
+ASKED: dict[str, Any] = {"flow": "book", "confirming": {"flow": "book", "action": "Book it?"}}
+CITY: dict[str, Any] = {
+    "flow": "book",
+    "awaiting": "city",
+    "history": [{"role": "assistant", "text": "Where to?"}],
+}
+TEXT = Slot(name="city", type="text")
+CHOICE = Slot(name="speed", type="choice", options=["standard", "next_day"])
+
+
+def kinds(text: str, **state: Any) -> list[str] | None:
+    commands = closed_act(Turn(text=text, **state))
+    return None if commands is None else [one.type for one in commands]
+
+
+@pytest.mark.parametrize(
+    "value", ["I know", "Genoa", "November 3", "St. Louis", "Nola", "Yesenia", "No. 5", "Stopford"]
+)
+@pytest.mark.parametrize("state", [CITY, ASKED, {}])
+def test_values_are_no_acts(value: str, state: dict[str, Any]) -> None:
+    assert closed_act(Turn(text=value, **state)) is None
+
+
+@pytest.mark.parametrize("text", ["Cancel", "No", "help", "Actually cancel my trip for tomorrow"])
+def test_acts_are_no_values(text: str) -> None:
+    turn = Turn(text=text, **CITY)
+    for slot in (TEXT, CHOICE, Slot(name="n", type="number"), Slot(name="d", type="date")):
+        assert awaited_value(turn, slot) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "expected"),
+    [
+        ("Yes!", ASKED, ["affirm"]), ("YES, go ahead.", ASKED, ["affirm"]), ("no, don\u2019t", ASKED, ["deny"]),
+        ("yes", {}, None), ("yes", CITY, None), ("no", CITY, None), ("Cancel", CITY, ["cancel_flow"]),
+        ("never mind", CITY, ["cancel_flow"]), ("cancel", ASKED, None), ("stop", ASKED, None),
+        ("forget it", ASKED, ["cancel_flow"]), ("Sorry, what?", CITY, ["repeat"]), ("sorry what", {}, None),
+        ("start over", {}, ["restart"]), ("A human, please!", CITY, ["handoff"]), ("thanks!!", {}, ["chitchat"]),
+        ("Actually cancel my trip for tomorrow", CITY, None), ("I said yes yesterday", ASKED, None),
+        ("no problem, but make it Saturday", ASKED, None), ("stop sending me mails", CITY, None), ("help", CITY, None),
+    ],
+)  # fmt: skip
+def test_whole_messages_in_their_state(text: str, state: dict[str, Any], expected: list[str] | None) -> None:
+    assert kinds(text, **state) == expected
+
+
+@given(
+    st.sampled_from(sorted(YES | NO | LEAVE | HANDOFF | RESTART | TALK | REPEAT)),
+    st.sampled_from(["order 4471", "Genoa", "tomorrow"]),
+)
+def test_an_act_with_anything_beside_it_is_none(act: str, more: str) -> None:
+    for text in (f"{act} {more}", f"{more}, {act}"):
+        for state in (ASKED, CITY, {}):
+            assert closed_act(Turn(text=text, **state)) is None
+
+
+@given(st.text(min_size=1).filter(lambda text: bool(text.strip())))
+def test_no_text_breaks_a_rule(text: str) -> None:
+    assert plain(text) == plain(f"  {text}!  ")
+    for state in (ASKED, CITY, {}):
+        turn = Turn(text=text, **state)
+        closed_act(turn)
+        slots = tuple(Slot(name=kind, type=kind, options=["a"] if kind == "choice" else []) for kind in
+                      ("text", "number", "money", "date", "phone", "email", "boolean", "choice", "list"))  # fmt: skip
+        typed_values(turn, slots)
+        for slot in slots:
+            awaited_value(turn, slot)
+
+
+@pytest.mark.parametrize(
+    ("slot", "text", "value"),
+    [
+        ({"type": "boolean"}, "Yes please", True), ({"type": "boolean"}, "nope", False),
+        ({"type": "boolean"}, "red", None),
+        ({"type": "number"}, "3", 3), ({"type": "number"}, "2.5.", 2.5), ({"type": "number"}, "0", 0),
+        ({"type": "number"}, "3 of us", None), ({"type": "number"}, "1" * 5000, None),
+        ({"type": "choice", "options": ["next_day"]}, "Next day!", "next_day"),
+        ({"type": "choice", "options": ["next_day"]}, "not next day", None),
+        ({"type": "text", "pattern": r"\d{4}"}, "#4471.", "4471"),
+        ({"type": "text", "pattern": r"\d{4}"}, "44711", None),
+        ({"type": "email"}, "Ann@Example.org.", "ann@example.org"), ({"type": "email"}, "ann at home", None),
+        ({"type": "text"}, "Genoa", None),
+    ],
+)  # fmt: skip
+def test_a_bare_value_of_the_awaited_slot(slot: dict[str, Any], text: str, value: Any) -> None:
+    commands = awaited_value(Turn(text=text, **CITY), Slot(name="s", **slot))
+    assert (None if commands is None else [one.model_dump() for one in commands]) == (
+        None if value is None else [{"type": "set_slot", "name": "s", "value": value}]
+    )
+    if value is not None:
+        (held,) = awaited_value(Turn(text=text, **CITY, slots={"s": "before"}), Slot(name="s", **slot)) or ()
+        assert held.type == "correct_slot"
+    assert awaited_value(Turn(text=text), None) is None
+
+
+@pytest.mark.parametrize(
+    ("slot", "text", "value"),
+    [
+        ({"type": "text", "pattern": r"\d{4}"}, "where is 4471?", "4471"),
+        ({"type": "text", "pattern": r"\d{4}"}, "4471 and 3302", None),
+        ({"type": "text", "pattern": r"\d{4}"}, "4471, I mean 4471", "4471"),
+        ({"type": "text", "pattern": r"\d{4}"}, "it was 12,4471.20 or 44711", None),
+        ({"type": "text", "pattern": r"A\d|B\d"}, "xA1 B27 and B2", "B2"),
+        ({"type": "money"}, "make it 25 euros", "25.00 EUR"), ({"type": "money"}, "£7,50 please", "7.50 GBP"),
+        ({"type": "money"}, "25", None), ({"type": "email"}, "to Ann@example.org, please", "ann@example.org"),
+        ({"type": "phone"}, "call +43 660 123 45 67", "+436601234567"),
+        ({"type": "choice", "options": ["standard", "next_day"]}, "by next day then", "next_day"),
+        ({"type": "choice", "options": ["standard", "next_day"]}, "standard or next day?", None),
+        ({"type": "date"}, "tomorrow", None),
+    ],
+)  # fmt: skip
+def test_values_that_their_type_tells(slot: dict[str, Any], text: str, value: Any) -> None:
+    commands = typed_values(Turn(text=text, **CITY), (Slot(name="s", **slot),))
+    assert [one.model_dump()["value"] for one in commands] == ([] if value is None else [value])

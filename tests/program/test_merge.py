@@ -1,0 +1,234 @@
+"""U16: selection and commands agree, whatever the stages said. One pure merge."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from jazzmine_dspy.models import Enhancement, FlowRegistry, Selection, Turn, command
+from jazzmine_dspy.models.commands import (
+    Affirm,
+    CancelFlow,
+    Clarify,
+    ClearSlot,
+    Command,
+    CorrectSlot,
+    Deny,
+    ResumeFlow,
+    SetSlot,
+    SkipSlot,
+    StartFlow,
+)
+from jazzmine_dspy.program.merge import derived_intent, merge
+
+NAMES = ["track", "cancel", "ship", "gift"]
+SLOTS = {"track": ["order"], "cancel": ["order", "reason"], "ship": ["order", "speed"], "gift": ["amount"]}
+REGISTRY = FlowRegistry(
+    {"name": name, "description": name, "slots": [{"name": slot, "type": "text"} for slot in SLOTS[name]]}
+    for name in NAMES
+)
+KNOWN = st.sampled_from(NAMES)
+ANY = st.sampled_from([*NAMES, "invented"])
+SLOT = st.sampled_from(["order", "reason", "speed", "amount", "invented"])
+VALUE = st.sampled_from(["1", "2", False, 0])
+
+TURNS = st.builds(
+    lambda flow, paused, confirming, awaiting, slots, offered: Turn(
+        text="x",
+        flow=flow,
+        paused=[name for name in paused if name != flow],
+        confirming=confirming,
+        awaiting=awaiting,
+        slots=slots,
+        available_flows=[view for view in REGISTRY.views if view.name in offered],
+    ),
+    flow=st.none() | ANY,
+    paused=st.lists(ANY, max_size=3, unique=True),
+    confirming=st.none() | st.just({"action": "Go ahead?"}),
+    awaiting=st.none() | SLOT,
+    slots=st.dictionaries(SLOT, VALUE, max_size=2),
+    offered=st.just([]) | st.lists(KNOWN, min_size=1),
+)
+COMMANDS = st.lists(
+    st.builds(StartFlow, flow=ANY)
+    | st.builds(ResumeFlow, flow=st.none() | ANY)
+    | st.builds(CancelFlow, flow=st.none() | ANY)
+    | st.builds(SetSlot, name=SLOT, value=VALUE)
+    | st.builds(CorrectSlot, name=SLOT, value=VALUE)
+    | st.builds(ClearSlot, name=SLOT)
+    | st.builds(SkipSlot, name=SLOT)
+    | st.builds(Deny, slot=st.none() | SLOT)
+    | st.builds(Clarify, flows=st.lists(ANY, max_size=2))
+    | st.sampled_from(
+        ["affirm", "ask", "repeat", "restart", "chitchat", "handoff", "out_of_scope"]
+    ).map(lambda kind: command({"type": kind})),
+    max_size=6,
+)  # fmt: skip
+SELECTIONS = st.builds(
+    Selection,
+    flows=st.lists(ANY, max_size=3),
+    clarify=st.just([]) | st.lists(ANY, max_size=3),
+    mode=st.sampled_from(["single", "sequential", "parallel"]),
+)
+ENHANCEMENTS = st.builds(
+    Enhancement, enhanced_query=st.just("x"), is_cancellation=st.booleans(), is_continuation=st.booleans()
+)
+
+
+def of(kind: Any, commands: list[Command]) -> list[Any]:
+    return [one for one in commands if isinstance(one, kind)]
+
+
+@pytest.mark.row("U16")
+@settings(max_examples=500)
+@given(TURNS, ENHANCEMENTS, SELECTIONS, COMMANDS)
+def test_the_decision_never_contradicts_itself(
+    turn: Turn, enhancement: Enhancement, selection: Selection, commands: list[Command]
+) -> None:
+    given_before = copy.deepcopy((turn, enhancement, selection, commands))
+    flags, chosen, merged = merge(turn, REGISTRY, enhancement, selection, commands)
+
+    # Pure: the same again gives the same, and nothing that came in has changed.
+    assert merge(turn, REGISTRY, enhancement, selection, commands) == (flags, chosen, merged)
+    assert (turn, enhancement, selection, commands) == given_before
+
+    # Selection alone starts flows, and every start stands in both.
+    starts = [one.flow for one in of(StartFlow, merged)]
+    assert starts == chosen.flows
+    assert len(set(starts)) == len(starts)
+    assert set(starts) <= set(selection.flows) & set(REGISTRY) - {turn.flow} - set(turn.paused)
+    offered = {view.name for view in turn.available_flows}
+    assert not offered or set(starts) <= offered
+
+    # Every selected flow not running is started, resumed or clarified.
+    open_to = {
+        n for n in selection.flows if n in REGISTRY and n != turn.flow and (not offered or n in offered)
+    }
+    new, waiting = open_to - set(turn.paused), open_to & set(turn.paused)
+    asked = of(Clarify, merged)
+    resumed = {one.flow or turn.paused[-1] for one in of(ResumeFlow, merged)}
+    assert asked or set(starts) == new
+    assert waiting <= resumed
+    assert [list(one.flows) for one in asked] == ([chosen.clarify] if chosen.clarify else [])
+    assert not asked or (len(chosen.clarify) > 1 and not starts and set(chosen.clarify) <= set(REGISTRY))
+
+    # What acts on the stack, on slots and on a question needs one, and acts once.
+    assert resumed <= set(turn.paused)
+    assert len(resumed) == len(of(ResumeFlow, merged))
+    left = [one.flow or turn.flow for one in of(CancelFlow, merged)]
+    assert set(left) <= {turn.flow, *turn.paused}
+    assert len(set(left)) == len(left)
+    assert len(of(Affirm | Deny, merged)) <= (turn.confirming is not None)
+    alive = {name for name in (turn.flow, *starts, *resumed) if name in REGISTRY}
+    for one in of(SetSlot | CorrectSlot, merged):
+        assert any(one.name in SLOTS[name] for name in alive)
+    for one in of(ClearSlot | SkipSlot, merged):
+        assert turn.flow in REGISTRY
+        assert one.name in SLOTS[turn.flow]
+    assert len(set(merged)) == len(merged) or len(starts) + len(resumed) > 0
+
+    # The flag goes with commands, and leaving a flow sets it.
+    takes_back = of(CancelFlow | ClearSlot | Deny, merged)
+    assert not flags.is_cancellation or takes_back
+    assert flags.is_cancellation or not of(CancelFlow, merged)
+    assert flags == enhancement.model_copy(update={"is_cancellation": flags.is_cancellation})
+    assert chosen.mode == "single" or len(starts) > 1
+
+
+@pytest.mark.row("U16")
+@settings(max_examples=200)
+@given(TURNS, COMMANDS)
+def test_what_fits_the_state_is_kept(turn: Turn, commands: list[Command]) -> None:
+    _, _, merged = merge(turn, REGISTRY, Enhancement(enhanced_query="x"), Selection(), commands)
+    running = SLOTS.get(turn.flow or "", [])
+    # A resumed flow has slots of its own, which may take what is said.
+    if not of(ResumeFlow, commands):
+        for one in of(SetSlot | CorrectSlot | ClearSlot | SkipSlot, commands):
+            assert (one in merged) == (one.name in running)
+    for kind in ("ask", "handoff", "repeat", "restart"):
+        assert (command({"type": kind}) in merged) == (command({"type": kind}) in commands)
+    if turn.confirming is not None and of(Affirm | Deny, commands):
+        assert of(Affirm | Deny, merged) == of(Affirm | Deny, commands)[:1]
+
+
+def decide(turn: Turn, flows: list[str], *forms: Any, **selection: Any) -> list[dict[str, Any]]:
+    commands = [command({"type": form} if isinstance(form, str) else form) for form in forms]
+    chosen = Selection(flows=flows, **selection)
+    _, _, merged = merge(turn, REGISTRY, Enhancement(enhanced_query="x"), chosen, commands)
+    return [
+        {k: v for k, v in one.model_dump(mode="json").items() if v not in (None, "", [])} for one in merged
+    ]
+
+
+def fill(kind: str, name: str, value: str = "1") -> dict[str, Any]:
+    return {"type": kind, "name": name, "value": value}
+
+
+IDLE, BUSY = Turn(text="x"), Turn(text="x", flow="ship", awaiting="speed", slots={"order": "9"})
+
+
+@pytest.mark.row("U16")
+@pytest.mark.parametrize(
+    ("turn", "flows", "said", "comes_to"),
+    [
+        (IDLE, ["track"], [fill("set_slot", "order")],
+         [{"type": "start_flow", "flow": "track"}, fill("set_slot", "order")]),
+        (IDLE, ["track"], [fill("correct_slot", "order")],
+         [{"type": "start_flow", "flow": "track"}, fill("set_slot", "order")]),
+        (IDLE, [], [{"type": "start_flow", "flow": "track"}], []),
+        (IDLE, ["track"], ["chitchat", "ask"], [{"type": "start_flow", "flow": "track"}, {"type": "ask"}]),
+        (BUSY, ["ship"], [fill("set_slot", "speed")], [fill("set_slot", "speed")]),
+        (BUSY, ["gift"], ["cancel_flow"], [{"type": "cancel_flow"}, {"type": "start_flow", "flow": "gift"}]),
+        (BUSY, [], ["affirm", "deny"], []),
+        (BUSY, [], ["cancel_flow", {"type": "cancel_flow", "flow": "ship"}], [{"type": "cancel_flow"}]),
+        (Turn(text="x", paused=["gift", "track"]), ["track"], ["resume_flow"], [{"type": "resume_flow"}]),
+        (Turn(text="x", paused=["gift", "track"]), ["gift"], [], [{"type": "resume_flow", "flow": "gift"}]),
+        (Turn(text="x", paused=["track"]), [], ["resume_flow", {"type": "resume_flow", "flow": "track"}],
+         [{"type": "resume_flow"}]),
+        (Turn(text="x", flow="ship", confirming="Go?"), [], ["deny", "affirm"], [{"type": "deny"}]),
+    ],
+)  # fmt: skip
+def test_cases_by_hand(turn: Turn, flows: list[str], said: list[Any], comes_to: list[Any]) -> None:
+    assert decide(turn, flows, *said) == comes_to
+
+
+@pytest.mark.row("U16")
+def test_two_near_flows_are_asked_about_and_neither_starts() -> None:
+    assert decide(IDLE, ["track"], clarify=["track", "cancel"]) == [
+        {"type": "clarify", "flows": ["track", "cancel"]}
+    ]
+    assert decide(IDLE, ["track"], clarify=["track", "invented"]) == [{"type": "start_flow", "flow": "track"}]
+
+
+@pytest.mark.row("U16")
+@pytest.mark.parametrize(
+    ("said", "claimed", "held"),
+    [
+        (["cancel_flow"], False, True), (["cancel_flow"], True, True), ([], True, False), (["chitchat"], True, False),
+        ([{"type": "clear_slot", "name": "order"}], True, True), (["deny"], True, True), (["deny"], False, False),
+        ([{"type": "clear_slot", "name": "order"}], False, False),
+    ],
+)  # fmt: skip
+def test_taking_back_goes_with_what_takes_back(said: list[Any], claimed: bool, held: bool) -> None:
+    turn = BUSY.model_copy(update={"confirming": Turn(text="x", confirming="Go?").confirming})
+    commands = [command({"type": form} if isinstance(form, str) else form) for form in said]
+    enhancement = Enhancement(enhanced_query="x", is_cancellation=claimed)
+    assert merge(turn, REGISTRY, enhancement, Selection(), commands)[0].is_cancellation == held
+
+
+@example([StartFlow(flow="track")], "track")
+@example([ResumeFlow()], "gift")
+@example([command({"type": "ask"})], "question")
+@example([command({"type": "chitchat"})], "chitchat")
+@example([command({"type": "repeat"}), command({"type": "chitchat"})], "ship")
+@example([], "ship")
+@given(COMMANDS, st.none())
+def test_an_intent_is_always_derived(commands: list[Command], expected: str | None) -> None:
+    turn = Turn(text="x", flow="ship", paused=["gift"])
+    intent = derived_intent(turn, commands)
+    assert intent
+    assert expected in (None, intent)

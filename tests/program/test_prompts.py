@@ -1,0 +1,210 @@
+"""Decision 2: the prompt is static, the schema is not. U3: what the prompts show of a turn."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable
+from typing import Any
+
+import dspy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jazzmine_dspy.lm.requests import demo_texts, response_schema, system_text, user_text
+from jazzmine_dspy.models import FlowRegistry, Turn
+from jazzmine_dspy.program import render
+from jazzmine_dspy.program.ports import Recalled
+
+SAID = [{"role": role, "text": f"{role} says {n}"} for n in range(4) for role in ("user", "assistant")]
+BUSY: dict[str, Any] = {
+    "flow": "change_shipping", "awaiting": "speed", "slots": {"order_id": "4471"}, "paused": ["track_order"],
+    "history": SAID, "status": "collecting_slots",
+}  # fmt: skip
+TURNS = [
+    Turn(text="where is my order"),
+    Turn(text="express, please", **BUSY),
+    Turn(
+        text="hm",
+        **BUSY | {"confirming": {"flow": "change_shipping", "action": "Ship 4471 by express."}},
+        explicit_context=["Express costs 5 euros."],
+        date=dt.date(2026, 5, 4),
+    ),
+]
+Make = Callable[..., Any]
+
+
+def requests_by_prompt(lm: dspy.LM, asked_of: Make) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for request in lm.engine.requests:
+        found.setdefault(asked_of(request), []).append(request)
+    return found
+
+
+@pytest.mark.parametrize(("shape", "prompts"), [("staged", 3), ("fused", 1)])
+def test_the_head_of_a_prompt_is_the_same_for_every_turn(
+    speak: Make, make_program: Make, asked_of: Make, shape: str, prompts: int
+) -> None:
+    lm = speak()
+    program = make_program(lm, shape)
+    for turn in TURNS:
+        program.decide(turn)
+    found = requests_by_prompt(lm, asked_of)
+    assert len(found) == prompts
+    for requests in found.values():
+        assert len(requests) == len(TURNS)
+        assert len({system_text(request).encode() for request in requests}) == 1
+        assert len({user_text(request) for request in requests}) == len(TURNS)
+        for request in requests:
+            # The constant part is the whole of what comes before the turn.
+            assert [message.role for message in request.messages] == ["user"]
+
+
+def test_demonstrations_stand_between_head_and_turn_the_same_each_time(
+    speak: Make, make_program: Make
+) -> None:
+    lm = speak()
+    program = make_program(lm)
+    program.select.demos = [
+        dspy.Example(flows_offered="A x: y", situation="nothing running", message='"do y"', flows=["A"])
+    ]
+    program.decide(TURNS[0])
+    program.decide(TURNS[1])
+    shown = [demo_texts(request) for request in lm.engine.requests]
+    (demo,) = next(texts for texts in shown if texts)
+    assert demo == ('flows_offered: A x: y\nsituation: nothing running\nmessage: "do y"', '{"flows":["A"]}')
+    assert [texts for texts in shown if texts] == [[demo], [demo]]
+
+
+def schema(lm: dspy.LM, asked_of: Make, name: str, number: int = -1) -> dict[str, Any]:
+    found = response_schema(requests_by_prompt(lm, asked_of)[name][number])
+    assert found is not None
+    return found["properties"]
+
+
+def commands(properties: dict[str, Any]) -> dict[str, Any]:
+    """Kind of command to the names it may have."""
+    found: dict[str, Any] = {}
+    for option in properties["commands"]["items"]["anyOf"]:
+        for kind in option["properties"]["type"]["enum"]:
+            found.setdefault(kind, []).extend(option["properties"].get("name", {}).get("enum", []))
+    return found
+
+
+@pytest.mark.parametrize("shape", ["staged", "fused"])
+def test_the_schema_that_reaches_the_decoder_has_the_choices_of_the_turn(
+    speak: Make, make_program: Make, asked_of: Make, shape: str, registry: FlowRegistry
+) -> None:
+    lm = speak()
+    program = make_program(lm, shape, top_k=3)
+    name = (lambda stage: "fused") if shape == "fused" else (lambda stage: stage)
+    talk = {"ask", "repeat", "restart", "chitchat", "handoff", "out_of_scope"}
+    program.decide(TURNS[0])
+    assert schema(lm, asked_of, name("select"))["flows"]["items"] == {"enum": ["A", "B", "C"]}
+    assert schema(lm, asked_of, name("enhance"))["intent"]["enum"][:5] == list(registry)
+    idle = commands(schema(lm, asked_of, name("understand")))
+    # In one call the likeliest flows may start, so their slots may be filled; nothing else is open.
+    assert set(idle) == talk | ({"set_slot"} if shape == "fused" else set())
+    program.decide(TURNS[1])
+    busy = commands(schema(lm, asked_of, name("understand")))
+    assert busy["correct_slot"] == ["order_id"]
+    assert busy["set_slot"][0] == "speed"
+    assert (busy["clear_slot"], busy["skip_slot"], busy["resume_flow"]) == (
+        ["order_id"],
+        ["speed"],
+        ["track_order"],
+    )
+    assert set(busy) - talk == {
+        "correct_slot", "set_slot", "clear_slot", "skip_slot", "resume_flow", "cancel_flow",
+    }  # fmt: skip
+    program.decide(TURNS[2])
+    assert {"affirm", "deny"} <= set(commands(schema(lm, asked_of, name("understand"))))
+    speed = [
+        option["properties"]["value"]
+        for option in schema(lm, asked_of, name("understand"))["commands"]["items"]["anyOf"]
+        if option["properties"].get("name") == {"enum": ["speed"]} and "value" in option["properties"]
+    ]
+    assert speed == [{"enum": ["standard", "express"]}]
+
+
+def test_only_the_flows_of_the_turn_are_offered(speak: Make, make_program: Make, asked_of: Make) -> None:
+    lm = speak(select={"flows": ["C"]})
+    program = make_program(lm)
+    views = tuple(view for view in program.registry.views if view.name in ("gift_card", "opening_hours"))
+    decision = program.decide(Turn(text="where is my order", available_flows=views))
+    assert schema(lm, asked_of, "select")["flows"]["items"] == {"enum": ["A", "B"]}
+    assert {name for name, _ in decision.selection.candidates} == {"gift_card", "opening_hours"}
+    assert decision.selection.flows == []
+    assert decision.stages["select"].degraded
+
+
+def test_a_model_without_schemas_gets_none_and_its_answer_is_validated(
+    speak: Make, make_program: Make, asked_of: Make
+) -> None:
+    lm = speak(schema=False, select={"flows": ["A"]}, understand='Sure: {"commands": "affirm"}')
+    decision = make_program(lm).decide(TURNS[0])
+    assert [request.config.response_format for request in lm.engine.requests] == [None] * 3
+    assert decision.selection.flows == ["track_order"]
+    assert not decision.stages["select"].degraded
+    assert "UnderstandingError" in str(decision.stages["understand"].cause)
+
+
+def test_a_model_that_knows_json_mode_alone_gets_that(speak: Make, make_program: Make) -> None:
+    lm = speak(schema=False)
+    lm.engine.supported_params = {"response_format", "temperature", "max_tokens"}
+    make_program(lm).decide(TURNS[0])
+    assert [request.config.response_format for request in lm.engine.requests] == [{"type": "json_object"}] * 3
+
+
+@pytest.mark.row("U3")
+def test_the_understanding_prompt_shows_the_last_five_messages(
+    speak: Make, make_program: Make, asked_of: Make
+) -> None:
+    lm = speak()
+    make_program(lm).decide(TURNS[1])
+    text = user_text(requests_by_prompt(lm, asked_of)["understand"][0])
+    shown = [line for line in text.splitlines() if " says " in line]
+    assert shown == [
+        f'{"history: " if n == 0 else ""}{said["role"]}: "{said["text"]}"' for n, said in enumerate(SAID[-5:])
+    ]
+
+
+@pytest.mark.row("U3")
+@pytest.mark.parametrize("shape", ["staged", "fused"])
+def test_flows_are_shown_with_category_and_keywords(
+    speak: Make, make_program: Make, asked_of: Make, shape: str
+) -> None:
+    lm = speak()
+    make_program(lm, shape).decide(TURNS[0])
+    name = "select" if shape == "staged" else "fused"
+    text = user_text(requests_by_prompt(lm, asked_of)[name][0])
+    assert "A track_order (orders; where, parcel): An order is under way." in text
+    assert ("Effect: The customer knows the day." in text) == (shape == "staged")
+
+
+@pytest.mark.row("U3")
+def test_the_situation_tells_the_state() -> None:
+    turn = TURNS[2].model_copy(update={"entities": ()})
+    assert render.situation(turn) == (
+        'running change_shipping; asked for speed; asked yes or no: "Ship 4471 by express."; '
+        'known order_id="4471"; paused track_order; today Monday 2026-05-04'
+    )
+    assert render.situation(Turn(text="hi")) == "nothing running"
+    assert render.context_snippets(TURNS[2]) == '1. "Express costs 5 euros."'
+    assert render.context_snippets(TURNS[0]) == ""
+
+
+@given(st.text(), st.integers(4, 60))
+def test_what_is_quoted_stays_on_its_line_and_can_be_read_back(text: str, limit: int) -> None:
+    quoted = render.quoted(text, limit)
+    assert len(quoted.splitlines()) == 1
+    assert quoted[0] == quoted[-1] == '"'
+    back = json.loads(quoted)
+    assert back == text if len(text) <= limit else back.startswith(text[: limit // 2])
+
+
+def test_more_candidates_than_letters_are_cut(registry: FlowRegistry) -> None:
+    many = [Recalled("track_order", 1.0)] * 12
+    assert [line[0] for line in render.flows_offered(registry, many).splitlines()] == list("ABCDEFGH")
+    assert render.flows_offered(registry, []) == "none"

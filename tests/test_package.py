@@ -1,0 +1,80 @@
+"""A5: importing the package is cheap. What it costs in milliseconds is measured by `make bench`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import jazzmine_dspy
+
+HEAVY = {
+    "dspy", "mlflow", "qdrant_client", "qdrant_edge", "redis", "fastembed", "numpy", "sklearn", "scipy", "litellm",
+    "xllamacpp", "sqlalchemy", "onnxruntime", "rich", "typer",
+}  # fmt: skip
+NAMES = [
+    "load",
+    "TurnProgram",
+    "Runtime",
+    "Turn",
+    "TurnDecision",
+    "Flow",
+    "FlowRegistry",
+    "Slot",
+    "Message",
+    "MessageRole",
+    "Entity",
+    "Conversation",
+    "TurnTrace",
+    "MessageRoute",
+    "EnhancementError",
+    "JazzmineError",
+    "NLUContext",
+    "ConversationState",
+    "FlowSelector",
+    "FlowSelectionResult",
+]
+
+
+def modules_after(code: str) -> set[str]:
+    shown = f"{code}\nimport sys, json\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in json.loads(done.stdout)}
+
+
+@pytest.mark.row("A5")
+def test_the_import_brings_nothing_heavy() -> None:
+    loaded = modules_after("import jazzmine_dspy")
+    assert "jazzmine_dspy" in loaded
+    assert not loaded & HEAVY
+    assert "pydantic" not in loaded
+
+
+@pytest.mark.row("A5")
+def test_the_contracts_bring_pydantic_alone() -> None:
+    names = [name for name, home in jazzmine_dspy._HOMES.items() if home.startswith("models")]
+    loaded = modules_after(f"from jazzmine_dspy import {', '.join(names)}")
+    assert "pydantic" in loaded
+    assert not loaded & HEAVY
+
+
+@pytest.mark.row("A5")
+def test_the_check_would_see_a_heavy_import() -> None:
+    assert {"dspy", "numpy"} <= modules_after("import jazzmine_dspy.program.turn")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_public_name(name: str) -> None:
+    assert getattr(jazzmine_dspy, name) is getattr(jazzmine_dspy, name)
+    assert name in dir(jazzmine_dspy)
+
+
+def test_what_is_exported_exists_and_what_does_not_says_so() -> None:
+    assert set(jazzmine_dspy.__all__) <= set(NAMES)
+    assert list(jazzmine_dspy.__all__) == sorted(
+        jazzmine_dspy.__all__, key=lambda name: (name.islower(), name)
+    )
+    with pytest.raises(AttributeError, match="no attribute 'Turnip'"):
+        _ = jazzmine_dspy.Turnip  # type: ignore[attr-defined]
