@@ -46,7 +46,9 @@ quickstart: setup
 
 report: setup
 	$(BIN)/jazzmine-dspy optimize optimize/recipes/support.toml --out $(SUPPORT)
-	$(BIN)/jazzmine-dspy report $(SUPPORT)
+	rm -rf eval/reports/support && mkdir -p eval/reports && cp -r $(SUPPORT)/report eval/reports/support
+	$(BIN)/jazzmine-dspy report eval/reports/support
+	$(BIN)/python tools/readme.py
 
 test: setup-dev
 	$(BIN)/pytest

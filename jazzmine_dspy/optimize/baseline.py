@@ -66,7 +66,7 @@ class TfidfEmbedder:
 
 
 def tfidf_baseline(texts: Sequence[str], labels: Sequence[str], seed: int) -> tuple[EmbedderPort, HeadPort]:
-    """The classic text classifier: TF-IDF of words and pairs of words, logistic regression with C = 10.
+    """The classic text classifier: TF-IDF of words and pairs of words, logistic regression with C = 100.
 
     Args:
         texts: Messages as they were written.
@@ -91,7 +91,7 @@ def tfidf_baseline(texts: Sequence[str], labels: Sequence[str], seed: int) -> tu
             remedy="Label more turns.",
         )
     embedder = TfidfEmbedder.fit(texts)
-    model = LogisticRegression(C=10.0, max_iter=5000, random_state=seed).fit(
+    model = LogisticRegression(C=100.0, max_iter=5000, random_state=seed).fit(
         embedder.embed(texts), list(labels)
     )
     weights, bias = model.coef_, model.intercept_

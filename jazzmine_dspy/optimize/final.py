@@ -35,8 +35,14 @@ def final_rows(
         asked, size = fitting > 0, fitting or size
     sample = run.sample(test, size, salt=3)
     labelled = [example for example in train if example.labels.flows is not None]
+    # It learns from what the local head learns from: the labelled turns, and the flows' own examples.
+    own = [
+        (text, flow.name) for flow in program.registry.values() for text in (*flow.examples, flow.description)
+    ]
     embedder, head = tfidf_baseline(
-        [e.turn.text for e in labelled], [selection_label(e) for e in labelled], seed=run.recipe.seed
+        [*(e.turn.text for e in labelled), *(text for text, _ in own)],
+        [*map(selection_label, labelled), *(name for _, name in own)],
+        seed=run.recipe.seed,
     )
     classic = program.with_policy("head").bind(embedder=embedder, head=head)
     systems: dict[str, Evaluation | None] = {

@@ -15,7 +15,7 @@ def test_rows_of_a_random_model_collapse_and_the_floor_ships(
 ) -> None:
     """Guards against rows that owe their figures to rules and floors, and against shipping by luck.
 
-    An answer that cannot be read is degraded: it counts as such, and is not the floor's success.
+    An answer that cannot be read is no answer, though a floor has stood in for it.
     """
     result = run_library(tmp_path, scripts.lm_of("garbage"), shape=shape)
     scores = result.manifest["scores"]
@@ -26,7 +26,7 @@ def test_rows_of_a_random_model_collapse_and_the_floor_ships(
         if name not in rows:
             continue
         row = rows[name]
-        assert row.degraded >= row.n / 3
+        assert row.crashed + row.degraded >= row.n / 3
         assert not [turn for turn in row.turns if _right_by_itself(turn)]
     raced = [heat for heat in result.manifest["race"] if heat["stage"] in ("enhance", "select", "understand")]
     assert raced

@@ -1,0 +1,90 @@
+"""Fill README.md's marked blocks from what the commands have left behind.
+
+Run: .venv/bin/python tools/readme.py [TRANSCRIPT]
+
+The figures are those of ``eval/reports/support/report.json`` (``make report``) and ``.cache/bench.json``
+(``make bench``); the transcript is the file named, or stays.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+REPORT = ROOT / "eval" / "reports" / "support" / "report.json"
+BENCH = ROOT / ".cache" / "bench.json"
+SHOWN = {
+    "flow_set_exact": "flows right",
+    "commands_exact": "commands right",
+    "rewrite_token_f1": "rewrite F1",
+    "unchanged_kept": "complete kept",
+}
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
+
+
+def main(transcript: Path | None) -> None:
+    """Rewrite the blocks in place."""
+    path = ROOT / "README.md"
+    text = path.read_text(encoding="utf-8")
+    if transcript is not None:
+        shown = _ESCAPES.sub("", transcript.read_text(encoding="utf-8")).strip()
+        text = _filled(text, "transcript", f"```text\n{shown}\n```")
+    if REPORT.is_file():
+        text = _filled(text, "figures", quality(json.loads(REPORT.read_text(encoding="utf-8"))))
+    if BENCH.is_file():
+        text = _filled(text, "speed", speed(json.loads(BENCH.read_text(encoding="utf-8"))))
+    path.write_text(text, encoding="utf-8")
+
+
+def _filled(text: str, name: str, content: str) -> str:
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n{content}\n{end}{after}" if rest else text
+
+
+def quality(report: dict[str, Any]) -> str:
+    """The rows of the report, with intervals."""
+    lines = [
+        f"> {report['first_line']}",
+        "",
+        f"| {' | '.join(['', *SHOWN.values(), 'LM calls a turn', 'prompt tokens a turn', 'turns'])} |",
+        "|---" * (len(SHOWN) + 4) + "|",
+    ]
+    for system in report["systems"]:
+        cells = [_cell(system["metrics"].get(metric)) for metric in SHOWN]
+        usage = system["usage"]
+        cells += [f"{usage['lm_calls_per_turn']:.2f}", f"{usage['prompt_tokens_per_turn']:.0f}", str(system["n"])]
+        lines.append(f"| {system['name']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(metric: dict[str, float] | None) -> str:
+    if metric is None:
+        return "–"
+    return f"{metric['value']:.1%} [{metric['low']:.1%}, {metric['high']:.1%}]"
+
+
+def speed(bench: dict[str, Any]) -> str:
+    """Median and 95th percentile of each benchmark, in milliseconds."""
+    lines = ["| benchmark | p50 ms | p95 ms | beside |", "|---|---|---|---|"]
+    for entry in bench["benchmarks"]:
+        times = sorted(seconds * 1000 for seconds in entry["stats"]["data"])
+        p95 = times[min(len(times) - 1, int(len(times) * 0.95))]
+        beside = ", ".join(f"{key} {value:.0f}" for key, value in entry["extra_info"].items() if _is_number(value))
+        name = entry["name"].removeprefix("test_").replace("_", " ")
+        lines.append(f"| {name} | {statistics.median(times):.2f} | {p95:.2f} | {beside} |")
+    return "\n".join(lines)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
