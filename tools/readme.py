@@ -59,7 +59,11 @@ def quality(report: dict[str, Any]) -> str:
     for system in report["systems"]:
         cells = [_cell(system["metrics"].get(metric)) for metric in SHOWN]
         usage = system["usage"]
-        cells += [f"{usage['lm_calls_per_turn']:.2f}", f"{usage['prompt_tokens_per_turn']:.0f}", str(system["n"])]
+        cells += [
+            f"{usage['lm_calls_per_turn']:.2f}",
+            f"{usage['prompt_tokens_per_turn']:.0f}",
+            str(system["n"]),
+        ]
         lines.append(f"| {system['name']} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -76,7 +80,9 @@ def speed(bench: dict[str, Any]) -> str:
     for entry in bench["benchmarks"]:
         times = sorted(seconds * 1000 for seconds in entry["stats"]["data"])
         p95 = times[min(len(times) - 1, int(len(times) * 0.95))]
-        beside = ", ".join(f"{key} {value:.0f}" for key, value in entry["extra_info"].items() if _is_number(value))
+        beside = ", ".join(
+            f"{key} {value:.0f}" for key, value in entry["extra_info"].items() if _is_number(value)
+        )
         name = entry["name"].removeprefix("test_").replace("_", " ")
         lines.append(f"| {name} | {statistics.median(times):.2f} | {p95:.2f} | {beside} |")
     return "\n".join(lines)

@@ -122,6 +122,10 @@ class Run:
     ) -> Evaluation | None:
         """Evaluate turn by turn until the budget is at its end; None where not one turn fitted."""
         calls = calls_per_turn(program)
+        # What another program asked before must not make this one look faster than it is.
+        forget = getattr(program.bindings.recall, "forget", None)
+        if forget is not None:
+            forget()
         forced = program.policy.orders == program.policy.named("lm").orders
         self.progress.phase(name, len(examples))
         turns: list[TurnResult] = []

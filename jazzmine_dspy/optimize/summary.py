@@ -165,6 +165,11 @@ def _facts(run: Run, systems: Mapping[str, Evaluation | None]) -> dict[str, str]
             else f"{candidate.score:.3f} on {candidate.scored} turns of dev-A"
         )
         facts[f"candidate {candidate.name}"] = "; ".join([score, *candidate.notes])
+    if spent["replayed_calls"]:
+        facts["latencies of the LM rows"] = (
+            f"{spent['replayed_calls']} of {spent['lm_calls']} calls were answered from the replay store, in no time; "
+            "`make bench` measures the language model"
+        )
     for name, found in systems.items():
         if found is None:
             facts[name] = "not run: no language model, no candidate, or no budget left for it"

@@ -127,6 +127,10 @@ class FastembedEmbedder:
             vectors[row] = known[text]
         return vectors
 
+    def forget(self) -> None:
+        """Let remembered vectors go."""
+        self._vectors.clear()
+
     async def aembed(self, texts: Sequence[str]) -> Vector:
         """Same as :meth:`embed`, in a thread."""
         return await asyncio.to_thread(self.embed, texts)
@@ -230,6 +234,10 @@ class _Remembered:
                     self._held.move_to_end(text)
                     found[text] = self._held[text]
         return found
+
+    def clear(self) -> None:
+        with self._lock:
+            self._held.clear()
 
     def keep(self, vectors: Mapping[str, Vector]) -> None:
         with self._lock:

@@ -217,6 +217,14 @@ class FlowIndex:
         if self.points:
             self._built()
 
+    def forget(self) -> None:
+        """Let remembered answers go, those of the embedder too, so that the next ones take their real time."""
+        with self._answers_lock:
+            self._answers.clear()
+        forget = getattr(self._embedder, "forget", None)
+        if forget is not None:
+            forget()
+
     def close(self) -> None:
         """Give the index back; later calls raise ``MemoryUnavailableError``."""
         with self._build_lock:
