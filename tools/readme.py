@@ -70,7 +70,7 @@ def quality(report: dict[str, Any]) -> str:
 
 def _cell(metric: dict[str, float] | None) -> str:
     if metric is None:
-        return "–"
+        return "-"
     return f"{metric['value']:.1%} [{metric['low']:.1%}, {metric['high']:.1%}]"
 
 

@@ -21,11 +21,13 @@ LM_TURNS = 6
 
 @pytest.fixture(scope="module")
 def examples() -> list[Example]:
+    """Turns of the shipped dataset."""
     return load_dataset(ROOT / "datasets" / "support").examples("dev_a")
 
 
 @pytest.fixture(scope="module")
 def program() -> TurnProgram:
+    """The shipped program."""
     if not (SUPPORT / "manifest.json").is_file():
         pytest.skip("optimize/programs/support is missing; 'make report' makes it")
     return load(SUPPORT)

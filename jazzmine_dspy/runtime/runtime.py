@@ -13,7 +13,12 @@ from jazzmine_dspy.memory.errors import ConflictError, NotStoredError, StateErro
 from jazzmine_dspy.memory.messages import InMemoryMessageStore, MessageStore
 from jazzmine_dspy.memory.procedural import FlowIndex
 from jazzmine_dspy.memory.working import (
-    HandledMessage, InMemoryWorkingMemoryStore, QueuedMessage, RunningAction, WorkingMemory, WorkingMemoryStore,
+    HandledMessage,
+    InMemoryWorkingMemoryStore,
+    QueuedMessage,
+    RunningAction,
+    WorkingMemory,
+    WorkingMemoryStore,
 )  # fmt: skip
 from jazzmine_dspy.memory.working.state import HANDLED_KEPT
 from jazzmine_dspy.models.decision import TurnDecision
@@ -51,8 +56,7 @@ class Runtime:
         working_memory, messages: Stores; in this process where none is given.
         procedural_memory: Recall of flows, where it is not the program's own.
         agent_id: Whose conversations these are.
-        deadline: Seconds for a decision, None for no limit; what is not decided by then is left to the
-            floors.
+        deadline: Seconds for a decision, None for no limit; what is late is left to the floors.
         clock: Unix time in seconds.
         ids: Makes ids for messages that come without one.
 
