@@ -17,10 +17,10 @@ from jazzmine_dspy.program.turn import TurnProgram
 if TYPE_CHECKING:
     from jazzmine_dspy.optimize.run import Run
 
-COMPILE_TIME = 0.45
+COMPILE_TIME = 0.35
 """Share of the minutes after which no further candidate is tried."""
 
-RACE_TIME = 0.75
+RACE_TIME = 0.65
 """Share of the minutes after which the race is over."""
 
 
