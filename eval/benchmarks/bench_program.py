@@ -47,7 +47,7 @@ def test_decision_without_a_language_model(
     def decide() -> None:
         # Another text each time, so that no answer is remembered.
         turn = next(turns)
-        chosen.decide(turn.model_copy(update={"text": f"{turn.text} {next(number)}"}))
+        chosen.decide(turn.model_copy(update={"text": f"{turn.text} {policy} {next(number)}"}))
 
     benchmark.pedantic(decide, rounds=150, warmup_rounds=10)
 
