@@ -13,6 +13,14 @@ class StaleStateError(StateError):
     """The state was written by another turn since it was read; nothing was changed."""
 
 
+class TurnLostError(StaleStateError):
+    """The turn lasted longer than its lease and another one has begun since; nothing was changed."""
+
+
+class QueueFullError(StateError):
+    """Too many messages wait for the action to end; this one was not taken."""
+
+
 class LockTimeoutError(JazzmineError, TimeoutError):
     """Another turn of the conversation did not end in time."""
 
@@ -23,3 +31,7 @@ class ConflictError(JazzmineError):
 
 class NotStoredError(JazzmineError):
     """Nothing is stored under this id."""
+
+
+class UnreadableRecordError(JazzmineError):
+    """A stored record is not what was written: truncated, of another kind, with a value nobody knows."""

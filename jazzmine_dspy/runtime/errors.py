@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from jazzmine_dspy.memory.errors import StateError
+from jazzmine_dspy.memory.errors import QueueFullError
 
-
-class QueueFullError(StateError):
-    """Too many messages wait for the action to end; this one was not taken."""
+__all__ = ["QueueFullError"]

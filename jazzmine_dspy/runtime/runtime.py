@@ -211,7 +211,7 @@ class Runtime:
                     remedy="Call begin_action first.",
                 )
             state, step = complete(state, self.registry, result=result, failed=failed)
-            state.last_reply = step.text or state.last_reply
+            state.last_agent_response = step.text or state.last_agent_response
             state = await self._keep_order(await self.working_memory.save(state), step)
             state, drained = await self._drain(state)
             return ActionOutcome(state=state, next=step, reply=step.text, drained=tuple(drained))
@@ -265,7 +265,7 @@ class Runtime:
             trace.message_id = message.id
             trace.tool_traces = [*trace.tool_traces, *tool_traces]
             await self.messages.store_turn_trace(trace)
-            state.last_reply = text
+            state.last_agent_response = text
             state.open_trace = None
             await self.working_memory.save(state)
             return message
@@ -304,7 +304,7 @@ class Runtime:
             program=self.program,
         )
         after.episode_id = message.episode_id
-        after.last_reply = step.text or after.last_reply
+        after.last_agent_response = step.text or after.last_agent_response
         after.open_trace = trace.id
         dumped = step.model_dump(mode="json")
         handled = HandledMessage(message_id=message.id, next_step=dumped, reply=step.text)
@@ -335,7 +335,9 @@ class Runtime:
     async def _begin(self, state: WorkingMemory) -> WorkingMemory:
         assert state.active_flow is not None
         state.action = RunningAction(
-            flow=state.active_flow.flow, started_turn=state.turn_number, started_at=self._milliseconds(None)
+            flow_name=state.active_flow.flow_name,
+            started_at_turn=state.turn_number,
+            started_at=self._milliseconds(None),
         )
         return await self.working_memory.save(state)
 
@@ -350,7 +352,7 @@ class Runtime:
         return self._queued(await self.working_memory.save(state), repeated=False)
 
     def _queued(self, state: WorkingMemory, *, repeated: bool) -> TurnOutcome:
-        name = state.active_flow.flow if state.active_flow else None
+        name = state.active_flow.flow_name if state.active_flow else None
         text = say("queue", self.registry.get(name) if name else None)
         step = NextStep(kind="queue", flow=name, text=text)
         to = route(state)

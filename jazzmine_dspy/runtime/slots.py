@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jazzmine_dspy.memory.working.records import ActiveFlow
+from jazzmine_dspy.memory.working import ActiveFlowState
 from jazzmine_dspy.models.flows import Flow, Slot, SlotType
 
 
@@ -25,7 +25,7 @@ def refusal(slot: Slot, value: Any) -> str:
     return ""
 
 
-def put(running: ActiveFlow, slot: Slot, value: Any, turn_number: int) -> bool:
+def put(running: ActiveFlowState, slot: Slot, value: Any, turn_number: int) -> bool:
     """Store a value, or keep the reason why not and count the attempt; whether it was stored."""
     held = running.slot(slot.name)
     held.validation_error = refusal(slot, value)
@@ -37,20 +37,20 @@ def put(running: ActiveFlow, slot: Slot, value: Any, turn_number: int) -> bool:
     held.value = value
     held.skipped = False
     held.attempts = 0
-    held.turn_collected = turn_number
+    held.collected_at_turn = turn_number
     return True
 
 
-def clear(running: ActiveFlow, name: str) -> bool:
+def clear(running: ActiveFlowState, name: str) -> bool:
     """Take a value back, remembering it as the one before; whether there was one."""
     held = running.slots.get(name)
     if held is None or not held.filled:
         return False
-    held.previous_value, held.value, held.turn_collected = held.value, None, None
+    held.previous_value, held.value, held.collected_at_turn = held.value, None, None
     return True
 
 
-def pending(flow: Flow, running: ActiveFlow) -> Slot | None:
+def pending(flow: Flow, running: ActiveFlowState) -> Slot | None:
     """The slot to ask for next, or None.
 
     Required ones come first, of these what was skipped last. Optional ones are asked for only in a flow that

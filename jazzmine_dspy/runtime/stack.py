@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jazzmine_dspy.memory.working.enums import FlowStatus
-from jazzmine_dspy.memory.working.records import ActiveFlow, FlowRecord
+from jazzmine_dspy.memory.working import ActiveFlowState, FlowRecord
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.runtime.texts import say
@@ -17,7 +17,7 @@ PAUSED_KEPT = 8
 def pause(state: WorkingMemory) -> None:
     """Set the running flow aside with all that it holds."""
     running = state.active_flow
-    state.confirmation = None
+    state.pending_confirmation = None
     if running is None:
         return
     running.become(FlowStatus.PAUSED)
@@ -27,16 +27,18 @@ def pause(state: WorkingMemory) -> None:
     _limit(state)
 
 
-def start(state: WorkingMemory, name: str) -> ActiveFlow:
+def start(state: WorkingMemory, name: str) -> ActiveFlowState:
     """Start a flow, setting the running one aside."""
     pause(state)
-    state.active_flow = ActiveFlow(flow=name, started_turn=state.turn_number)
+    state.active_flow = ActiveFlowState(flow_name=name, started_at_turn=state.turn_number)
     return state.active_flow
 
 
-def defer(state: WorkingMemory, name: str, position: int) -> ActiveFlow:
+def defer(state: WorkingMemory, name: str, position: int) -> ActiveFlowState:
     """Keep a flow that is wanted after the one now running."""
-    waiting = ActiveFlow(flow=name, status=FlowStatus.PAUSED, started_turn=state.turn_number, deferred=True)
+    waiting = ActiveFlowState(
+        flow_name=name, status=FlowStatus.PAUSED, started_at_turn=state.turn_number, deferred=True
+    )
     state.paused.insert(min(position, len(state.paused)), waiting)
     _limit(state)
     return waiting
@@ -55,19 +57,24 @@ def resume(state: WorkingMemory, name: str | None) -> bool:
     return True
 
 
-def find_paused(state: WorkingMemory, name: str | None) -> ActiveFlow | None:
+def find_paused(state: WorkingMemory, name: str | None) -> ActiveFlowState | None:
     """The newest flow set aside, or the newest of that name."""
-    return next((flow for flow in reversed(state.paused) if name in (None, flow.flow)), None)
+    return next((flow for flow in reversed(state.paused) if name in (None, flow.flow_name)), None)
 
 
 def end(
-    state: WorkingMemory, flow: ActiveFlow, status: FlowStatus, *, result: object = None, reason: str = ""
+    state: WorkingMemory,
+    flow: ActiveFlowState,
+    status: FlowStatus,
+    *,
+    result: object = None,
+    reason: str = "",
 ) -> FlowRecord:
     """Let a flow end, whether it runs or waits."""
     record = state.archive(flow, status, result=result, reason=reason)
     if flow is state.active_flow:
         state.active_flow = None
-        state.confirmation = None
+        state.pending_confirmation = None
     else:
         state.paused = [waiting for waiting in state.paused if waiting is not flow]
     return record
@@ -83,16 +90,16 @@ def next_in_line(state: WorkingMemory, registry: Mapping[str, Flow]) -> str:
         return ""
     newest = state.paused[-1]
     if newest.deferred:
-        resume(state, newest.flow)
+        resume(state, newest.flow_name)
         return ""
-    return say("offer", registry.get(newest.flow), newest.values)
+    return say("offer", registry.get(newest.flow_name), newest.values)
 
 
 def drop_unknown(state: WorkingMemory, registry: Mapping[str, Flow]) -> None:
     """Let flows go that the registry does not have any longer."""
     running = [state.active_flow] if state.active_flow else []
     for flow in [*running, *state.paused]:
-        if flow.flow not in registry:
+        if flow.flow_name not in registry:
             end(state, flow, FlowStatus.FAILED, reason="the flow is no longer in the registry")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jazzmine_dspy.memory.working.enums import FlowStatus
-from jazzmine_dspy.memory.working.records import ActiveFlow
+from jazzmine_dspy.memory.working import ActiveFlowState
 from jazzmine_dspy.memory.working.state import SENTIMENTS_KEPT, WorkingMemory
 from jazzmine_dspy.models.commands import (
     Affirm,
@@ -78,13 +78,13 @@ class _Turn:
         ]
         self.said: list[str] = []
         self.before = state.active_flow
-        self.target: ActiveFlow | None = None
+        self.target: ActiveFlowState | None = None
         self.affirmed = False
         self.denied = False
         self.changed = False
         self.corrected = False
         self.ended = False
-        self.refused: tuple[ActiveFlow, str] | None = None
+        self.refused: tuple[ActiveFlowState, str] | None = None
         self.deferred_at: int | None = None
         self.done_anything = False
 
@@ -125,24 +125,24 @@ class _Turn:
     # --- yes and no --------------------------------------------------------------------------------------
 
     def _affirm(self) -> bool:
-        asked = self.state.confirmation
+        asked = self.state.pending_confirmation
         if asked is None:
             return False
-        self.state.confirmation = None
+        self.state.pending_confirmation = None
         self.affirmed = True
         return True
 
     def _deny(self, name: str | None) -> bool:
-        asked = self.state.confirmation
+        asked = self.state.pending_confirmation
         if asked is None:
             return False
-        self.state.confirmation = None
+        self.state.pending_confirmation = None
         running = self.state.active_flow
         if running is None:
             return False
         running.become(FlowStatus.ACTIVE)
         self.denied = True
-        if name is not None and self.registry[running.flow].slot(name) is not None:
+        if name is not None and self.registry[running.flow_name].slot(name) is not None:
             slots.clear(running, name)
             self.changed = True
         return True
@@ -153,7 +153,7 @@ class _Turn:
         state = self.state
         if name not in self.registry:
             return False
-        if state.active_flow is not None and state.active_flow.flow == name:
+        if state.active_flow is not None and state.active_flow.flow_name == name:
             self.target = state.active_flow
             return False
         waiting = stack.find_paused(state, name)
@@ -174,7 +174,7 @@ class _Turn:
     def _resume(self, name: str | None) -> bool:
         found = stack.find_paused(self.state, name)
         if found is None or not self.affirmed:
-            return found is not None and stack.resume(self.state, found.flow)
+            return found is not None and stack.resume(self.state, found.flow_name)
         # The flow just confirmed runs first.
         self.state.paused = [*(flow for flow in self.state.paused if flow is not found), found]
         found.deferred = True
@@ -184,14 +184,14 @@ class _Turn:
         state = self.state
         found = (
             state.active_flow
-            if name is None or (state.active_flow and state.active_flow.flow == name)
+            if name is None or (state.active_flow and state.active_flow.flow_name == name)
             else None
         )
         if found is None and name is not None:
             found = stack.find_paused(state, name)
         if found is None:
             return False
-        self.said.append(say("cancelled", self.registry.get(found.flow), found.values))
+        self.said.append(say("cancelled", self.registry.get(found.flow_name), found.values))
         stack.end(state, found, FlowStatus.CANCELLED, reason="the user left it")
         self.ended = True
         return True
@@ -200,29 +200,29 @@ class _Turn:
         state = self.state
         running = state.active_flow
         self.said.append(say("restarted", self._flow()))
-        state.confirmation = None
+        state.pending_confirmation = None
         if running is None:
             for waiting in list(state.paused):
                 stack.end(state, waiting, FlowStatus.CANCELLED, reason="the conversation was begun anew")
             return True
         stack.end(state, running, FlowStatus.CANCELLED, reason="the task was begun anew")
-        state.active_flow = ActiveFlow(flow=running.flow, started_turn=state.turn_number)
+        state.active_flow = ActiveFlowState(flow_name=running.flow_name, started_at_turn=state.turn_number)
         return True
 
     # --- slots -------------------------------------------------------------------------------------------
 
-    def _owner(self, name: str) -> ActiveFlow | None:
+    def _owner(self, name: str) -> ActiveFlowState | None:
         """The flow that a slot belongs to: just started, running, or running before this turn."""
         alive = [self.state.active_flow, *self.state.paused]
         for flow in (self.target, self.state.active_flow, self.before):
             known = flow is not None and any(flow is other for other in alive)
-            if flow is not None and known and self.registry[flow.flow].slot(name) is not None:
+            if flow is not None and known and self.registry[flow.flow_name].slot(name) is not None:
                 return flow
         return None
 
     def _put(self, name: str, value: object) -> bool:
         owner = self._owner(name)
-        slot = self.registry[owner.flow].slot(name) if owner else None
+        slot = self.registry[owner.flow_name].slot(name) if owner else None
         if owner is None or slot is None:
             return False
         known = owner.slot(name).value
@@ -241,19 +241,19 @@ class _Turn:
 
     def _skip(self, name: str) -> bool:
         owner = self._owner(name)
-        slot = self.registry[owner.flow].slot(name) if owner else None
+        slot = self.registry[owner.flow_name].slot(name) if owner else None
         if owner is None or slot is None or owner.slot(name).filled:
             return False
         owner.slot(name).skipped = True
         # Only who is spared the question has got anywhere.
-        return slots.pending(self.registry[owner.flow], owner) != slot
+        return slots.pending(self.registry[owner.flow_name], owner) != slot
 
     # --- the next step -----------------------------------------------------------------------------------
 
     def _next(self, offer: str) -> NextStep:
         kinds = [type(command) for command in self.commands]
         running = self.state.active_flow
-        name = running.flow if running else None
+        name = running.flow_name if running else None
         unchanged_no = self.denied and not self.changed and running is self.before
         if Handoff in kinds:
             if running is not None and not unchanged_no:
@@ -263,14 +263,16 @@ class _Turn:
             if isinstance(command, Clarify):
                 return self._clarify(command, name, asking=not unchanged_no)
         if self.refused is not None and running is not None and self.refused[0] is running:
-            return await_slot(self.state, running, self.registry[running.flow], self.refused[1], again=True)
+            return await_slot(
+                self.state, running, self.registry[running.flow_name], self.refused[1], again=True
+            )
         if unchanged_no and running is not None:
             return NextStep(kind="reask", flow=name, text=say("denied", self._flow(), self._values()))
         if kinds and all(kind in _DIGRESSIONS for kind in kinds):
             return self._digress(repeated=Repeat in kinds)
         return self._question(offer)
 
-    def _hold(self, running: ActiveFlow) -> None:
+    def _hold(self, running: ActiveFlowState) -> None:
         """Let the flow wait as it stands: a person takes over, so nothing is run, not even after a yes."""
         pending_question(self.state, self.registry)
         running.ready = False
@@ -290,7 +292,9 @@ class _Turn:
             return step
         text = step.text if step else ""
         if repeated:
-            text = self.state.last_reply or " ".join(filter(None, (say("repeat", self._flow()), text)))
+            text = self.state.last_agent_response or " ".join(
+                filter(None, (say("repeat", self._flow()), text))
+            )
         slot, flow = (step.slot, step.flow) if step else (None, None)
         return NextStep(kind="answer", flow=flow, slot=slot, text=text)
 
@@ -302,7 +306,7 @@ class _Turn:
             return NextStep(kind="none", text=offer or say("idle" if self.done_anything else "lost"))
         unmoved = step.kind == "ask_slot" and step.slot == awaited and not self.done_anything
         if unmoved and running is not None and awaited is not None:
-            return await_slot(self.state, running, self.registry[running.flow], awaited, again=True)
+            return await_slot(self.state, running, self.registry[running.flow_name], awaited, again=True)
         return step
 
     @property
@@ -310,7 +314,7 @@ class _Turn:
         return self.affirmed and not self.corrected and self.state.active_flow is self.before
 
     def _flow(self) -> Flow | None:
-        return self.registry.get(self.state.active_flow.flow) if self.state.active_flow else None
+        return self.registry.get(self.state.active_flow.flow_name) if self.state.active_flow else None
 
     def _values(self) -> dict[str, object]:
         return self.state.active_flow.values if self.state.active_flow else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jazzmine_dspy.memory.working.enums import FlowStatus
-from jazzmine_dspy.memory.working.records import ActiveFlow, PendingConfirmation
+from jazzmine_dspy.memory.working import ActiveFlowState, PendingConfirmation
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.runtime import slots, stack
@@ -34,7 +34,10 @@ def complete(
     said = ""
     if running is not None:
         said = say(
-            "failed" if failed else "done", registry.get(running.flow), running.values, task=running.flow
+            "failed" if failed else "done",
+            registry.get(running.flow_name),
+            running.values,
+            task=running.flow_name,
         )
         stack.end(state, running, FlowStatus.FAILED if failed else FlowStatus.COMPLETED, result=result)
     stack.drop_unknown(state, registry)
@@ -69,7 +72,7 @@ def _awaited(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) 
     running = state.active_flow
     if running is None:
         return None
-    flow = registry[running.flow]
+    flow = registry[running.flow_name]
     slot = slots.pending(flow, running)
     if slot is not None:
         return await_slot(state, running, flow, slot.name, again=False)
@@ -77,17 +80,20 @@ def _awaited(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) 
     if flow.confirm and not confirmed:
         running.become(FlowStatus.AWAITING_CONFIRMATION)
         asked = PendingConfirmation(
-            flow=flow.name,
-            question=fill(flow.confirm, running.values),
-            payload=running.values,
-            asked_turn=state.turn_number,
+            flow_name=flow.name,
+            action_description=fill(flow.confirm, running.values),
+            action_payload=running.values,
+            requested_at_turn=state.turn_number,
         )
         # Asking again is not asking anew: the question keeps its age.
-        known = state.confirmation
-        if known is None or (known.flow, known.payload) != (asked.flow, asked.payload):
-            state.confirmation = asked
-        return NextStep(kind="confirm", flow=flow.name, text=asked.question)
-    state.confirmation = None
+        known = state.pending_confirmation
+        if known is None or (known.flow_name, known.action_payload) != (
+            asked.flow_name,
+            asked.action_payload,
+        ):
+            state.pending_confirmation = asked
+        return NextStep(kind="confirm", flow=flow.name, text=asked.action_description)
+    state.pending_confirmation = None
     running.become(FlowStatus.ACTIVE)
     running.ready = True
     return NextStep(kind="run_flow", flow=flow.name, text=say("done", flow, running.values))
@@ -105,12 +111,14 @@ def _finish_ready(state: WorkingMemory, registry: Flows) -> list[NextStep]:
     return steps
 
 
-def await_slot(state: WorkingMemory, running: ActiveFlow, flow: Flow, name: str, *, again: bool) -> NextStep:
+def await_slot(
+    state: WorkingMemory, running: ActiveFlowState, flow: Flow, name: str, *, again: bool
+) -> NextStep:
     """Ask for a slot of the running flow, or ask again."""
     slot = flow.slot(name)
     assert slot is not None
     running.become(FlowStatus.COLLECTING_SLOTS)
     running.awaiting = name
-    state.confirmation = None
+    state.pending_confirmation = None
     text = question(flow, slot, running.values, again=again)
     return NextStep(kind="reask" if again else "ask_slot", flow=flow.name, slot=name, text=text)

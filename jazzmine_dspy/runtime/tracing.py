@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.memory.working.records import ActiveFlow, FlowRecord
+from jazzmine_dspy.memory.working import ActiveFlowState, FlowRecord
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.models.decision import Stage, TurnDecision
 from jazzmine_dspy.models.messages import Message, MessageRole, next_episode
@@ -126,31 +126,31 @@ def _model(program: TurnProgram) -> str:
     return str(getattr(lm, "model", "") or "")
 
 
-def _alive(state: WorkingMemory) -> list[ActiveFlow]:
+def _alive(state: WorkingMemory) -> list[ActiveFlowState]:
     return [*([state.active_flow] if state.active_flow else []), *state.paused]
 
 
-def _key(flow: ActiveFlow | FlowRecord) -> tuple[str, int]:
-    return flow.flow, flow.started_turn
+def _key(flow: ActiveFlowState | FlowRecord) -> tuple[str, int]:
+    return flow.flow_name, flow.started_at_turn
 
 
 def _new_records(before: WorkingMemory, after: WorkingMemory) -> list[FlowRecord]:
-    count = len(after.ended) + after.ended_dropped - len(before.ended) - before.ended_dropped
-    return after.ended[-count:] if count else []
+    count = len(after.flow_history) + after.flows_dropped - len(before.flow_history) - before.flows_dropped
+    return after.flow_history[-count:] if count else []
 
 
 def _flow_events(before: WorkingMemory, after: WorkingMemory, registry: FlowRegistry) -> list[FlowEvent]:
     held = {_key(flow): flow for flow in _alive(before)}
-    events = [(record.flow, record.status.value) for record in _new_records(before, after)]
+    events = [(record.flow_name, record.status.value) for record in _new_records(before, after)]
     for flow in _alive(after):
         earlier = held.get(_key(flow))
         if earlier is None:
-            events.append((flow.flow, "started"))
+            events.append((flow.flow_name, "started"))
         was, now = earlier is not None and earlier in before.paused, flow is not after.active_flow
         if now and not was and not flow.deferred:
-            events.append((flow.flow, "paused"))
+            events.append((flow.flow_name, "paused"))
         if was and not now:
-            events.append((flow.flow, "resumed"))
+            events.append((flow.flow_name, "resumed"))
     made: list[FlowEvent] = []
     for name, event in events:
         flow_kind = registry[name].kind if name in registry else "flow"
@@ -171,18 +171,18 @@ def _slot_events(before: WorkingMemory, after: WorkingMemory, registry: FlowRegi
     for flow in _alive(after):
         earlier = held.get(_key(flow), {})
         for name, slot in flow.slots.items():
-            definition = registry[flow.flow].slot(name) if flow.flow in registry else None
+            definition = registry[flow.flow_name].slot(name) if flow.flow_name in registry else None
             if slot == earlier.get(name) or definition is None:
                 continue
             events.append(
                 SlotEvent(
-                    flow_name=flow.flow,
+                    flow_name=flow.flow_name,
                     slot_name=name,
                     slot_type=definition.type,
                     required=definition.required,
                     value=slot.value,
-                    collected=slot.turn_collected == after.turn_number,
-                    collected_at_turn=slot.turn_collected or 0,
+                    collected=slot.collected_at_turn == after.turn_number,
+                    collected_at_turn=slot.collected_at_turn or 0,
                     validation_error=slot.validation_error,
                 )
             )
@@ -190,10 +190,14 @@ def _slot_events(before: WorkingMemory, after: WorkingMemory, registry: FlowRegi
 
 
 def _confirmation_events(before: WorkingMemory, after: WorkingMemory) -> list[ConfirmationEvent]:
-    asked = before.confirmation
-    if asked is None or asked == after.confirmation:
+    asked = before.pending_confirmation
+    if asked is None or asked == after.pending_confirmation:
         return []
     running = after.active_flow
-    agreed = running is not None and running.ready and running.flow == asked.flow
+    agreed = running is not None and running.ready and running.flow_name == asked.flow_name
     outcome: Any = "confirmed" if agreed else "cancelled"
-    return [ConfirmationEvent(question=asked.question, outcome=outcome, resolved_at_turn=after.turn_number)]
+    return [
+        ConfirmationEvent(
+            question=asked.action_description, outcome=outcome, resolved_at_turn=after.turn_number
+        )
+    ]

@@ -43,20 +43,22 @@ def build_turn(
         history: Earlier messages, oldest first.
         now: The user's local time; of it only the date and the zone enter the turn.
     """
-    running, asked = state.active_flow, state.confirmation
+    running, asked = state.active_flow, state.pending_confirmation
     return Turn(
         text=incoming.text,
         status=state.status,
-        flow=running.flow if running else None,
+        flow=running.flow_name if running else None,
         step=running.step if running else None,
         awaiting=running.awaiting if running else None,
         slots=FrozenMap.of(running.values if running else {}),
-        paused=tuple(flow.flow for flow in state.paused),
-        confirming=Confirming(flow=asked.flow, action=asked.question) if asked else None,
+        paused=tuple(flow.flow_name for flow in state.paused),
+        confirming=Confirming(flow=asked.flow_name, action=asked.action_description) if asked else None,
         history=tuple(_shown(message) for message in history),
         explicit_context=tuple(incoming.explicit_context),
         episode_summaries=tuple(incoming.episode_summaries),
-        entities=tuple(EntityView(name=e.name, attributes=tuple(e.attributes)) for e in state.entities),
+        entities=tuple(
+            EntityView(name=e.name, attributes=tuple(e.attributes)) for e in state.entity_workspace.values()
+        ),
         recent_sentiments=tuple(state.sentiments),
         date=now.date(),
         timezone=_zone(now),

@@ -11,7 +11,7 @@ from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working import (
     TERMINAL,
     TRANSITIONS,
-    ActiveFlow,
+    ActiveFlowState,
     FlowStatus,
     HeldSlot,
     IllegalTransitionError,
@@ -20,7 +20,7 @@ from jazzmine_dspy.memory.working import (
     WorkingMemory,
     transition_table,
 )
-from jazzmine_dspy.memory.working.state import ENDED_KEPT
+from jazzmine_dspy.memory.working.state import FLOWS_KEPT
 
 
 def memory(**fields: object) -> WorkingMemory:
@@ -29,7 +29,7 @@ def memory(**fields: object) -> WorkingMemory:
 
 @pytest.mark.parametrize(("old", "new"), list(itertools.product(FlowStatus, FlowStatus)))
 def test_every_step_is_legal_or_refused_and_then_changes_nothing(old: FlowStatus, new: FlowStatus) -> None:
-    flow = ActiveFlow(flow="track_order", status=old)
+    flow = ActiveFlowState(flow_name="track_order", status=old)
     if new is old or new in TRANSITIONS[old]:
         flow.become(new)
         assert flow.status is new
@@ -51,13 +51,13 @@ def test_the_table_names_every_status_and_ends_in_the_final_ones() -> None:
 def test_the_conversations_status_follows_from_the_rest() -> None:
     state = memory()
     assert (state.status, state.is_in_flow) == ("idle", False)
-    state.active_flow = ActiveFlow(flow="track_order")
+    state.active_flow = ActiveFlowState(flow_name="track_order")
     assert (state.status, state.is_in_flow) == ("in_flow", True)
     state.active_flow.become(FlowStatus.COLLECTING_SLOTS)
     assert state.status == "collecting_slots"
     state.active_flow.become(FlowStatus.AWAITING_CONFIRMATION)
     assert state.status == "awaiting_confirmation"
-    state.action = RunningAction(flow="track_order")
+    state.action = RunningAction(flow_name="track_order")
     assert state.status == "executing_action"
 
 
@@ -71,21 +71,24 @@ def test_the_status_is_neither_stored_nor_set() -> None:
 
 
 def test_a_full_state_survives_json() -> None:
-    state = memory(turn_number=3, sentiments=[-0.5, 0.25], last_reply="Où ça ? 🚚")
-    state.active_flow = ActiveFlow(
-        flow="newsletter", slots={"topics": HeldSlot(name="topics", value=["lamps", {"n": [0, False, None]}])}
+    state = memory(turn_number=3, sentiments=[-0.5, 0.25], last_agent_response="Où ça ? 🚚")
+    state.active_flow = ActiveFlowState(
+        flow_name="newsletter",
+        slots={"topics": HeldSlot(name="topics", value=["lamps", {"n": [0, False, None]}])},
     )
-    state.paused.append(ActiveFlow(flow="track_order", status=FlowStatus.PAUSED, deferred=True))
-    state.confirmation = PendingConfirmation(
-        flow="newsletter", question="Right?", payload={"topics": ["lamps"]}
+    state.paused.append(ActiveFlowState(flow_name="track_order", status=FlowStatus.PAUSED, deferred=True))
+    state.pending_confirmation = PendingConfirmation(
+        flow_name="newsletter", action_description="Right?", action_payload={"topics": ["lamps"]}
     )
     state.mention("Order 4471", ["kettle"])
-    state.archive(ActiveFlow(flow="refund_status"), FlowStatus.FAILED, result={"code": 3}, reason="down")
+    state.archive(
+        ActiveFlowState(flow_name="refund_status"), FlowStatus.FAILED, result={"code": 3}, reason="down"
+    )
     assert WorkingMemory.model_validate_json(state.model_dump_json()) == state
 
 
 def test_falsy_values_are_values() -> None:
-    flow = ActiveFlow(flow="f")
+    flow = ActiveFlowState(flow_name="f")
     for name, value in {"a": 0, "b": False, "c": ""}.items():
         flow.slot(name).value = value
     flow.slot("d")
@@ -94,20 +97,20 @@ def test_falsy_values_are_values() -> None:
 
 def test_ended_flows_are_bounded_and_what_was_dropped_is_counted() -> None:
     state = memory()
-    for turn in range(ENDED_KEPT + 3):
+    for turn in range(FLOWS_KEPT + 3):
         state.turn_number = turn
-        state.archive(ActiveFlow(flow=f"f{turn}"), FlowStatus.COMPLETED)
-    assert (len(state.ended), state.ended_dropped) == (ENDED_KEPT, 3)
-    assert (state.ended[0].flow, state.ended[-1].flow) == ("f3", f"f{ENDED_KEPT + 2}")
+        state.archive(ActiveFlowState(flow_name=f"f{turn}"), FlowStatus.COMPLETED)
+    assert (len(state.flow_history), state.flows_dropped) == (FLOWS_KEPT, 3)
+    assert (state.flow_history[0].flow_name, state.flow_history[-1].flow_name) == ("f3", f"f{FLOWS_KEPT + 2}")
 
 
 def test_a_flow_that_has_ended_cannot_end_again() -> None:
     state = memory()
-    flow = ActiveFlow(flow="f")
+    flow = ActiveFlowState(flow_name="f")
     state.archive(flow, FlowStatus.COMPLETED)
     with pytest.raises(StateError):
         state.archive(flow, FlowStatus.CANCELLED)
-    assert len(state.ended) == 1
+    assert len(state.flow_history) == 1
 
 
 def test_entities_add_up_and_are_forgotten_after_five_turns() -> None:
@@ -116,12 +119,12 @@ def test_entities_add_up_and_are_forgotten_after_five_turns() -> None:
     state.mention("blue rug", [])
     state.turn_number = 2
     state.mention("Order #555", ["express", "kettle"])
-    known = state.entities[-1]
-    assert (known.name, known.attributes, known.mentions) == ("order 555", ["kettle", "express"], 2)
+    known = list(state.entity_workspace.values())[-1]
+    assert (known.name, known.attributes, known.mention_count) == ("order 555", ["kettle", "express"], 2)
     assert [entity.name for entity in state.salient_entities] == ["order 555", "blue rug"]
-    state.turn_number = 5
-    state.forget_entities()
-    assert len(state.entities) == 2
     state.turn_number = 6
     state.forget_entities()
-    assert [entity.name for entity in state.entities] == ["order 555"]
+    assert len(state.entity_workspace) == 2
+    state.turn_number = 7
+    state.forget_entities()
+    assert list(state.entity_workspace) == ["order 555"]

@@ -8,7 +8,7 @@ import pytest
 
 from jazzmine_dspy.memory.errors import LockTimeoutError, StaleStateError
 from jazzmine_dspy.memory.working import (
-    ActiveFlow,
+    ActiveFlowState,
     HeldSlot,
     InMemoryWorkingMemoryStore,
     WorkingMemoryStore,
@@ -35,7 +35,7 @@ async def test_a_conversation_is_made_once(store: InMemoryWorkingMemoryStore) ->
 
 async def test_nothing_handed_out_is_what_is_kept(store: InMemoryWorkingMemoryStore) -> None:
     state = await store.get_or_create("c1", "u1")
-    state.active_flow = ActiveFlow(flow="f", slots={"a": HeldSlot(name="a", value=["x"])})
+    state.active_flow = ActiveFlowState(flow_name="f", slots={"a": HeldSlot(name="a", value=["x"])})
     saved = await store.save(state)
     state.active_flow.slots["a"].value.append("after saving")
     assert saved.active_flow is not None
@@ -52,14 +52,14 @@ async def test_nothing_handed_out_is_what_is_kept(store: InMemoryWorkingMemorySt
 async def test_a_stale_state_is_refused_and_changes_nothing(store: InMemoryWorkingMemoryStore) -> None:
     first = await store.get_or_create("c1", "u1")
     second = await store.get_or_create("c1", "u1")
-    first.last_reply = "first"
+    first.last_agent_response = "first"
     assert (await store.save(first)).version == 1
-    second.last_reply = "second"
+    second.last_agent_response = "second"
     with pytest.raises(StaleStateError, match="version 1, not 0"):
         await store.save(second)
     kept = await store.get("c1")
     assert kept is not None
-    assert (kept.last_reply, kept.version) == ("first", 1)
+    assert (kept.last_agent_response, kept.version) == ("first", 1)
 
 
 async def test_a_deleted_conversation_does_not_come_back_by_a_late_save(
@@ -68,7 +68,7 @@ async def test_a_deleted_conversation_does_not_come_back_by_a_late_save(
     state = await store.get_or_create("c1", "u1")
     assert await store.delete("c1")
     assert not await store.delete("c1")
-    with pytest.raises(StaleStateError, match="deleted"):
+    with pytest.raises(StaleStateError, match="is gone"):
         await store.save(state)
     assert await store.get("c1") is None
 
@@ -99,8 +99,7 @@ async def test_fencing_numbers_grow(store: InMemoryWorkingMemoryStore) -> None:
     for name in ("c1", "c2", "c1"):
         async with store.turn(name) as fence:
             fences.append(fence)
-    assert fences == sorted(set(fences))
-    assert fences[0] == 1
+    assert fences == [1, 1, 2]
 
 
 async def test_no_lock_outlives_its_turns(store: InMemoryWorkingMemoryStore) -> None:
@@ -132,10 +131,15 @@ async def test_a_waiter_that_gives_up_leaves_no_trace(store: InMemoryWorkingMemo
 
 async def test_waiting_too_long_is_a_timeout_and_an_error_of_ours() -> None:
     store = InMemoryWorkingMemoryStore(wait=0.01)
+
+    async def turn() -> None:
+        async with store.turn("c1"):
+            pass
+
     async with store.turn("c1"):
+        await turn()  # a turn within the turn is the same one
         with pytest.raises(LockTimeoutError, match=r"0\.01 s.*c1") as caught:
-            async with store.turn("c1"):
-                pass
+            await asyncio.create_task(turn())
     assert isinstance(caught.value, TimeoutError)
     assert isinstance(caught.value, JazzmineError)
     assert store.locks == 0

@@ -107,15 +107,15 @@ class Talk:
 
     @property
     def flow(self) -> str | None:
-        return self.state.active_flow.flow if self.state.active_flow else None
+        return self.state.active_flow.flow_name if self.state.active_flow else None
 
     @property
     def paused(self) -> list[str]:
-        return [flow.flow for flow in self.state.paused]
+        return [flow.flow_name for flow in self.state.paused]
 
     @property
     def ended(self) -> list[tuple[str, str]]:
-        return [(record.flow, record.status.value) for record in self.state.ended]
+        return [(record.flow_name, record.status.value) for record in self.state.flow_history]
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ async def test_messages_wait_while_an_action_runs_and_are_taken_in_order(chat: A
     assert [waiting.message_id for waiting in again.state.queue] == ["q1", "q2"]
     outcome = await chat.runtime.finish_action("c1", {"day": "Friday"})
     assert outcome.reply == "Order 4471 is on its way."
-    assert outcome.state.ended[0].result == {"day": "Friday"}
+    assert outcome.state.flow_history[0].result == {"day": "Friday"}
     assert [one.reply for one in outcome.drained] == ["Which order?", "Cancel order 5555. Shall I?"]
     assert (outcome.state.queue, outcome.state.status) == ([], "awaiting_confirmation")
     late = await chat("please cancel my order", message_id="q1")

@@ -67,14 +67,14 @@ def test_no_sequence_of_commands_breaks_the_machine(turns: list[list[dict[str, A
         after, step = apply(state, decided, registry, turn_number=number)
         assert state.model_dump_json() == given_state
         assert WorkingMemory.model_validate_json(after.model_dump_json()) == after
-        running, asked = after.active_flow, after.confirmation
+        running, asked = after.active_flow, after.pending_confirmation
         assert (asked is None) == (after.status != "awaiting_confirmation")
-        assert asked is None or (running is not None and asked.payload == running.values)
+        assert asked is None or (running is not None and asked.action_payload == running.values)
         assert step.kind != "run_flow" or (
-            running is not None and running.ready and running.flow == step.flow
+            running is not None and running.ready and running.flow_name == step.flow
         )
         assert all(flow.status is FlowStatus.PAUSED for flow in after.paused)
-        names = [flow.flow for flow in after.paused] + ([running.flow] if running else [])
+        names = [flow.flow_name for flow in after.paused] + ([running.flow_name] if running else [])
         assert len(names) == len(set(names)), "a flow stands on the stack twice"
         for flow in [*after.paused, *([running] if running else [])]:
             assert flow.values.get("order_id", "4471") == "4471"
@@ -89,6 +89,6 @@ def test_no_sequence_of_commands_breaks_the_machine(turns: list[list[dict[str, A
 def _known(state: WorkingMemory) -> set[tuple[str, int]]:
     """Every flow that a conversation knows of, however it stands; no flow ever just vanishes."""
     flows = [*state.paused, *([state.active_flow] if state.active_flow else [])]
-    return {(flow.flow, flow.started_turn) for flow in flows} | {
-        (record.flow, record.started_turn) for record in state.ended
+    return {(flow.flow_name, flow.started_at_turn) for flow in flows} | {
+        (record.flow_name, record.started_at_turn) for record in state.flow_history
     }

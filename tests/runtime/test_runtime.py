@@ -43,7 +43,7 @@ async def test_a_conversation_from_greeting_to_the_end(chat: Any) -> None:
 async def test_a_flow_is_paused_kept_and_offered_again(chat: Any) -> None:
     await chat("please cancel my order")
     outcome = await chat("where is my order")
-    assert [flow.flow for flow in outcome.state.paused] == ["cancel_order"]
+    assert [flow.flow_name for flow in outcome.state.paused] == ["cancel_order"]
     outcome = await chat("4471")
     assert outcome.reply == "Order 4471 is on its way. Shall we go back to this: cancel order?"
     outcome = await chat("please cancel my order")
@@ -131,11 +131,11 @@ async def test_messages_are_routed_to_understanding_or_to_the_queue(chat: Any) -
 @pytest.mark.row("U1")
 @pytest.mark.parametrize("status", ["idle", "in_flow", "collecting_slots", "awaiting_confirmation"])
 def test_every_other_state_is_understood(status: str) -> None:
-    from jazzmine_dspy.memory.working import ActiveFlow
+    from jazzmine_dspy.memory.working import ActiveFlowState
 
     state = WorkingMemory(conversation_id="c1", user_id="u1")
     if status != "idle":
-        state.active_flow = ActiveFlow(flow="f", status="active" if status == "in_flow" else status)
+        state.active_flow = ActiveFlowState(flow_name="f", status="active" if status == "in_flow" else status)
     turn = Turn(text="hi")
     assert route(state, turn) == MessageRoute("nlu_understanding", turn, f"process_in_state_{status}")
 
@@ -182,9 +182,8 @@ async def test_a_message_that_comes_twice_is_applied_once_and_answered_alike(cha
     again = await chat("please cancel my order", message_id="m2")
     assert again.repeated
     assert (again.decision, again.next, again.reply) == (first.decision, first.next, first.reply)
-    assert again.state.model_copy(update={"version": 0, "open_trace": None}) == first.state.model_copy(
-        update={"version": 0, "open_trace": None}
-    )
+    noted = {"version": 0, "open_trace": None, "last_updated": 0.0}
+    assert again.state.model_copy(update=noted) == first.state.model_copy(update=noted)
     late = await chat("where is my order", message_id="m1")
     assert (late.reply, late.state.turn_number, late.next.flow) == ("Which order?", 2, "track_order")
     assert len(await chat.runtime.messages.get_messages_by_conversation_id("c1")) == 4
@@ -245,7 +244,7 @@ async def test_a_turn_overtaken_by_another_writer_changes_nothing(by_hand: Any) 
     async def meddling(turn: Turn | None = None, **options: Any) -> TurnDecision:
         state = await store.get("c1")
         assert state is not None
-        state.last_reply = "by another process"
+        state.last_agent_response = "by another process"
         await store.save(state)
         return program.default
 
@@ -254,7 +253,7 @@ async def test_a_turn_overtaken_by_another_writer_changes_nothing(by_hand: Any) 
         await Runtime(program, working_memory=store).process(conversation_id="c1", user_id="u1", text="hi")
     kept = await store.get("c1")
     assert kept is not None
-    assert (kept.last_reply, kept.turn_number) == ("by another process", 0)
+    assert (kept.last_agent_response, kept.turn_number) == ("by another process", 0)
 
 
 @pytest.mark.parametrize("text", ["", "   \n", "x" * (MAX_TEXT + 1), "x" * 100_000])

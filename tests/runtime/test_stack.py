@@ -39,7 +39,7 @@ def test_a_new_wish_pauses_the_running_flow_with_its_slots(talk: Any) -> None:
 
 def test_a_paused_confirmation_is_asked_anew_when_the_flow_is_resumed(asked: Any) -> None:
     asked(start("track_order"))
-    assert asked.state.confirmation is None
+    assert asked.state.pending_confirmation is None
     assert asked("affirm").kind == "reask"
     assert asked({"type": "resume_flow", "flow": "cancel_order"}).text == "Cancel order 4471. Shall I?"
 

@@ -54,7 +54,7 @@ def test_a_flow_handed_out_is_done_when_the_next_message_comes(talk: Any) -> Non
     assert talk.ended == []
     assert talk("chitchat") == NextStep(kind="answer", text="Happy to help.")
     assert talk.ended == [("track_order", "completed")]
-    assert talk.state.ended[0].slots == {"order_id": "4471"}
+    assert talk.state.flow_history[0].slot_values == {"order_id": "4471"}
     assert talk.state.status == "idle"
 
 
@@ -108,7 +108,7 @@ def test_a_value_after_an_invalid_one_clears_the_error(talk: Any) -> None:
     talk(put("order_id", "4471"))
     assert talk.state.active_flow is not None
     held = talk.state.active_flow.slots["order_id"]
-    assert (held.value, held.validation_error, held.attempts, held.turn_collected) == ("4471", "", 0, 3)
+    assert (held.value, held.validation_error, held.attempts, held.collected_at_turn) == ("4471", "", 0, 3)
 
 
 def test_an_invalid_correction_keeps_the_value_held(talk: Any) -> None:
@@ -141,14 +141,14 @@ def test_falsy_values_fill_slots(make_talk: Any) -> None:
 def asked(talk: Any) -> Any:
     talk(start("cancel_order"), *FILLED)
     assert talk.state.status == "awaiting_confirmation"
-    assert talk.state.confirmation is not None
-    assert talk.state.confirmation.payload == {"order_id": "4471"}
+    assert talk.state.pending_confirmation is not None
+    assert talk.state.pending_confirmation.action_payload == {"order_id": "4471"}
     return talk
 
 
 def test_yes_runs_the_flow_once(asked: Any) -> None:
     assert asked("affirm").kind == "run_flow"
-    assert asked.state.confirmation is None
+    assert asked.state.pending_confirmation is None
     assert asked("affirm").kind == "none"
     assert asked.ended == [("cancel_order", "completed")]
 
@@ -204,7 +204,7 @@ def test_talk_leaves_the_question_open_and_asks_it_again(asked: Any, act: str) -
     before = asked.state
     step = asked(act)
     assert step.kind == "answer"
-    assert asked.state.confirmation == before.confirmation
+    assert asked.state.pending_confirmation == before.pending_confirmation
     assert asked.state.active_flow == before.active_flow
     if act != "repeat":
         assert step.text.endswith(" Cancel order 4471. Shall I?")
@@ -229,7 +229,7 @@ def test_a_value_and_a_question_in_one_message_are_both_served(talk: Any) -> Non
 def test_repeat_says_the_last_reply_again(talk: Any) -> None:
     talk(start("track_order"))
     assert talk("repeat").text == "I haven't said anything yet. Which order?"
-    talk.state.last_reply = "Which order, please?"
+    talk.state.last_agent_response = "Which order, please?"
     assert talk("repeat") == NextStep(
         kind="answer", flow="track_order", slot="order_id", text="Which order, please?"
     )
@@ -250,7 +250,7 @@ def test_handoff_leaves_the_stack_for_the_person_who_takes_over(asked: Any) -> N
 
 def test_a_person_takes_over_before_anything_is_run(asked: Any) -> None:
     assert asked("affirm", "handoff").kind == "handoff"
-    assert (asked.state.status, asked.state.confirmation.payload) == (
+    assert (asked.state.status, asked.state.pending_confirmation.action_payload) == (
         "awaiting_confirmation",
         {"order_id": "4471"},
     )
@@ -290,7 +290,9 @@ def test_sentiments_and_entities_are_kept(talk: Any, decision: Callable[..., Tur
         said = decision(sentiment_score=score, entities=[Entity(name="blue rug")] if turn == 14 else [])
         talk.state, _ = apply(talk.state, said, talk.registry, turn_number=turn)
     assert talk.state.sentiments == [0.5, -0.25] * 5
-    assert [(entity.name, entity.last_turn) for entity in talk.state.entities] == [("blue rug", 14)]
+    assert [(entity.name, entity.last_seen_turn) for entity in talk.state.entity_workspace.values()] == [
+        ("blue rug", 14)
+    ]
 
 
 def test_the_default_of_an_outage_is_no_sentiment(talk: Any, decision: Callable[..., TurnDecision]) -> None:
@@ -305,6 +307,6 @@ def test_completing_an_action_offers_or_takes_up_what_waits(talk: Any) -> None:
     talk(start("track_order"), *FILLED)
     state, step = complete(talk.state, talk.registry, result={"day": "Friday"})
     assert step.text == "Order 4471 is on its way. Shall we go back to this: change shipping?"
-    assert (state.ended[0].result, state.active_flow) == ({"day": "Friday"}, None)
+    assert (state.flow_history[0].result, state.active_flow) == ({"day": "Friday"}, None)
     state, step = complete(talk.state, talk.registry, failed=True)
-    assert state.ended[0].status == "failed"
+    assert state.flow_history[0].status == "failed"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import FlowRegistry, Runtime, TurnDecision, TurnProgram
-from jazzmine_dspy.memory.working import ActiveFlow, HeldSlot, PendingConfirmation, WorkingMemory
+from jazzmine_dspy.memory.working import ActiveFlowState, HeldSlot, PendingConfirmation, WorkingMemory
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.runtime import apply
 from jazzmine_dspy.runtime.steps import settle
@@ -86,11 +86,11 @@ def _shown(state: WorkingMemory) -> dict[str, Any]:
     running = state.active_flow
     return {
         "status": state.status.value,
-        "flow": running.flow if running else None,
+        "flow": running.flow_name if running else None,
         "awaiting": running.awaiting if running else None,
         "slots": sorted(running.values) if running else [],
-        "confirming": state.confirmation is not None,
-        "paused": [flow.flow for flow in state.paused],
+        "confirming": state.pending_confirmation is not None,
+        "paused": [flow.flow_name for flow in state.paused],
     }
 
 
@@ -109,15 +109,17 @@ def _state(before: dict[str, Any], name: str) -> WorkingMemory:
     state = WorkingMemory(conversation_id=name, user_id="u")
     values = before.get("slots") or {}
     if before.get("flow"):
-        state.active_flow = ActiveFlow(
-            flow=before["flow"],
+        state.active_flow = ActiveFlowState(
+            flow_name=before["flow"],
             status="active" if before["status"] == "in_flow" else before["status"],
             awaiting=before.get("awaiting"),
             slots={name: HeldSlot(name=name, value=value) for name, value in values.items()},
         )
     if before.get("confirming"):
         question = before["confirming"]["action"]
-        state.confirmation = PendingConfirmation(flow=before["flow"], question=question, payload=values)
+        state.pending_confirmation = PendingConfirmation(
+            flow_name=before["flow"], action_description=question, action_payload=values
+        )
     # What paused flows hold is not labelled.
-    state.paused = [ActiveFlow(flow=flow, status="paused") for flow in before.get("paused") or []]
+    state.paused = [ActiveFlowState(flow_name=flow, status="paused") for flow in before.get("paused") or []]
     return state

@@ -7,15 +7,17 @@ from jazzmine_dspy.memory.working.enums import (
     IllegalTransitionError,
     transition_table,
 )
+from jazzmine_dspy.memory.working.flow import ActiveFlowState, TurnCache
 from jazzmine_dspy.memory.working.in_process import InMemoryWorkingMemoryStore
 from jazzmine_dspy.memory.working.records import (
-    ActiveFlow,
     FlowRecord,
     HandledMessage,
     HeldSlot,
     PendingConfirmation,
     QueuedMessage,
     RunningAction,
+    ToolCallRecord,
+    TopicShift,
     WorkspaceEntity,
 )
 from jazzmine_dspy.memory.working.state import WorkingMemory
@@ -24,7 +26,7 @@ from jazzmine_dspy.memory.working.store import WorkingMemoryStore
 __all__ = [
     "TERMINAL",
     "TRANSITIONS",
-    "ActiveFlow",
+    "ActiveFlowState",
     "FlowRecord",
     "FlowStatus",
     "HandledMessage",
@@ -34,6 +36,9 @@ __all__ = [
     "PendingConfirmation",
     "QueuedMessage",
     "RunningAction",
+    "ToolCallRecord",
+    "TopicShift",
+    "TurnCache",
     "WorkingMemory",
     "WorkingMemoryStore",
     "WorkspaceEntity",

@@ -2,104 +2,219 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import itertools
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
-from jazzmine_dspy.memory.errors import LockTimeoutError, StaleStateError
-from jazzmine_dspy.memory.working.state import WorkingMemory
+from jazzmine_dspy.memory.working._refusals import in_its_place, not_aside, stale, turn_lost
+from jazzmine_dspy.memory.working.backend import Grant, Kept, Presence, SetAside
+from jazzmine_dspy.memory.working.operated import WorkingMemoryOperations
 
 
 @dataclass
-class _Gate:
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    users: int = 0
+class _Conversation:
+    """What is known of a conversation; ``data`` is gone once it expired, was deleted or set aside."""
+
+    data: bytes | None = None
+    version: int = -1
+    expires: float = 0.0
+    forgotten: float = 0.0
+    fence: int = 0
+    holder: str = ""
+    last_write: str = ""
+    missing: Presence = Presence.ABSENT
+    aside: dict[str, SetAside] = field(default_factory=dict)
 
 
-class InMemoryWorkingMemoryStore:
-    """A :class:`~jazzmine_dspy.memory.working.store.WorkingMemoryStore` over a dictionary, for one event
-    loop.
-
-    A lock lives only while some turn holds it or waits for it, so that locks do not outgrow the turns under
-    way. States are kept until they are deleted.
+class InProcessBackend:
+    """A :class:`~jazzmine_dspy.memory.working.backend.RecordBackend` over a dictionary, for one event loop.
 
     Args:
-        wait: Seconds that a turn waits for the one before it.
+        ttl: Seconds that a record lives without being read or written; 3600 by default.
+        remember: Seconds for which an expired one is told from one that never was; 30 days by default.
+        monotonic: Seconds from any origin; expiry goes by it.
+        clock: Unix time in seconds, noted beside records that are set aside.
     """
 
-    def __init__(self, *, wait: float = 60.0) -> None:
-        self._wait = wait
-        self._states: dict[str, WorkingMemory] = {}
-        self._gates: dict[str, _Gate] = {}
-        self._fence = 0
+    lease = float("inf")
 
-    async def get_or_create(self, conversation_id: str, user_id: str, agent_id: str = "") -> WorkingMemory:
-        """The state of a conversation; a new one where there is none."""
-        if conversation_id not in self._states:
-            self._states[conversation_id] = WorkingMemory(
-                conversation_id=conversation_id, user_id=user_id, agent_id=agent_id
-            )
-        return self._states[conversation_id].model_copy(deep=True)
+    def __init__(
+        self,
+        *,
+        ttl: float = 3600.0,
+        remember: float = 30 * 86400.0,
+        monotonic: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._ttl = ttl
+        self._remember = remember
+        self._monotonic = monotonic
+        self._clock = clock
+        self._conversations: dict[str, _Conversation] = {}
+        self._swept = monotonic()
 
-    async def get(self, conversation_id: str) -> WorkingMemory | None:
-        """The state of a conversation, or None."""
-        state = self._states.get(conversation_id)
-        return None if state is None else state.model_copy(deep=True)
+    def _known(self, conversation_id: str) -> _Conversation:
+        """The conversation as it is now: what has outlived its time is gone."""
+        now = self._monotonic()
+        if now - self._swept > self._ttl:
+            self._sweep(now)
+        known = self._conversations.get(conversation_id)
+        if known is None:
+            return _Conversation()
+        self._age(known, now)
+        return known
 
-    async def save(self, state: WorkingMemory) -> WorkingMemory:
-        """Keep a state, and return it at its new version.
+    def _age(self, known: _Conversation, now: float) -> None:
+        if known.data is not None and now >= known.expires:
+            known.data, known.missing = None, Presence.EXPIRED
+        if now >= known.forgotten and known.data is None:
+            known.missing = Presence.ABSENT
 
-        Raises:
-            StaleStateError: another turn has written since ``state`` was read, or the conversation was
-                deleted.
-        """
-        kept = self._states.get(state.conversation_id)
-        if (kept.version if kept else None) != state.version:
-            found = "was deleted" if kept is None else f"is at version {kept.version}, not {state.version}"
-            raise StaleStateError(
-                f"The state {found}",
-                where=f"conversation {state.conversation_id!r}",
-                remedy="Read it again and repeat the turn.",
-            )
-        written = state.model_copy(deep=True, update={"version": state.version + 1})
-        self._states[state.conversation_id] = written
-        return written.model_copy(deep=True)
+    def _sweep(self, now: float) -> None:
+        """Let go of what is neither kept, remembered, held nor set aside, so that ids do not pile up."""
+        self._swept = now
+        for conversation_id, known in list(self._conversations.items()):
+            self._age(known, now)
+            gone = known.data is None and now >= known.forgotten
+            if gone and not known.holder and not known.aside:
+                del self._conversations[conversation_id]
+
+    def _own(self, conversation_id: str) -> _Conversation:
+        known = self._known(conversation_id)
+        return self._conversations.setdefault(conversation_id, known)
+
+    def _touch(self, known: _Conversation) -> None:
+        now = self._monotonic()
+        known.expires, known.forgotten = now + self._ttl, now + self._ttl + self._remember
+
+    async def acquire(self, conversation_id: str, token: str) -> Grant | None:
+        """Grant a turn, or None while another token has it."""
+        known = self._own(conversation_id)
+        if known.holder != token:
+            if known.holder:
+                return None
+            known.holder = token
+            known.fence += 1
+        return Grant(known.fence, await self.read(conversation_id))
+
+    async def renew(self, conversation_id: str, token: str, fence: int) -> bool:  # noqa: ARG002
+        """Whether the turn is still this token's."""
+        return self._known(conversation_id).holder == token
+
+    async def release(self, conversation_id: str, token: str) -> bool:
+        """End a turn; False if the token does not have it."""
+        known = self._known(conversation_id)
+        if known.holder != token:
+            return False
+        known.holder = ""
+        return True
+
+    async def read(self, conversation_id: str) -> Kept | None:
+        """The record, or None."""
+        known = self._known(conversation_id)
+        if known.data is None:
+            return None
+        self._touch(known)
+        return Kept(known.data, known.version)
+
+    async def create(self, conversation_id: str, data: bytes, *, fence: int | None) -> Kept:
+        """Keep a first record, or give the one that is there."""
+        known = self._own(conversation_id)
+        if fence is not None and fence != known.fence:
+            raise turn_lost(conversation_id)
+        if known.data is None:
+            known.data, known.version, known.last_write = data, known.version + 1, ""
+            self._touch(known)
+        return Kept(known.data, known.version)
+
+    async def write(
+        self,
+        conversation_id: str,
+        data: bytes,
+        *,
+        expected: int,
+        fence: int,
+        write_id: str,
+        release: str = "",
+    ) -> int:
+        """Replace the record of version ``expected``; the new version, one more."""
+        known = self._known(conversation_id)
+        if known.last_write != write_id or known.data is None:
+            if fence != known.fence:
+                raise turn_lost(conversation_id)
+            if known.data is None or known.version != expected:
+                raise stale(conversation_id, None if known.data is None else known.version, expected)
+            known.data, known.version, known.last_write = data, known.version + 1, write_id
+        self._touch(known)
+        if release and known.holder == release:
+            known.holder = ""
+        return known.version
+
+    async def presence(self, conversation_id: str) -> Presence:
+        """Whether there is a record, and if not, why."""
+        known = self._known(conversation_id)
+        return Presence.PRESENT if known.data is not None else known.missing
 
     async def delete(self, conversation_id: str) -> bool:
-        """Forget a conversation; whether there was one."""
-        return self._states.pop(conversation_id, None) is not None
+        """Forget the record, and those of the conversation that were set aside; whether there was any."""
+        known = self._known(conversation_id)
+        there = known.data is not None or bool(known.aside)
+        known.data, known.missing = None, Presence.ABSENT
+        known.aside.clear()
+        return there
 
-    @asynccontextmanager
-    async def turn(self, conversation_id: str) -> AsyncIterator[int]:
-        """Wait for this conversation's turn and hold it; gives the turn's fencing number.
+    async def set_aside(self, conversation_id: str, *, cause: str, found: Kept | None = None) -> str | None:
+        """Move the record to a place of its own; its id there, None where there is none."""
+        known = self._known(conversation_id)
+        if known.data is None or found not in (None, Kept(known.data, known.version)):
+            return None
+        number = next(n for n in itertools.count(1) if str(n) not in known.aside)
+        known.aside[str(number)] = SetAside(str(number), cause, self._clock(), known.data)
+        known.data, known.missing = None, Presence.UNREADABLE
+        return str(number)
 
-        Raises:
-            LockTimeoutError: the turn before did not end in time.
-        """
-        gate = self._gates.setdefault(conversation_id, _Gate())
-        gate.users += 1
-        try:
-            try:
-                async with asyncio.timeout(self._wait):
-                    await gate.lock.acquire()
-            except TimeoutError as error:
-                raise LockTimeoutError(
-                    f"The turn before did not end within {self._wait:g} s",
-                    where=f"conversation {conversation_id!r}",
-                    remedy="Send the message again; if it lasts, look for a language model that stalls.",
-                ) from error
-            try:
-                self._fence += 1
-                yield self._fence
-            finally:
-                gate.lock.release()
-        finally:
-            gate.users -= 1
-            if not gate.users:
-                del self._gates[conversation_id]
+    async def restore(self, conversation_id: str, aside_id: str) -> None:
+        """Put a record that was set aside back in its place, at a new version."""
+        known = self._known(conversation_id)
+        if aside_id not in known.aside:
+            raise not_aside(conversation_id, aside_id)
+        if known.data is not None:
+            raise in_its_place(conversation_id)
+        known.data, known.version, known.last_write = known.aside.pop(aside_id).data, known.version + 1, ""
+        self._touch(known)
 
-    @property
-    def locks(self) -> int:
-        """Conversations with a turn under way."""
-        return len(self._gates)
+    async def aside(self, conversation_id: str) -> list[SetAside]:
+        """The records of a conversation that were set aside, oldest first."""
+        return list(self._known(conversation_id).aside.values())
+
+    async def conversations(self, *, limit: int, after: str = "") -> list[str]:
+        """Ids of conversations with a record or with one set aside, in the order of the ids."""
+        self._sweep(self._monotonic())
+        found = (c for c, known in self._conversations.items() if known.data is not None or known.aside)
+        return sorted(c for c in found if c > after)[:limit]
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class InMemoryWorkingMemoryStore(WorkingMemoryOperations):
+    """Working memories over a dictionary, with all the promises of the other stores, for one event loop.
+
+    Args:
+        backend: Shared by several stores of one process; a new one where none is given.
+        wait: Seconds that a turn waits for the one before it, 15 by default.
+        ttl: Seconds that a state lives without being read or written; 3600 by default.
+        options: The other arguments of ``RecordStore``.
+    """
+
+    def __init__(
+        self,
+        *,
+        backend: InProcessBackend | None = None,
+        wait: float = 15.0,
+        ttl: float = 3600.0,
+        **options: Any,
+    ) -> None:
+        super().__init__(backend or InProcessBackend(ttl=ttl), wait=wait, **options)

@@ -3,17 +3,89 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from typing import Any
+from xml.sax.saxutils import escape, quoteattr
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from jazzmine_dspy.memory.working.enums import FlowStatus, check_transition
-from jazzmine_dspy.models._base import Record
+from jazzmine_dspy.memory.working.enums import FlowStatus
+from jazzmine_dspy.models._base import JsonData, Record
 from jazzmine_dspy.models.messages import Entity
 
 
-class HeldSlot(Record):
-    """A slot as the conversation holds it. What kind of value it takes stands in the flow's definition.
+class Stored(Record):
+    """A record that a store keeps. Fields that this version does not know are carried along, not refused, so
+    that workers of two versions can share one store; they can be read, and not set.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in type(self).model_fields and not name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__} has no field {name!r} that can be set")
+        super().__setattr__(name, value)
+
+
+class ToolCallRecord(Stored):
+    """One call of a tool. ``result`` is for logic, ``result_summary`` for prompts.
+
+    Args:
+        arguments, result: JSON values; anything else is refused at once.
+        turn_number, call_index: The turn, and the call's number in it, from 0; set when it is recorded.
+        called_at: Unix time in seconds.
+        step, branch: Where in a sequential or a parallel flow it was called.
+
+    Raises:
+        pydantic.ValidationError: ``arguments`` or ``result`` hold what JSON has not.
+
+    Example:
+        >>> call = ToolCallRecord(tool_name="stock", arguments={"sku": "L-1"}, result=[5], result_summary="5 < 9")
+        >>> print(call.to_prompt_xml())
+        <call index="0" tool="stock" success="true">
+          <args>{"sku": "L-1"}</args>
+          <summary>5 &lt; 9</summary>
+        </call>
+    """
+
+    tool_name: str = Field(min_length=1)
+    arguments: dict[str, JsonData] = Field(default_factory=dict)
+    result: JsonData = None
+    result_summary: str = ""
+    success: bool = True
+    error: str = ""
+    turn_number: int = Field(default=0, ge=0)
+    call_index: int = Field(default=0, ge=0)
+    called_at: float = 0.0
+    step: int | None = None
+    branch: str | None = None
+
+    @property
+    def key(self) -> tuple[int, int, str, float]:
+        """What tells this call from every other of the conversation."""
+        return self.turn_number, self.call_index, self.tool_name, self.called_at
+
+    def to_prompt_xml(self) -> str:
+        """The call as a prompt shows it: escaped, and never with its result."""
+        named: dict[str, object] = {
+            "index": self.call_index,
+            "tool": self.tool_name,
+            "success": str(self.success).lower(),
+            "step": self.step,
+            "branch": self.branch,
+        }
+        attributes = " ".join(f"{k}={quoteattr(str(v))}" for k, v in named.items() if v is not None)
+        outcome = (
+            f"  <summary>{escape(self.result_summary or '(no summary)')}</summary>"
+            if self.success
+            else f"  <error>{escape(self.error)}</error>"
+        )
+        arguments = escape(json.dumps(self.arguments, ensure_ascii=False))
+        return f"<call {attributes}>\n  <args>{arguments}</args>\n{outcome}\n</call>"
+
+
+class HeldSlot(Stored):
+    """A slot as the conversation holds it. How its value is read stands in the flow's definition.
 
     Example:
         >>> HeldSlot(name="quantity", value=0).filled, HeldSlot(name="quantity").filled
@@ -21,11 +93,14 @@ class HeldSlot(Record):
     """
 
     name: str = Field(min_length=1)
-    value: Any = None
-    previous_value: Any = None
+    type: str = "text"
+    description: str = ""
+    required: bool = True
+    value: JsonData = None
+    previous_value: JsonData = None
     validation_error: str = ""
     attempts: int = Field(default=0, ge=0)
-    turn_collected: int | None = None
+    collected_at_turn: int | None = None
     skipped: bool = False
 
     @property
@@ -33,80 +108,73 @@ class HeldSlot(Record):
         """Whether there is a value; 0, False and "" are values."""
         return self.value is not None
 
-
-class ActiveFlow(Record):
-    """A flow under way, running or paused, by name only: never the flow itself.
-
-    ``awaiting`` is the slot last asked for. ``ready`` says that the flow was handed out to be run.
-    ``deferred`` marks a flow that was asked for together with another one and has not begun.
-    """
-
-    flow: str = Field(min_length=1)
-    status: FlowStatus = FlowStatus.ACTIVE
-    slots: dict[str, HeldSlot] = Field(default_factory=dict)
-    awaiting: str | None = None
-    step: int | None = None
-    started_turn: int = Field(default=0, ge=0)
-    ready: bool = False
-    deferred: bool = False
-
     @property
-    def values(self) -> dict[str, Any]:
-        """The values held, by slot, in the order in which the slots were first touched."""
-        return {name: slot.value for name, slot in self.slots.items() if slot.filled}
-
-    def slot(self, name: str) -> HeldSlot:
-        """The slot of that name, made where there is none."""
-        return self.slots.setdefault(name, HeldSlot(name=name))
-
-    def become(self, status: FlowStatus) -> None:
-        """Take a legal step.
-
-        Raises:
-            IllegalTransitionError: the step is not legal; nothing is changed.
-        """
-        check_transition(self.status, status, flow=self.flow)
-        self.status = status
+    def is_pending(self) -> bool:
+        """Whether the flow can't go on without it."""
+        return self.required and not self.filled
 
 
-class FlowRecord(Record):
+class FlowRecord(Stored):
     """A flow that has ended: what it knew, and what came of it."""
 
-    flow: str
+    flow_id: str = ""
+    flow_name: str
+    flow_type: str = "flow"
     status: FlowStatus
-    slots: dict[str, Any] = Field(default_factory=dict)
-    started_turn: int = 0
-    ended_turn: int = 0
-    result: Any = None
+    started_at_turn: int = 0
+    ended_at_turn: int = 0
+    slot_values: dict[str, JsonData] = Field(default_factory=dict)
+    tool_summaries: list[str] = Field(default_factory=list)
+    result: JsonData = None
     reason: str = ""
 
 
-class PendingConfirmation(Record):
-    """An open yes or no: whether to run the active flow with the values in ``payload``."""
+class PendingConfirmation(Stored):
+    """An open yes or no: whether to do what ``action_payload`` says.
 
-    flow: str
-    question: str
-    payload: dict[str, Any] = Field(default_factory=dict)
-    asked_turn: int = 0
+    ``drifted_turns`` counts the user's turns about something else; with ``timeout_turns`` of them it expires.
+    """
+
+    flow_name: str = ""
+    flow_id: str = ""
+    action_description: str
+    action_payload: dict[str, JsonData] = Field(default_factory=dict)
+    requested_at_turn: int = Field(default=0, ge=0)
+    requested_at: float = 0.0
+    timeout_turns: int = Field(default=3, ge=1)
+    drifted_turns: int = Field(default=0, ge=0)
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the user has talked about something else for too long."""
+        return self.drifted_turns >= self.timeout_turns
 
 
-class RunningAction(Record):
-    """A flow whose work is being done outside; until it is finished, messages queue."""
+class RunningAction(Stored):
+    """A flow whose work is being done outside; until it is finished, messages queue. Unix milliseconds."""
 
-    flow: str
-    started_turn: int = 0
+    flow_name: str
+    started_at_turn: int = 0
     started_at: int = Field(default=0, ge=0)
 
 
-class WorkspaceEntity(Entity):
+class WorkspaceEntity(Stored, Entity):
     """Something talked about: how often, and in which turns first and last."""
 
-    mentions: int = Field(default=1, ge=1)
-    first_turn: int = 0
-    last_turn: int = 0
+    mention_count: int = Field(default=1, ge=1)
+    first_seen_turn: int = Field(default=0, ge=0)
+    last_seen_turn: int = Field(default=0, ge=0)
 
 
-class QueuedMessage(Record):
+class TopicShift(Stored):
+    """A turn that opened a new topic; ``summary`` is filled in once, when the topic's turn ends."""
+
+    turn_number: int = Field(ge=0)
+    intent: str = "unknown"
+    summary: str = ""
+
+
+class QueuedMessage(Stored):
     """A message that came while an action ran, with all that its turn will need."""
 
     message_id: str = Field(min_length=1)
@@ -118,7 +186,7 @@ class QueuedMessage(Record):
     locale: str | None = None
 
 
-class HandledMessage(Record):
+class HandledMessage(Stored):
     """What came of a message, for its second delivery; the decision is kept with the message."""
 
     message_id: str = Field(min_length=1)

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Any, Literal
 
+from pydantic import Field, model_validator
+
+from jazzmine_dspy.memory.working.entities import same_entity
 from jazzmine_dspy.memory.working.enums import FlowStatus
+from jazzmine_dspy.memory.working.flow import ActiveFlowState, TurnCache
 from jazzmine_dspy.memory.working.records import (
-    ActiveFlow,
     FlowRecord,
     HandledMessage,
     PendingConfirmation,
     QueuedMessage,
     RunningAction,
+    Stored,
+    TopicShift,
     WorkspaceEntity,
 )
-from jazzmine_dspy.models._base import Record
 from jazzmine_dspy.models.turn import ConversationStatus
 
-SCHEMA_VERSION = 1
-ENDED_KEPT = 20
+SCHEMA_VERSION = 2
+FLOWS_KEPT = 20
+TOPICS_KEPT = 50
+TOOL_CALLS_KEPT = 50
 HANDLED_KEPT = 50
 SENTIMENTS_KEPT = 10
-ENTITY_TURNS = 5
 
 _STATUS = {
     FlowStatus.COLLECTING_SLOTS: ConversationStatus.COLLECTING_SLOTS,
@@ -29,16 +34,21 @@ _STATUS = {
 }
 
 
-class WorkingMemory(Record):
-    """What a conversation is in the middle of.
+class WorkingMemory(Stored):
+    """What a conversation is in the middle of. Times are Unix seconds.
 
     Args:
+        schema_version: Of the record that it was read from; a newer one is kept as it is.
         version: Counts the writes; a store takes a write only over the version that was read.
+        began_after: Why there was no state to go on with: nothing was there before, it had expired, or it
+            was unreadable and was moved aside.
         paused: Flows set aside, the newest last.
         sentiments: Scores of the user's last ten messages, oldest first, each in [-1.0, 1.0].
+        begun: Ids of the last fifty messages whose turns began.
         queue: Messages that came during an action, in their order.
         handled: What came of the last fifty messages.
-        ended, ended_dropped: The last twenty flows that ended, and how many older ones were let go.
+        escalation: Why a person should take over; "" where none need.
+        topics_dropped, flows_dropped: How many older entries were let go from the histories.
 
     Example:
         >>> memory = WorkingMemory(conversation_id="c1", user_id="u1")
@@ -51,20 +61,37 @@ class WorkingMemory(Record):
     conversation_id: str = Field(min_length=1)
     user_id: str
     agent_id: str = ""
+    created_at: float = 0.0
+    last_updated: float = 0.0
+    began_after: Literal["nothing", "expiry", "corruption"] = "nothing"
     turn_number: int = Field(default=0, ge=0)
     episode_id: int = Field(default=0, ge=0)
-    active_flow: ActiveFlow | None = None
-    paused: list[ActiveFlow] = Field(default_factory=list)
-    confirmation: PendingConfirmation | None = None
+    active_flow: ActiveFlowState | None = None
+    paused: list[ActiveFlowState] = Field(default_factory=list)
+    pending_confirmation: PendingConfirmation | None = None
     action: RunningAction | None = None
-    entities: list[WorkspaceEntity] = Field(default_factory=list)
+    current_turn: TurnCache | None = None
+    entity_workspace: dict[str, WorkspaceEntity] = Field(default_factory=dict)
+    entity_max_age_turns: int = Field(default=5, ge=0)
+    topic_history: list[TopicShift] = Field(default_factory=list)
+    topics_dropped: int = Field(default=0, ge=0)
+    flow_history: list[FlowRecord] = Field(default_factory=list)
+    flows_dropped: int = Field(default=0, ge=0)
     sentiments: list[float] = Field(default_factory=list)
-    last_reply: str = ""
+    last_agent_response: str = ""
+    last_agent_intent: str = ""
     open_trace: str | None = None
+    begun: list[str] = Field(default_factory=list)
     queue: list[QueuedMessage] = Field(default_factory=list)
     handled: list[HandledMessage] = Field(default_factory=list)
-    ended: list[FlowRecord] = Field(default_factory=list)
-    ended_dropped: int = Field(default=0, ge=0)
+    escalation: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _status_is_derived(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "status" in data:
+            raise ValueError("the status follows from the rest and is never stored")
+        return data
 
     @property
     def status(self) -> ConversationStatus:
@@ -81,12 +108,18 @@ class WorkingMemory(Record):
         return self.active_flow is not None
 
     @property
+    def pending_slots(self) -> list[Any]:
+        """The required slots of the running flow that have no value."""
+        return self.active_flow.pending_slots if self.active_flow else []
+
+    @property
     def salient_entities(self) -> list[WorkspaceEntity]:
         """What was talked about, the newest first, then the most often named."""
-        return sorted(self.entities, key=lambda entity: (-entity.last_turn, -entity.mentions))
+        entities = self.entity_workspace.values()
+        return sorted(entities, key=lambda entity: (-entity.last_seen_turn, -entity.mention_count))
 
     def archive(
-        self, flow: ActiveFlow, status: FlowStatus, *, result: object = None, reason: str = ""
+        self, flow: ActiveFlowState, status: FlowStatus, *, result: object = None, reason: str = ""
     ) -> FlowRecord:
         """Let a flow end, and keep what it knew. Where it stood before is left to the caller.
 
@@ -95,40 +128,52 @@ class WorkingMemory(Record):
         """
         flow.become(status)
         record = FlowRecord(
-            flow=flow.flow,
+            flow_name=flow.flow_name,
+            flow_id=flow.flow_id,
+            flow_type=flow.flow_type,
             status=status,
-            slots=flow.values,
-            started_turn=flow.started_turn,
-            ended_turn=self.turn_number,
+            slot_values=flow.values,
+            tool_summaries=[
+                c.result_summary for c in flow.tool_call_history if c.success and c.result_summary
+            ],
+            started_at_turn=flow.started_at_turn,
+            ended_at_turn=self.turn_number,
             result=result,
             reason=reason,
         )
-        self.ended.append(record)
-        surplus = len(self.ended) - ENDED_KEPT
-        if surplus > 0:
-            del self.ended[:surplus]
-            self.ended_dropped += surplus
+        self.flow_history.append(record)
+        self.flows_dropped += cut(self.flow_history, FLOWS_KEPT)
         return record
 
     def mention(self, name: str, attributes: list[str]) -> None:
         """Note that something was talked about in this turn; what is known of it adds up."""
-        known = next((entity for entity in self.entities if _same(entity.name) == _same(name)), None)
-        if known is None:
-            turn = self.turn_number
-            fresh = WorkspaceEntity(name=name, attributes=list(attributes), first_turn=turn, last_turn=turn)
-            self.entities.append(fresh)
+        turn = self.turn_number
+        key = next(
+            (key for key, known in self.entity_workspace.items() if same_entity(known.name, name)), None
+        )
+        if key is None:
+            self.entity_workspace[name] = WorkspaceEntity(
+                name=name,
+                attributes=list(dict.fromkeys(attributes)),
+                first_seen_turn=turn,
+                last_seen_turn=turn,
+            )
             return
+        # Taken out and put back, so that the order is that of the last mention.
+        known = self.entity_workspace.pop(key)
         known.attributes = list(dict.fromkeys([*known.attributes, *attributes]))
-        known.mentions += 1
-        known.last_turn = self.turn_number
-        self.entities.remove(known)
-        self.entities.append(known)
+        known.mention_count += 1
+        known.last_seen_turn = turn
+        self.entity_workspace[key] = known
 
     def forget_entities(self) -> None:
-        """Let go of what was not talked about for five turns."""
-        self.entities = [e for e in self.entities if self.turn_number - e.last_turn < ENTITY_TURNS]
+        """Let go of what was not talked about for more than ``entity_max_age_turns`` turns."""
+        oldest = self.turn_number - self.entity_max_age_turns
+        self.entity_workspace = {k: e for k, e in self.entity_workspace.items() if e.last_seen_turn >= oldest}
 
 
-def _same(name: str) -> str:
-    """Entities are the same whatever their case, and whether or not their number has a mark."""
-    return " ".join(name.casefold().replace("#", " ").split())
+def cut(history: list[Any], kept: int) -> int:
+    """Let go of the oldest entries of a history; how many there were."""
+    surplus = max(0, len(history) - kept)
+    del history[:surplus]
+    return surplus

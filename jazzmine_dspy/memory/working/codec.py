@@ -1,0 +1,109 @@
+"""Between a state and the bytes that are kept."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
+
+from jazzmine_dspy.memory.errors import UnreadableRecordError
+from jazzmine_dspy.memory.working.migrations import migrated
+from jazzmine_dspy.memory.working.state import SCHEMA_VERSION, WorkingMemory
+from jazzmine_dspy.models.errors import InputError
+
+MAX_BYTES = 4 * 1024 * 1024
+"""A record may have this many bytes; a state that needs more holds what belongs elsewhere."""
+
+
+class JsonCodec:
+    """States as JSON. The version is kept by the backend and not in the record.
+
+    Args:
+        max_bytes: Limit of a record.
+    """
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self.max_bytes = max_bytes
+
+    def encode(self, state: WorkingMemory) -> bytes:
+        """A state as bytes.
+
+        Raises:
+            InputError: it cannot be stored: over the limit, or a text that is none.
+        """
+        where = f"conversation {state.conversation_id!r}"
+        try:
+            data = state.model_dump_json(exclude={"version"}).encode()
+        except (PydanticSerializationError, UnicodeEncodeError) as error:
+            raise InputError(
+                f"The state cannot be stored: {error}", where=where, remedy="Keep JSON values only."
+            ) from error
+        return checked_size(data, self.max_bytes, where)
+
+    def decode(self, data: bytes | None, *, version: int, conversation_id: str) -> WorkingMemory:
+        """A state from bytes.
+
+        Raises:
+            UnreadableRecordError: the bytes are no state of this conversation.
+        """
+        record = self.parsed(data, conversation_id)
+        try:
+            state = WorkingMemory.model_validate({**record, "version": version})
+        except ValidationError as error:
+            raise unreadable(conversation_id, causes(error)) from error
+        if state.conversation_id != conversation_id:
+            raise unreadable(conversation_id, f"it is of conversation {state.conversation_id!r}")
+        return state
+
+    def parsed(self, data: bytes | None, conversation_id: str) -> dict[str, Any]:
+        """The record as a mapping, brought up to this version's schema.
+
+        Raises:
+            UnreadableRecordError: it is no JSON mapping, or its schema version is no number.
+        """
+        if data is None:
+            raise unreadable(conversation_id, "what is stored is no text")
+        try:
+            record = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise unreadable(conversation_id, f"it is not JSON: {error}") from error
+        if not isinstance(record, dict):
+            raise unreadable(conversation_id, f"it is a {type(record).__name__}, not a mapping")
+        found = record.get("schema_version", SCHEMA_VERSION)
+        if not isinstance(found, int) or isinstance(found, bool):
+            raise unreadable(conversation_id, "its schema_version is no number")
+        return migrated(record, found)
+
+
+def checked_size(data: bytes, limit: int, where: str) -> bytes:
+    """The bytes, if they are not too many.
+
+    Raises:
+        InputError: they are.
+    """
+    if len(data) > limit:
+        raise InputError(
+            f"The state has {len(data):,} bytes, of {limit:,} at most",
+            where=where,
+            remedy="Keep large tool results elsewhere, and a reference to them here.",
+        )
+    return data
+
+
+def unreadable(conversation_id: str, cause: str) -> UnreadableRecordError:
+    """The error for a record, with its cause."""
+    return UnreadableRecordError(
+        f"The record cannot be read: {cause}",
+        where=f"conversation {conversation_id!r}",
+        remedy="It is set aside; see `jazzmine-dspy memory show`.",
+    )
+
+
+def causes(error: ValidationError) -> str:
+    """What Pydantic found, without the values: they may be personal."""
+    found = [
+        f"{'.'.join(map(str, e['loc'])) or '(root)'}: {e['msg']}" for e in error.errors(include_input=False)
+    ]
+    return "; ".join(found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "")
