@@ -1,0 +1,117 @@
+"""The backends that the suite runs on."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from jazzmine_dspy.memory.messages import InMemoryMessageStore, SqlMessageStore
+from jazzmine_dspy.memory.messages import _tables as tables
+from jazzmine_dspy.memory.messages.conformance import Harness
+from jazzmine_dspy.memory.messages.conformance.harness import Kind
+
+# Tests are no package (importlib mode), so what they share is loaded by its path.
+_spec = importlib.util.spec_from_file_location(
+    "jazzmine_tests_postgres", Path(__file__).with_name("_postgres.py")
+)
+assert _spec is not None
+assert _spec.loader is not None
+_postgres = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_postgres)
+
+TABLES = {"conversation": tables.conversations, "message": tables.messages, "trace": tables.traces}
+
+
+class InProcess(Harness):
+    async def make(self) -> InMemoryMessageStore:
+        return InMemoryMessageStore()
+
+    def _texts(self, store: Any, kind: Kind) -> dict[str, str]:
+        texts: dict[str, str] = getattr(store, f"_{kind}s").texts
+        return texts
+
+    async def corrupt(self, store: Any, kind: Kind, record_id: str, raw: str) -> None:
+        assert record_id in self._texts(store, kind)
+        self._texts(store, kind)[record_id] = raw
+
+    async def raw(self, store: Any, kind: Kind, record_id: str) -> str:
+        return self._texts(store, kind)[record_id]
+
+
+class Sql(Harness):
+    def __init__(self, url: str, *, shared: bool = True) -> None:
+        self.url = url
+        self.shared = shared
+
+    async def make(self) -> SqlMessageStore:
+        return SqlMessageStore(self.url, deadline=60)
+
+    async def another(self, store: Any) -> SqlMessageStore:
+        return SqlMessageStore(self.url, deadline=60) if self.shared else store
+
+    async def corrupt(self, store: Any, kind: Kind, record_id: str, raw: str) -> None:
+        table = TABLES[kind]
+        statement = sa.update(table).where(table.c.id == record_id).values(body=raw)
+        changed = await store._database.run(
+            lambda connection: connection.execute(statement).rowcount, write=True
+        )
+        assert changed == 1
+
+    async def raw(self, store: Any, kind: Kind, record_id: str) -> str:
+        table = TABLES[kind]
+        query = sa.select(table.c.body).where(table.c.id == record_id)
+        found: str = await store._database.run(lambda connection: connection.scalar(query))
+        return found
+
+
+class InPostgres(Sql):
+    """One database for all tests, emptied before each."""
+
+    def __init__(self, url: str, empty: Any) -> None:
+        super().__init__(url)
+        self._empty = empty
+
+    async def make(self) -> SqlMessageStore:
+        self._empty()
+        return await super().make()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Any]:
+    """A running PostgreSQL server."""
+    server = _postgres.Postgres()
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def postgres_database(postgres: Any) -> str:
+    """A database that tests share; see `InPostgres`."""
+    name: str = postgres.new_database()
+    return name
+
+
+@pytest.fixture(params=["in process", "sqlite file", "sqlite memory", "postgresql"])
+def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
+    if request.param == "in process":
+        return InProcess()
+    if request.param == "sqlite file":
+        return Sql(f"sqlite:///{tmp_path}/messages.db")
+    if request.param == "sqlite memory":
+        return Sql("sqlite://", shared=False)
+    server = request.getfixturevalue("postgres")
+    name = request.getfixturevalue("postgres_database")
+
+    def empty() -> None:
+        found = server.execute("SELECT tablename FROM pg_tables WHERE tablename LIKE 'jazzmine_%'", name)
+        names = [table for (table,) in found if table != "jazzmine_schema"]
+        if names:
+            server.execute(f"TRUNCATE {', '.join(names)} CASCADE", name)
+
+    return InPostgres(server.url(name), empty)

@@ -1,0 +1,57 @@
+"""Every store passes the one suite: in process, SQLite in a file and in memory, PostgreSQL."""
+
+from __future__ import annotations
+
+import pytest
+
+from jazzmine_dspy.memory.messages.conformance import (
+    ConversationSuite,
+    DamageSuite,
+    Harness,
+    LimitSuite,
+    MessageSuite,
+    NewerSuite,
+    TraceSuite,
+    UpdateSuite,
+)
+
+
+class _Everywhere:
+    @pytest.fixture
+    def harness(self, harness: Harness) -> Harness:
+        return harness
+
+
+@pytest.mark.row("M6")
+class TestConversations(_Everywhere, ConversationSuite):
+    pass
+
+
+@pytest.mark.row("M6")
+class TestMessages(_Everywhere, MessageSuite):
+    pass
+
+
+@pytest.mark.row("E17")
+class TestUpdates(_Everywhere, UpdateSuite):
+    pass
+
+
+@pytest.mark.row("M4", "M5", "M6")
+class TestTraces(_Everywhere, TraceSuite):
+    pass
+
+
+@pytest.mark.row("M7")
+class TestDamage(_Everywhere, DamageSuite):
+    pass
+
+
+@pytest.mark.row("M7")
+class TestNewer(_Everywhere, NewerSuite):
+    pass
+
+
+@pytest.mark.row("G5", "M5")
+class TestLimits(_Everywhere, LimitSuite):
+    pass
