@@ -1,6 +1,38 @@
-"""Messages, and the traces of the turns that they belong to."""
+"""Conversations, their messages, and the traces of the turns that these belong to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.memory.messages.in_process import InMemoryMessageStore
-from jazzmine_dspy.memory.messages.store import MessageStore
+from jazzmine_dspy.memory.messages.page import Damaged, Page
+from jazzmine_dspy.memory.messages.store import ENHANCED_FIELDS, OWN_FIELDS, MessageStore
 
-__all__ = ["InMemoryMessageStore", "MessageStore"]
+if TYPE_CHECKING:
+    from jazzmine_dspy.memory.messages.sql import SqlMessageStore
+
+__all__ = [
+    "ENHANCED_FIELDS",
+    "OWN_FIELDS",
+    "Damaged",
+    "InMemoryMessageStore",
+    "MessageStore",
+    "Page",
+    "SqlMessageStore",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "SqlMessageStore":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from jazzmine_dspy.memory.messages.sql import SqlMessageStore
+    except ModuleNotFoundError as error:
+        from jazzmine_dspy.memory.errors import MissingExtraError
+
+        raise MissingExtraError(
+            f"SqlMessageStore needs the package {error.name}, which is not installed",
+            where="jazzmine_dspy.memory.messages",
+            remedy="Run: pip install 'jazzmine-dspy[sql]'.",
+        ) from error
+    return SqlMessageStore
