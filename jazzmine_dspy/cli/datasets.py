@@ -1,4 +1,4 @@
-"""``datasets check`` and ``datasets stats``."""
+"""``datasets check``, ``stats``, ``import`` and ``split``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jazzmine_dspy.cli._datasets_import import import_
+from jazzmine_dspy.cli._datasets_split import split
 from jazzmine_dspy.cli._errors import BAD_INPUT, CHECK_FAILED, failure_of
 from jazzmine_dspy.cli._output import AsJson, output
 
@@ -18,12 +20,16 @@ if TYPE_CHECKING:
     from jazzmine_dspy.cli._errors import Failure
     from jazzmine_dspy.datasets import DatasetStats, Problem, Report
 
-app = typer.Typer(no_args_is_help=True, help="Check and count labelled datasets.")
+app = typer.Typer(no_args_is_help=True, help="Import, split, check and count labelled datasets.")
 Folder = Annotated[
     Path, typer.Argument(metavar="DIR", help="Folder with flows.yaml, conversations.jsonl, splits.json.")
 ]
 _SHOWN = 10
 _LAST_NAME = re.compile(r"(.* )('[^']*')")
+
+
+app.command("import")(import_)
+app.command("split")(split)
 
 
 @app.command("check")

@@ -1,0 +1,86 @@
+"""``datasets import``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jazzmine_dspy.cli._errors import CHECK_FAILED
+from jazzmine_dspy.cli._output import AsJson, output
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.datasets.importers import ImportReport
+
+_KINDS = "clinc150, banking77, hint3, nlupp, mixsnips, mixatis, star, sgd"
+
+
+def import_(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of: {_KINDS}.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder to write the dataset to.")],
+    src: Annotated[
+        Path | None, typer.Argument(metavar="[SRC]", help="The source's file or folder, as published.")
+    ] = None,
+    split: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--split",
+            metavar="NAME=PATH",
+            help="A part and its file or folder: train, dev (divided), dev_a, dev_b or test. May be repeated.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the division of dev, or of train.")] = 0,
+    dev_share: Annotated[
+        float, typer.Option("--dev-share", help="Share of train that becomes dev where there is no dev part.")
+    ] = 0.2,
+    examples: Annotated[
+        int, typer.Option("--examples", min=0, help="Training messages that each flow takes as its examples.")
+    ] = 0,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a row was left out.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite a dataset in --out.")] = False,
+    _json: AsJson = False,
+) -> None:
+    """Import a public dataset in its original format.
+
+    A row that cannot be read is left out, counted and shown; with --strict the exit code is then 1.
+    """
+    from jazzmine_dspy.datasets.importers import import_dataset
+
+    report = import_dataset(
+        kind,
+        src,
+        out=out,
+        splits=[_named(text) for text in split or ()],
+        seed=seed,
+        dev_share=dev_share,
+        examples=examples,
+        replace=replace,
+    )
+    output().document(report.to_json())
+    _show(report)
+    if strict and report.left_out:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _named(text: str) -> tuple[str, Path]:
+    name, equals, path = text.partition("=")
+    if not (name and equals and path):
+        raise typer.BadParameter(f"{text!r} is not of the form NAME=PATH", param_hint="--split")
+    return name, Path(path)
+
+
+def _show(report: ImportReport) -> None:
+    out = output()
+    roles = ", ".join(f"{role} {count}" for role, count in report.roles.items() if count)
+    out.show(
+        f"{report.out}: {report.conversations} conversations ({roles}), {report.turns} turns, "
+        f"{report.labelled_turns} labelled, {report.flows} flows",
+        *report.notes,
+    )
+    if report.left_out:
+        out.warn(f"{report.left_out} rows could not be read and were left out")
+        for row in report.bad_rows:
+            out.note(f"  {row.file}:{row.line}: {row.cause}")
+        if (more := report.left_out - len(report.bad_rows)) > 0:
+            out.note(f"  and {more} more")

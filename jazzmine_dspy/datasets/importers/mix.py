@@ -1,0 +1,183 @@
+"""MixSNIPS and MixATIS: several requests in one message; a token and its slot tag a line, then the intents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from jazzmine_dspy.datasets.importers.intake import BadRowError, Intake
+from jazzmine_dspy.datasets.importers.source import (
+    Gathered,
+    Kind,
+    PartName,
+    Source,
+    named_files,
+    one_file,
+    single,
+    unseen,
+    words,
+)
+from jazzmine_dspy.datasets.schema import LabelledConversation, Labels
+from jazzmine_dspy.models.commands import Command, SetSlot, StartFlow
+from jazzmine_dspy.models.flows import Flow, Slot, SlotType
+
+
+class _Message(NamedTuple):
+    name: str
+    path: Path
+    line: int
+    text: str
+    intents: tuple[str, ...]
+    slots: tuple[tuple[str, str], ...]
+
+
+def _read(kind: str, source: Source, intake: Intake) -> Gathered:
+    messages: dict[PartName, list[_Message]] = {}
+    for part in source.parts:
+        path = one_file(part, ".txt")
+        found = messages.setdefault(part.name, [])
+        for line, block in _blocks(intake, path):
+            with intake.row(path, line):
+                found.append(_message(f"{kind}-{part.name}-{line:06d}", path, line, block))
+    owners = _owners([message for found in messages.values() for message in found])
+    conversations: dict[PartName, list[LabelledConversation]] = {}
+    unclear = 0
+    for name, found in messages.items():
+        rows = conversations.setdefault(name, [])
+        for message in found:
+            with intake.row(message.path, message.line):
+                commands = _commands(message, owners)
+                unclear += commands is None
+                labels = Labels(flows=message.intents, intent=message.intents[0], commands=commands)
+                rows.append(single(message.name, message.text, labels))
+    seen = {
+        name: {intent for message in found for intent in message.intents} for name, found in messages.items()
+    }
+    flows = [
+        Flow(
+            name=intent,
+            description=words(intent.removeprefix("atis_")),
+            slots=tuple(
+                Slot(name=slot, type=SlotType.TEXT, required=False, description=words(slot))
+                for slot, held in sorted(owners.items())
+                if intent in held
+            ),
+        )
+        for intent in sorted(set().union(*seen.values()))
+    ]
+    told = [f"Messages without the label commands, since their slots' flows are not certain: {unclear}."]
+    return Gathered(flows, conversations, unseen(seen) + told)
+
+
+def _blocks(intake: Intake, path: Path) -> Iterator[tuple[int, list[str]]]:
+    first, block = 1, list[str]()
+    for line, text in intake.lines(path):
+        if text.strip():
+            first = first if block else line
+            block.append(text)
+        elif block:
+            yield first, block
+            block = []
+    if block:
+        yield first, block
+
+
+def _message(name: str, path: Path, line: int, block: list[str]) -> _Message:
+    *tagged, last = (text.split() for text in block)
+    if len(last) != 1:
+        raise BadRowError("The block does not end with a line of intents")
+    if not tagged or any(len(pair) != 2 for pair in tagged):
+        raise BadRowError("A line of the block is no pair of a token and a tag")
+    intents = tuple(last[0].split("#"))
+    if not all(intents) or len(set(intents)) < len(intents):
+        raise BadRowError(f"The intents {last[0]!r} name one twice, or none")
+    slots: list[tuple[str, str]] = []
+    inside = ""
+    for token, tag in tagged:
+        mark, _, slot = tag.partition("-")
+        if tag != "O" and (mark not in ("B", "I") or not slot):
+            raise BadRowError(f"Unknown tag {tag!r}")
+        if mark == "I" and slot == inside:
+            slots[-1] = (slot, f"{slots[-1][1]} {token}")
+        elif tag != "O":
+            slots.append((slot, token))
+        inside = slot
+    return _Message(name, path, line, " ".join(token for token, _ in tagged), intents, tuple(slots))
+
+
+def _owners(messages: Sequence[_Message]) -> dict[str, set[str]]:
+    """The intents that each slot was seen with in messages of one intent: only those say whose it is."""
+    owners: dict[str, set[str]] = {}
+    for message in messages:
+        if len(message.intents) == 1:
+            for slot, _ in message.slots:
+                owners.setdefault(slot, set()).add(message.intents[0])
+    return owners
+
+
+def _commands(message: _Message, owners: Mapping[str, set[str]]) -> tuple[Command, ...] | None:
+    """The commands, where there is one way only to give each slot a flow; the flows follow each other."""
+    ways: list[tuple[int, ...]] = [()]
+    for slot, _ in message.slots:
+        ways = [
+            (*way, number)
+            for way in ways
+            for number in range(way[-1] if way else 0, len(message.intents))
+            if message.intents[number] in owners.get(slot, ())
+        ]
+    if len(ways) != 1:
+        return None
+    placed = [(number, *slot) for number, slot in zip(ways[0], message.slots, strict=True)]
+    if len({(number, slot) for number, slot, _ in placed}) < len(placed):
+        return None  # one flow's slot is given twice, and the tags do not say which value counts
+    commands: list[Command] = []
+    for number, intent in enumerate(message.intents):
+        commands.append(StartFlow(flow=intent))
+        commands += [SetSlot(name=slot, value=value) for place, slot, value in placed if place == number]
+    return tuple(commands)
+
+
+def read_snips(source: Source, intake: Intake) -> Gathered:
+    """Read MixSNIPS files; nothing beside them is needed."""
+    return _read("mixsnips", source, intake)
+
+
+def read_atis(source: Source, intake: Intake) -> Gathered:
+    """Read MixATIS files; nothing beside them is needed."""
+    return _read("mixatis", source, intake)
+
+
+_DERIVED = (
+    "One conversation of one message for each block; its flows are the block's intents, in their order, its intent "
+    "the first of them.",
+    "One flow for each intent; its description is the intent as words. Its slots are those that messages of this "
+    "intent alone are tagged with, as texts that may be missing.",
+    "Commands: the start of each flow, followed by the values that the tags mark, where only one way of giving the "
+    "slots to the flows is possible and no slot of a flow is marked twice.",
+)
+_LEFT_OUT = (
+    "No message is out of scope: the source has none such.",
+    "No rewrites or sentiments, which the source does not label.",
+)
+
+MIXSNIPS = Kind(
+    name="mixsnips",
+    title="MixSNIPS (clean)",
+    source="github.com/LooperXX/AGIF (data/MixSNIPS_clean)",
+    licence="GPL-2.0 (the repository's)",
+    derived=_DERIVED,
+    left_out=_LEFT_OUT,
+    layout=named_files(".txt", "MixSNIPS_clean"),
+    read=read_snips,
+)
+MIXATIS = Kind(
+    name="mixatis",
+    title="MixATIS (clean)",
+    source="github.com/LooperXX/AGIF (data/MixATIS_clean)",
+    licence="GPL-2.0 (the repository's); ATIS itself was distributed by the LDC",
+    derived=_DERIVED,
+    left_out=_LEFT_OUT,
+    layout=named_files(".txt", "MixATIS_clean"),
+    read=read_atis,
+)

@@ -1,0 +1,261 @@
+"""Importing a public dataset into a folder of ours (D5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jazzmine_dspy.datasets.importers import _folder
+from jazzmine_dspy.datasets.importers.banking77 import BANKING77
+from jazzmine_dspy.datasets.importers.clinc150 import CLINC150
+from jazzmine_dspy.datasets.importers.division import divide
+from jazzmine_dspy.datasets.importers.hint3 import HINT3
+from jazzmine_dspy.datasets.importers.intake import BadRow, Intake
+from jazzmine_dspy.datasets.importers.mix import MIXATIS, MIXSNIPS
+from jazzmine_dspy.datasets.importers.nlupp import NLUPP
+from jazzmine_dspy.datasets.importers.sgd import SGD
+from jazzmine_dspy.datasets.importers.source import PARTS, Gathered, Kind, Part, PartName, Source
+from jazzmine_dspy.datasets.importers.star import STAR
+from jazzmine_dspy.datasets.schema import ROLES, LabelledConversation, Role
+from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.errors import DatasetError
+from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.registry import FlowRegistry
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind for kind in (CLINC150, BANKING77, HINT3, NLUPP, MIXSNIPS, MIXATIS, STAR, SGD)
+}
+"""The kinds of sources that can be imported, by name."""
+
+DEV_SHARE = 0.2
+"""Share of the training part that becomes dev_a and dev_b, half each, where the source has no dev part."""
+
+
+class ImportReport(Value):
+    """What an import made, and what it left out.
+
+    Args:
+        roles: Conversations by role.
+        turns, labelled_turns: Messages of users in all, and those with labels.
+        left_out: Rows that could not be read; ``bad_rows`` are the first 20.
+        notes: What was decided on the way.
+    """
+
+    kind: str
+    out: str
+    seed: int
+    conversations: int
+    roles: dict[Role, int]
+    turns: int
+    labelled_turns: int
+    flows: int
+    left_out: int
+    bad_rows: tuple[BadRow, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON data."""
+        return self.model_dump(mode="json")
+
+
+def import_dataset(
+    kind: str,
+    src: str | Path | None = None,
+    *,
+    out: str | Path,
+    splits: Sequence[tuple[str, str | Path]] = (),
+    seed: int = 0,
+    dev_share: float = DEV_SHARE,
+    examples: int = 0,
+    replace: bool = False,
+) -> ImportReport:
+    """Import a public dataset in its original format into a dataset folder.
+
+    Args:
+        kind: One of :data:`KINDS`.
+        src: The source's file or folder, as published; its parts are found by the source's own layout.
+        out: Folder to write ``card.md``, ``flows.yaml``, ``conversations.jsonl`` and ``splits.json`` to.
+        splits: Names (``train``, ``dev``, ``dev_a``, ``dev_b``, ``test``) and files or folders that hold these parts;
+            they take the place of what ``src`` has under the name.
+        seed: Of the division of dev, or of train where there is no dev part. The same input and seed give
+            the same bytes.
+        dev_share: Share of train that is divided between dev_a and dev_b where there is no dev part.
+        examples: Training messages that each flow takes over as its examples, first ones first.
+        replace: Also write where a dataset is already.
+
+    Raises:
+        DatasetError: the kind or a name is unknown, a name is given twice, a file is of another kind, a part has
+            no readable row, or the folder cannot be written. A row that cannot be read is left out and counted.
+    """
+    known = _kind(kind)
+    if not 0 <= dev_share < 1:
+        raise DatasetError(
+            f"The share {dev_share:g} is not from 0 to below 1", where="dev_share", remedy="Give such as 0.2."
+        )
+    folder = Path(out)
+    _folder.claim(folder, replace=replace)
+    source = None if src is None else _there(Path(src), "SRC")
+    parts = _parts(known, source, splits)
+    intake = Intake()
+    gathered = known.read(Source(parts, source), intake)
+    _complete(gathered, parts, intake)
+    conversations = [c for part in parts for c in gathered.conversations[part.name]]
+    roles, decided = _roles(parts, gathered.conversations, seed, dev_share)
+    flows = _with_examples(gathered.flows, conversations, roles, examples)
+    notes = [*gathered.notes, *decided]
+    text = _folder.card(known, parts=parts, roles=roles, flows=len(flows), intake=intake, notes=notes)
+    _folder.write_folder(
+        folder, card=text, flows=FlowRegistry(flows), conversations=conversations, roles=roles, seed=seed
+    )
+    said = [turn for conversation in conversations for turn in conversation.turns if turn.role == "user"]
+    return ImportReport(
+        kind=known.name,
+        out=str(folder),
+        seed=seed,
+        conversations=len(conversations),
+        roles={role: sum(held == role for held in roles.values()) for role in ROLES},
+        turns=len(said),
+        labelled_turns=sum(turn.labels is not None for turn in said),
+        flows=len(flows),
+        left_out=intake.left_out,
+        bad_rows=tuple(intake.bad_rows),
+        notes=tuple(notes),
+    )
+
+
+def _kind(name: str) -> Kind:
+    if name not in KINDS:
+        raise DatasetError(f"Unknown kind {name!r}", where="KIND", remedy=f"Use one of: {', '.join(KINDS)}.")
+    return KINDS[name]
+
+
+def _there(path: Path, where: str) -> Path:
+    if not path.exists():
+        raise DatasetError(f"There is no {path}", where=where, remedy="Name a file or folder of the source.")
+    return path
+
+
+def _parts(kind: Kind, src: Path | None, splits: Sequence[tuple[str, str | Path]]) -> list[Part]:
+    named: dict[PartName, Path] = {}
+    for name, path in splits:
+        where = f"--split {name}"
+        if name not in PARTS:
+            raise DatasetError(f"Unknown split {name!r}", where=where, remedy=f"Use: {', '.join(PARTS)}.")
+        part: PartName = name
+        if part in named:
+            raise DatasetError(f"The split {name!r} is named twice", where=where, remedy="Name it once.")
+        named[part] = _there(Path(path), where)
+    if "dev" in named and {"dev_a", "dev_b"} & set(named):
+        raise DatasetError(
+            "The split 'dev' is named beside dev_a or dev_b",
+            where="--split dev",
+            remedy="Name dev, which is divided into both, or these two.",
+        )
+    found = _found(kind, src, named) if src is not None else {}
+    parts = {**found, **named}
+    if not parts:
+        where = str(src) if src is not None else "SRC"
+        raise DatasetError(
+            f"No part of {kind.title} is there" if src else "Nothing to import is named",
+            where=where,
+            remedy="Name the source's folder, or its parts: --split train=PATH.",
+        )
+    _apart(kind, parts)
+    return [Part(name, parts[name]) for name in PARTS if name in parts]
+
+
+def _found(kind: Kind, src: Path, named: Mapping[PartName, Path]) -> dict[PartName, Path]:
+    """What the source's layout adds to the parts that were named."""
+    try:
+        found = kind.layout(src)
+    except DatasetError:
+        if not named:
+            raise
+        return {}
+    if {"dev_a", "dev_b"} & set(named):
+        found.pop("dev", None)
+    taken = {_rows(kind, name, path) for name, path in named.items()}
+    return {name: path for name, path in found.items() if _rows(kind, name, path) not in taken}
+
+
+def _rows(kind: Kind, name: PartName, path: Path) -> tuple[str, Path]:
+    """What a part reads: a file, and where a file holds several parts, which of them."""
+    return (name.partition("_")[0] if kind.many_in_one else "", path.resolve())
+
+
+def _apart(kind: Kind, parts: Mapping[PartName, Path]) -> None:
+    seen: dict[tuple[str, Path], PartName] = {}
+    for name, path in parts.items():
+        key = _rows(kind, name, path)
+        if key in seen:
+            raise DatasetError(
+                f"The splits {seen[key]!r} and {name!r} are the same rows",
+                where=str(path),
+                remedy="Name other files; dev alone is divided into dev_a and dev_b.",
+            )
+        seen[key] = name
+
+
+def _complete(gathered: Gathered, parts: Sequence[Part], intake: Intake) -> None:
+    for part in parts:
+        if not gathered.conversations.get(part.name):
+            first = intake.bad_rows[0] if intake.bad_rows else None
+            cause = f"; {intake.left_out} were left out, the first: {first.cause}" if first else ""
+            raise DatasetError(
+                f"The split {part.name!r} has no readable row{cause}",
+                where=f"{first.file}:{first.line}" if first else str(part.path),
+                remedy="Name a file of this kind that has rows.",
+            )
+
+
+def _roles(
+    parts: Sequence[Part],
+    conversations: Mapping[PartName, list[LabelledConversation]],
+    seed: int,
+    dev_share: float,
+) -> tuple[dict[str, Role], list[str]]:
+    roles: dict[str, Role] = {}
+    notes: list[str] = []
+    names = {part.name for part in parts}
+    halved = (
+        "by conversation, stratified by flows and commands, conversations that share a message kept together as far "
+        "as the shares allow"
+    )
+    for name in (part.name for part in parts):
+        if name == "dev":
+            roles |= divide(conversations[name], seed=seed, fractions={"dev_a": 0.5, "dev_b": 0.5})
+            notes.append(
+                f"The dev part was divided into dev_a and dev_b, half each, with seed {seed}, {halved}."
+            )
+        elif name == "train" and dev_share and not names & {"dev", "dev_a", "dev_b"}:
+            shares: dict[Role, float] = {
+                "train": 1 - dev_share,
+                "dev_a": dev_share / 2,
+                "dev_b": dev_share / 2,
+            }
+            roles |= divide(conversations[name], seed=seed, fractions=shares)
+            told = ", ".join(f"{role} {share:g}" for role, share in shares.items())
+            notes.append(f"There is no dev part: train was divided ({told}) with seed {seed}, {halved}.")
+        else:
+            roles |= dict.fromkeys((c.id for c in conversations[name]), name)
+    notes += [f"There is no {name} part." for name in ("train", "test") if name not in names]
+    return roles, notes
+
+
+def _with_examples(
+    flows: Sequence[Flow],
+    conversations: Sequence[LabelledConversation],
+    roles: Mapping[str, Role],
+    wanted: int,
+) -> list[Flow]:
+    if wanted <= 0:
+        return list(flows)
+    said: dict[str, list[str]] = {}
+    for conversation in conversations:
+        for turn in conversation.turns if roles[conversation.id] == "train" else ():
+            if turn.labels is not None and len(turn.labels.flows or ()) == 1:
+                texts = said.setdefault((turn.labels.flows or ("",))[0], [])
+                if len(texts) < wanted and turn.text not in texts:
+                    texts.append(turn.text)
+    return [flow.model_copy(update={"examples": tuple(said.get(flow.name, ()))}) for flow in flows]
