@@ -14,11 +14,9 @@ from jazzmine_dspy.datasets.schema import ROLES, SPLITS_FILE, Example, LabelledC
 from jazzmine_dspy.datasets.split import group, roles_hash
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.errors import DatasetError
+from jazzmine_dspy.models.history import prune
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import HistoryMessage, Turn
-
-HISTORY = 10
-"""Messages before a turn that its example shows."""
 
 OPENED_FILE = ".opened.jsonl"
 
@@ -58,8 +56,9 @@ class Dataset:
     def examples(self, *roles: str) -> list[Example]:
         """The labelled turns of some roles, in file order.
 
-        A turn's state is the labelled one, its history the last 10 messages as they were written. Labels
-        of earlier turns are not shown: a program would not have them.
+        A turn's state is the labelled one, its history what a conversation is pruned to when it is served (the
+        last 8 turns of the user with their replies, 10 messages at least), as it was written. Labels of
+        earlier turns are not shown: a program would not have them.
 
         Raises:
             DatasetError: no or an unknown role is named, a role has no labelled turn, or it is ``test`` and
@@ -112,6 +111,9 @@ class Dataset:
             if labelled.labels is None:
                 continue
             before = labelled.before
+            # The summaries of the rest are no query for a flow: with some beside the message, recall finds the
+            # right one first in 43 to 51 of 100 turns, without them in 55.
+            history, _ = prune(said[:index])
             turn = Turn(
                 text=labelled.text,
                 status=before.status,
@@ -121,7 +123,7 @@ class Dataset:
                 paused=before.paused,
                 confirming=before.confirming,
                 entities=before.entities,
-                history=tuple(said[max(0, index - HISTORY) : index]),
+                history=history,
                 date=conversation.date,
                 timezone=conversation.timezone,
                 locale=conversation.locale,

@@ -4,6 +4,7 @@ from jazzmine_dspy.models.commands import COMMAND_KINDS, Command, command
 from jazzmine_dspy.models.decision import (
     STAGES,
     Enhancement,
+    LMCall,
     Selection,
     SourceKind,
     Stage,
@@ -20,6 +21,6 @@ from jazzmine_dspy.models.turn import Confirming, ConversationStatus, FlowView, 
 __all__ = [
     "COMMAND_KINDS", "STAGES", "Command", "Confirming", "Conversation", "ConversationStatus", "Enhancement",
     "EnhancementError", "Entity", "Flow", "FlowRegistry", "FlowView", "Guard", "HistoryMessage",
-    "JazzmineError", "Message", "MessageRole", "Selection", "Slot", "SlotType", "SourceKind", "Stage",
+    "JazzmineError", "LMCall", "Message", "MessageRole", "Selection", "Slot", "SlotType", "SourceKind", "Stage",
     "StageRecord", "Turn", "TurnDecision", "Usage", "command",
 ]  # fmt: skip

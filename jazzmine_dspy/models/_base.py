@@ -24,6 +24,11 @@ class Record(BaseModel):
     model_config = ConfigDict(validate_assignment=True, allow_inf_nan=False, extra="forbid")
 
 
+def without_derived(data: Any, *names: str) -> Any:
+    """What a model is built from, less the fields that it derives: dumped for readers, worked out anew when loaded."""
+    return {key: value for key, value in data.items() if key not in names} if isinstance(data, dict) else data
+
+
 def freeze(value: Any) -> Any:
     """Turn JSON data into hashable data: lists to tuples, mappings to :class:`FrozenMap`.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, computed_field, model_validator
 
-from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models._base import Text, Value, without_derived
 from jazzmine_dspy.models.commands import (
     Ask,
     ChitChat,
@@ -22,6 +23,7 @@ from jazzmine_dspy.models.messages import Entity
 Stage = Literal["enhance", "select", "understand"]
 STAGES: tuple[Stage, ...] = ("enhance", "select", "understand")
 SourceKind = Literal["rule", "head", "lm", "cache", "floor"]
+PredictorName = Literal["enhance", "select", "understand", "fused"]
 
 
 class Recalled(NamedTuple):
@@ -31,14 +33,48 @@ class Recalled(NamedTuple):
     score: float
 
 
+class LMCall(Value):
+    """One call of a language model, made while a turn was decided.
+
+    ``predictor`` tells what was asked: one of the stages, or ``fused`` for all of them at once. ``success`` is False,
+    with the reason in ``error``, where no answer came (in time) or the one that came could not be read. Both times
+    are milliseconds: from the beginning of the decision to that of the call, and of the call itself. What DSPy repeats
+    on its own account after a failure of the connection is within one call.
+    """
+
+    predictor: PredictorName
+    model: Text = ""
+    prompt_tokens: int = Field(default=0, ge=0)
+    completion_tokens: int = Field(default=0, ge=0)
+    started_ms: float = Field(default=0.0, ge=0)
+    latency_ms: float = Field(default=0.0, ge=0)
+    success: bool = True
+    error: Text | None = None
+
+
 class Usage(Value):
-    """What an answer cost. ``replayed`` counts the calls among ``lm_calls`` that a replay store answered."""
+    """What an answer cost. ``replayed`` counts the calls among ``lm_calls`` that a replay store answered.
+
+    Example:
+        >>> Usage.of([LMCall(predictor="fused", prompt_tokens=90, completion_tokens=12)]).prompt_tokens
+        90
+    """
 
     lm_calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     replayed: int = 0
     cost: float | None = None
+
+    @classmethod
+    def of(cls, calls: Iterable[LMCall]) -> Usage:
+        """The sums over some calls."""
+        held = list(calls)
+        return cls(
+            lm_calls=len(held),
+            prompt_tokens=sum(call.prompt_tokens for call in held),
+            completion_tokens=sum(call.completion_tokens for call in held),
+        )
 
     def __add__(self, other: Usage) -> Usage:
         costs = [cost for cost in (self.cost, other.cost) if cost is not None]
@@ -55,24 +91,26 @@ class StageRecord(Value):
     """Where a stage's answer is from.
 
     ``degraded`` is True where a part that should have been asked failed, with the reason in ``cause``; a source that
-    merely declined degrades nothing. ``latency_ms`` is wall-clock in milliseconds.
+    merely declined degrades nothing. ``latency_ms`` is wall-clock in milliseconds. ``calls`` are the language model
+    calls that the stage made, in their order, those that came to nothing included; ``usage`` sums them up.
     """
 
     source: SourceKind
     name: str = ""
     confidence: float = Field(default=1.0, ge=0.0, le=1.0)
     degraded: bool = False
-    cause: str | None = None
+    cause: Text | None = None
     latency_ms: float = 0.0
     usage: Usage = Usage()
+    calls: tuple[LMCall, ...] = ()
 
 
 class Enhancement(Value):
     """What the user means, made explicit (E4)."""
 
-    enhanced_query: str
+    enhanced_query: Text
     sentiment_score: float = Field(default=0.0, ge=-1.0, le=1.0)
-    intent: str = "unknown"
+    intent: Text = "unknown"
     entities: list[Entity] = Field(default_factory=list)
     is_cancellation: bool = False
     is_continuation: bool = True
@@ -84,7 +122,7 @@ class Selection(Value):
     flows: list[str] = Field(default_factory=list)
     candidates: list[tuple[str, float]] = Field(default_factory=list)
     confidence: float = Field(default=1.0, ge=0.0, le=1.0)
-    reason: str = ""
+    reason: Text = ""
     mode: Literal["single", "sequential", "parallel"] = "single"
     clarify: list[str] = Field(default_factory=list)
 
@@ -106,7 +144,7 @@ class TurnDecision(Value):
     @model_validator(mode="before")
     @classmethod
     def _derived(cls, data: Any) -> Any:
-        return {k: v for k, v in data.items() if k != "degraded"} if isinstance(data, dict) else data
+        return without_derived(data, "degraded")
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -118,6 +156,12 @@ class TurnDecision(Value):
     def usage(self) -> Usage:
         """What the whole turn cost."""
         return sum((record.usage for record in self.stages.values()), Usage())
+
+    @property
+    def calls(self) -> tuple[LMCall, ...]:
+        """All calls of language models, in the order in which they began."""
+        made = [call for record in self.stages.values() for call in record.calls]
+        return tuple(sorted(made, key=lambda call: call.started_ms))
 
     def _first_slot(self) -> SetSlot | CorrectSlot | None:
         return next((c for c in self.commands if isinstance(c, SetSlot | CorrectSlot)), None)
@@ -155,8 +199,11 @@ class TurnDecision(Value):
         return any(isinstance(c, ResumeFlow) for c in self.commands)
 
     def content(self) -> dict[str, Any]:
-        """The decision without latencies: equal for equal turns, programs and models."""
+        """The decision without times: equal for equal turns, programs and models."""
         data = self.model_dump(mode="json")
         for record in data["stages"].values():
             record.pop("latency_ms")
+            for call in record["calls"]:
+                call.pop("started_ms")
+                call.pop("latency_ms")
         return data

@@ -101,7 +101,7 @@ class Flow(Value):
     condition: str = ""
     desired_effects: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
-    slots: tuple[Slot, ...] = ()
+    slots: tuple[Slot, ...] = Field(default=(), max_length=100)
     tools: tuple[str, ...] = ()
     priority: int = 0
     category: str = ""

@@ -26,17 +26,17 @@ class Entity(Record):
         ['Storage: 256GB']
     """
 
-    name: str = Field(min_length=1)
-    attributes: list[str] = Field(default_factory=list)
+    name: Text = Field(min_length=1)
+    attributes: list[Text] = Field(default_factory=list)
 
 
 class Conversation(Record):
     """One chat session. Times are Unix milliseconds."""
 
-    id: str = Field(min_length=1)
-    user_id: str
-    agent_id: str
-    title: str = ""
+    id: Text = Field(min_length=1)
+    user_id: Text
+    agent_id: Text
+    title: Text = ""
     created_at: int = Field(ge=0)
     last_updated_at: int = Field(ge=0)
 
@@ -57,28 +57,28 @@ class Message(Record):
         ('unknown', True, 'user')
     """
 
-    id: str = Field(min_length=1)
-    conversation_id: str = Field(min_length=1)
-    user_id: str
+    id: Text = Field(min_length=1)
+    conversation_id: Text = Field(min_length=1)
+    user_id: Text
     role: MessageRole
     original_content: Text
     timestamp: int = Field(ge=0)
     enhanced_message: Text = ""
-    explicit_context: list[str] | None = None
+    explicit_context: list[Text] | None = None
     episode_id: int = Field(default=0, ge=0)
     sentiment_score: float = Field(default=0.0, ge=-1.0, le=1.0)
-    intent: str = "unknown"
+    intent: Text = "unknown"
     entities: list[Entity] = Field(default_factory=list)
     is_cancellation: bool = False
     is_continuation: bool = True
     is_flagged: bool = False
-    invoked_flows: list[str] | None = None
-    invoked_tools: list[str] | None = None
-    reasoning_steps: list[str] | None = None
-    errors: list[str] | None = None
-    decision: dict[str, JsonData] | None = None
-    confidences: dict[str, float] | None = None
-    program_fingerprint: str | None = None
+    invoked_flows: list[Text] | None = None
+    invoked_tools: list[Text] | None = None
+    reasoning_steps: list[Text] | None = None
+    errors: list[Text] | None = None
+    decision: dict[Text, JsonData] | None = None
+    confidences: dict[Text, float] | None = None
+    program_fingerprint: Text | None = None
 
 
 def next_episode(previous: int, message: Message) -> tuple[int, bool]:

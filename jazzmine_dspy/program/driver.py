@@ -7,14 +7,15 @@ import contextvars
 import queue
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 import dspy
 
-from jazzmine_dspy.models.decision import Usage
 from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
+from jazzmine_dspy.program._calls import CallLog
 from jazzmine_dspy.program.ports import EmbedderPort, HeadPort, RecallPort
 from jazzmine_dspy.program.stage import (
     Clock,
@@ -73,17 +74,26 @@ def _language_model(bindings: Bindings) -> dspy.LM:
     return lm
 
 
-def _usage(tracker: Any) -> Usage:
-    entries = [entry for calls in tracker.usage_data.values() for entry in calls]
-    return Usage(
-        lm_calls=max(1, len(entries)),
-        prompt_tokens=sum(int(entry.get("prompt_tokens") or 0) for entry in entries),
-        completion_tokens=sum(int(entry.get("completion_tokens") or 0) for entry in entries),
-    )
+def _predicted(prediction: Any, predictor: dspy.Predict, log: CallLog) -> Predicted:
+    return Predicted({name: prediction[name] for name in predictor.signature.output_fields}, log.calls())
 
 
-def _predicted(prediction: Any, tracker: Any, predictor: dspy.Predict) -> Predicted:
-    return Predicted({name: prediction[name] for name in predictor.signature.output_fields}, _usage(tracker))
+def _log_for(effect: Effect, bindings: Bindings, began: float) -> CallLog | None:
+    if not isinstance(effect, Predict):
+        return None
+    return CallLog(effect.predictor, lambda: (bindings.clock() - began) * 1000.0)
+
+
+@contextmanager
+def _logged(log: CallLog, lm: dspy.LM) -> Iterator[None]:
+    """Ask this language model, and note what is asked of it."""
+    log.model = str(lm.model)
+    callbacks = [*dspy.settings.callbacks, log]
+    with dspy.context(lm=lm, adapter=_adapter(), callbacks=callbacks), dspy.track_usage() as log.tracker:
+        try:
+            yield
+        except Exception as error:
+            raise PredictFailed(error, log.calls(error)) from error
 
 
 def _recall_port(bindings: Bindings) -> RecallPort:
@@ -109,24 +119,26 @@ def drive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadline: flo
         bindings: What effects are asked of.
         deadline: Seconds until every further effect fails with ``TimeoutError``; None for no limit.
     """
-    ends = None if deadline is None else bindings.clock() + deadline
+    began = bindings.clock()
+    ends = None if deadline is None else began + deadline
 
     def perform(effect: Effect) -> Any:
         if isinstance(effect, Clock):
             return bindings.clock() * 1000.0
         if isinstance(effect, Together):
             return [_drive(part, perform) for part in effect.parts]
+        log = _log_for(effect, bindings, began)
         if ends is None:
-            return _perform(effect, owner, bindings)
+            return _perform(effect, owner, bindings, log)
         left = ends - bindings.clock()
         if left <= 0:
             raise TimeoutError("the deadline of the turn has passed")
-        return _within(left, effect, lambda: _perform(effect, owner, bindings))
+        return _within(left, log, lambda: _perform(effect, owner, bindings, log))
 
     return _drive(steps, perform)
 
 
-def _within(seconds: float, effect: Effect, ask: Callable[[], Any]) -> Any:
+def _within(seconds: float, log: CallLog | None, ask: Callable[[], Any]) -> Any:
     """Wait so long for an effect.
 
     A thread is the only way to stop waiting for a call that cannot be interrupted. It is a daemon, and one of its own
@@ -145,16 +157,16 @@ def _within(seconds: float, effect: Effect, ask: Callable[[], Any]) -> Any:
     try:
         value, error = answer.get(timeout=seconds)
     except queue.Empty:
-        raise _late(effect) from None
+        raise _late(log) from None
     if error is not None:
         raise error
     return value
 
 
-def _late(effect: Effect) -> Exception:
+def _late(log: CallLog | None) -> Exception:
     """The error of an effect that the deadline cut off; a call to a language model was made all the same."""
     late = TimeoutError("the deadline of the turn has passed")
-    return PredictFailed(late, Usage(lm_calls=1)) if isinstance(effect, Predict) else late
+    return late if log is None else PredictFailed(late, log.calls(late))
 
 
 def _drive(steps: Steps[T], perform: Callable[[Effect], Any]) -> T:
@@ -172,16 +184,13 @@ def _drive(steps: Steps[T], perform: Callable[[Effect], Any]) -> T:
             error = problem
 
 
-def _perform(effect: Effect, owner: _Predictors, bindings: Bindings) -> Any:
+def _perform(effect: Effect, owner: _Predictors, bindings: Bindings, log: CallLog | None) -> Any:
     if isinstance(effect, Predict):
+        assert log is not None
         predictor = owner.predictor(effect.predictor)
-        lm = predictor.lm or _language_model(bindings)
-        with dspy.context(lm=lm, adapter=_adapter()), dspy.track_usage() as tracker:
-            try:
-                prediction = predictor(**effect.inputs, config=dict(effect.config))
-            except Exception as error:
-                raise PredictFailed(error, _usage(tracker)) from error
-        return _predicted(prediction, tracker, predictor)
+        with _logged(log, predictor.lm or _language_model(bindings)):
+            prediction = predictor(**effect.inputs, config=dict(effect.config))
+        return _predicted(prediction, predictor, log)
     if isinstance(effect, Recall):
         return _recall_port(bindings).recall(
             effect.query,
@@ -200,25 +209,27 @@ async def adrive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadli
 
     Args and meaning as for :func:`drive`.
     """
-    ends = None if deadline is None else bindings.clock() + deadline
+    began = bindings.clock()
+    ends = None if deadline is None else began + deadline
 
     async def perform(effect: Effect) -> Any:
         if isinstance(effect, Clock):
             return bindings.clock() * 1000.0
         if isinstance(effect, Together):
             return list(await asyncio.gather(*(_adrive(part, perform) for part in effect.parts)))
+        log = _log_for(effect, bindings, began)
         if ends is None:
-            return await _aperform(effect, owner, bindings)
+            return await _aperform(effect, owner, bindings, log)
         left = ends - bindings.clock()
         if left <= 0:
             raise TimeoutError("the deadline of the turn has passed")
         limit = asyncio.timeout(left)
         try:
             async with limit:
-                return await _aperform(effect, owner, bindings)
+                return await _aperform(effect, owner, bindings, log)
         except TimeoutError as error:
             if limit.expired():
-                raise _late(effect) from error
+                raise _late(log) from error
             raise
 
     return await _adrive(steps, perform)
@@ -242,16 +253,13 @@ async def _adrive(steps: Steps[T], perform: Callable[[Effect], Awaitable[Any]]) 
         steps.close()
 
 
-async def _aperform(effect: Effect, owner: _Predictors, bindings: Bindings) -> Any:
+async def _aperform(effect: Effect, owner: _Predictors, bindings: Bindings, log: CallLog | None) -> Any:
     if isinstance(effect, Predict):
+        assert log is not None
         predictor = owner.predictor(effect.predictor)
-        lm = predictor.lm or _language_model(bindings)
-        with dspy.context(lm=lm, adapter=_adapter()), dspy.track_usage() as tracker:
-            try:
-                prediction = await predictor.acall(**effect.inputs, config=dict(effect.config))
-            except Exception as error:
-                raise PredictFailed(error, _usage(tracker)) from error
-        return _predicted(prediction, tracker, predictor)
+        with _logged(log, predictor.lm or _language_model(bindings)):
+            prediction = await predictor.acall(**effect.inputs, config=dict(effect.config))
+        return _predicted(prediction, predictor, log)
     if isinstance(effect, Recall):
         return await _recall_port(bindings).arecall(
             effect.query,

@@ -25,14 +25,23 @@ from jazzmine_dspy.models.commands import (
     SetSlot,
     SkipSlot,
 )  # fmt: skip
-from jazzmine_dspy.models.decision import Enhancement, Selection, SourceKind, Stage, Usage
+from jazzmine_dspy.models.decision import Enhancement, LMCall, Selection, SourceKind, Stage
 from jazzmine_dspy.models.errors import AnswerError
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import Entity
 from jazzmine_dspy.program import render
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
-from jazzmine_dspy.program.stage import Answer, Context, Declined, Predict, Predicted, PredictFailed, Steps
+from jazzmine_dspy.program.stage import (
+    Answer,
+    Context,
+    Declined,
+    Predict,
+    Predicted,
+    PredictFailed,
+    Steps,
+    told,
+)  # fmt: skip
 from jazzmine_dspy.signatures.answers import ALIASES
 from jazzmine_dspy.signatures.contract import CONTRACTS
 from jazzmine_dspy.signatures.schema import response_format
@@ -117,19 +126,19 @@ class LMSource:
     def steps(self, context: Context) -> Steps[Answer[Any] | Declined]:
         """Answer, or fail with a typed error."""
         predicted: Predicted = yield from self._ask(context)
-        outputs, usage = predicted.outputs, predicted.usage
+        outputs, calls = predicted.outputs, predicted.calls
         if self._stage == "enhance":
-            return Answer(_enhancement(outputs), self._trust, usage)
+            return Answer(_enhancement(outputs), self._trust, calls)
         if self._stage == "select":
-            return self._selection(outputs["flows"], context, usage)
+            return self._selection(outputs["flows"], context, calls)
         commands, refused = _commands(
             outputs["commands"], context, slots_in_play(context, self._predictor, self._top_k)
         )
         if refused and not commands:
             return Declined(
-                f"commands that do not fit the state: {', '.join(refused)}", failed=True, usage=usage
+                f"commands that do not fit the state: {', '.join(refused)}", failed=True, calls=calls
             )
-        return Answer(commands, self._trust, usage)
+        return Answer(commands, self._trust, calls)
 
     def _ask(self, context: Context) -> Steps[Predicted]:
         # In the staged shape understanding may be asked twice in a turn, with other slots.
@@ -137,17 +146,17 @@ class LMSource:
         if shared and "fused" in context.memo:
             earlier = context.memo["fused"]
             if isinstance(earlier, Exception):
-                # What the call cost is on the stage that made it.
-                raise PredictFailed(earlier, Usage()) from earlier
-            return Predicted(earlier.outputs, Usage())
+                # The call is on the stage that made it.
+                raise PredictFailed(earlier) from earlier
+            return Predicted(earlier.outputs)
         try:
             predicted: Predicted = yield call_for(context, self._predictor, self._policy)
         except Exception as error:
-            failed = error if isinstance(error, PredictFailed) else PredictFailed(error, Usage())
+            failed = error if isinstance(error, PredictFailed) else PredictFailed(error)
             typed = self._typed(failed.error)
             if shared:
                 context.memo["fused"] = typed
-            raise PredictFailed(typed, failed.usage) from error
+            raise PredictFailed(typed, _failed(failed.calls, typed)) from error
         if shared:
             context.memo["fused"] = predicted
         return predicted
@@ -160,7 +169,7 @@ class LMSource:
         return CONTRACTS[self._predictor].error("The answer is empty", remedy="Ask again.")
 
     def _selection(
-        self, letters: Sequence[str], context: Context, usage: Usage
+        self, letters: Sequence[str], context: Context, calls: tuple[LMCall, ...]
     ) -> Answer[Selection] | Declined:
         candidates = offered(context, self._top_k)
         by_letter = dict(zip(ALIASES, (c.name for c in candidates), strict=False))
@@ -169,13 +178,20 @@ class LMSource:
         chosen = [by_letter.get(letter.strip().rstrip(".:").upper()) for letter in letters]
         known = list(dict.fromkeys(name for name in chosen if name))
         if letters and not known:
-            return Declined(f"no such flow was offered: {', '.join(letters)[:60]}", failed=True, usage=usage)
+            return Declined(f"no such flow was offered: {', '.join(letters)[:60]}", failed=True, calls=calls)
         selection = Selection(
             flows=known,
             mode="sequential" if len(known) > 1 else "single",
             reason="chosen by the language model",
         )
-        return Answer(selection, self._trust, usage)
+        return Answer(selection, self._trust, calls)
+
+
+def _failed(calls: tuple[LMCall, ...], error: Exception) -> tuple[LMCall, ...]:
+    """The calls, the last of which led to the error: an answer that cannot be read is no success either."""
+    if not calls:
+        return ()
+    return (*calls[:-1], calls[-1].model_copy(update={"success": False, "error": told(error)}))
 
 
 def _enhancement(outputs: Any) -> Enhancement:

@@ -6,13 +6,16 @@ from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from jazzmine_dspy.models.decision import Enhancement, SourceKind, Stage, StageRecord, Usage
+from jazzmine_dspy.models.decision import Enhancement, LMCall, SourceKind, Stage, StageRecord, Usage
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.ports import Recalled
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+MAX_CAUSE = 500
+"""Characters of a reason that a record keeps."""
+
 Steps = Generator["Effect", Any, T]
 """Steps yield effects, get their results sent in (or their errors thrown in), and return a value."""
 
@@ -64,20 +67,22 @@ class Predicted:
     """Result of :class:`Predict`."""
 
     outputs: Mapping[str, Any]
-    usage: Usage
+    calls: tuple[LMCall, ...] = ()
 
 
 class PredictFailed(Exception):  # noqa: N818 - not an error of its own: it carries one
-    """A call of the language model failed with ``error``, after it had cost ``usage``."""
+    """A predictor failed with ``error``, after it had made ``calls``."""
 
-    def __init__(self, error: Exception, usage: Usage) -> None:
+    def __init__(self, error: Exception, calls: tuple[LMCall, ...] = ()) -> None:
         super().__init__(str(error))
         self.error = error
-        self.usage = usage
+        self.calls = calls
 
 
-FREE = Usage()
-"""What an answer costs that asks no language model."""
+def told(error: BaseException) -> str:
+    """An error as records show it; what an answer quoted in it may hold of broken characters is replaced."""
+    text = f"{type(error).__name__}: {error}"[:MAX_CAUSE]
+    return text.encode("utf-8", "replace").decode()
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ class Answer(Generic[T_co]):
 
     value: T_co
     confidence: float = 1.0
-    usage: Usage = FREE
+    calls: tuple[LMCall, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,7 @@ class Declined:
 
     reason: str
     failed: bool = False
-    usage: Usage = FREE
+    calls: tuple[LMCall, ...] = ()
 
 
 @dataclass
@@ -146,17 +151,16 @@ def run_stage(
     """
     started = yield Clock()
     failures: list[str] = []
-    spent = Usage()
+    calls: list[LMCall] = []
     answered: tuple[Source[T], Answer[T]] | None = None
     for source in sources:
         try:
             result = yield from source.steps(context)
         except PredictFailed as failure:
-            reason = f"{type(failure.error).__name__}: {failure.error}"
-            result = Declined(reason, failed=True, usage=failure.usage)
+            result = Declined(told(failure.error), failed=True, calls=failure.calls)
         except Exception as error:
-            result = Declined(f"{type(error).__name__}: {error}", failed=True)
-        spent += result.usage
+            result = Declined(told(error), failed=True)
+        calls += result.calls
         if isinstance(result, Declined):
             if result.failed:
                 failures.append(f"{source.name}: {result.reason}")
@@ -166,9 +170,9 @@ def run_stage(
     assert answered is not None, f"stage {stage} has no floor"
     ended = yield Clock()
     source, answer = answered
-    cause = "; ".join(failures)[:500] or None
+    cause = "; ".join(failures)[:MAX_CAUSE] or None
     record = StageRecord(
         source=source.kind, name=source.name, confidence=min(1.0, max(0.0, answer.confidence)), degraded=bool(failures),
-        cause=cause, latency_ms=max(0.0, ended - started), usage=spent,
+        cause=cause, latency_ms=max(0.0, ended - started), usage=Usage.of(calls), calls=tuple(calls),
     )  # fmt: skip
     return answer.value, record

@@ -320,6 +320,7 @@ def _summed(first: StageRecord, second: StageRecord) -> StageRecord:
         update={
             "latency_ms": first.latency_ms + second.latency_ms,
             "usage": first.usage + second.usage,
+            "calls": (*first.calls, *second.calls),
             "degraded": first.degraded or second.degraded,
             "cause": causes or None,
         }

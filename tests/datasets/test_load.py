@@ -60,11 +60,24 @@ def test_examples_come_in_file_order_whatever_the_order_of_roles(folder: Path) -
     ]
 
 
-def test_history_is_the_last_ten_messages(write: Callable[..., Path]) -> None:
+@pytest.mark.row("P2", "U3")
+def test_history_is_what_a_conversation_is_pruned_to(write: Callable[..., Path]) -> None:
     turns = [{"role": "user", "text": f"message {n}", "labels": {"flows": []}} for n in range(15)]
-    dataset = load_dataset(write([{"id": "long", "turns": turns}], roles={"train": ["long"]}))
+    replied: list[dict[str, Any]] = [
+        {"role": role, "text": f"{role} {n}", "labels": {"flows": []} if role == "user" else None}
+        for n in range(12)
+        for role in ("user", "assistant")
+    ]
+    replied.insert(0, {"role": "system", "text": "The shop is closed on Mondays."})
+    given = [{"id": "long", "turns": turns}, {"id": "replied", "turns": replied}]
+    dataset = load_dataset(write(given, roles={"train": ["long"], "dev_a": ["replied"]}))
     last = dataset.examples("train")[-1]
     assert [message.text for message in last.turn.history] == [f"message {n}" for n in range(4, 14)]
+    last = dataset.examples("dev_a")[-1]
+    shown = [f"{role} {n}" for n in range(3, 11) for role in ("user", "assistant")]
+    assert [message.text for message in last.turn.history] == ["The shop is closed on Mondays.", *shown]
+    # Recall takes what stands there for a query.
+    assert last.turn.episode_summaries == ()
 
 
 def test_fingerprints_follow_content_and_roles_alone(

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from pydantic_core import PydanticUndefined
 
 import jazzmine_dspy
-from jazzmine_dspy.models import Conversation, Entity, Message, MessageRole
+from jazzmine_dspy.models import Conversation, Entity, Message, MessageRole, TurnDecision
 from jazzmine_dspy.models.messages import next_episode
 
 REQUIRED = object()
@@ -95,6 +96,40 @@ def test_the_episode_advances_where_a_user_leaves_the_topic() -> None:
         (0, False), (0, False), (1, True), (1, False), (1, False), (2, True), (2, False), (2, False),
     ]  # fmt: skip
     assert [each.episode_id for each in said] == [number for number, _ in seen]
+
+
+@pytest.mark.row("M8")
+def test_a_stored_message_gives_back_the_decision_and_who_made_it() -> None:
+    made = TurnDecision.model_validate(
+        {
+            "enhancement": {"enhanced_query": "Storniere Bestellung 4471 — „jetzt“ 🙏", "sentiment_score": -0.4},
+            "selection": {"flows": ["cancel_order"], "candidates": [["cancel_order", 0.4]], "confidence": 0.8},
+            "commands": [{"type": "set_slot", "name": "order_id", "value": "4471"}],
+            "stages": {
+                stage: {"source": "lm", "name": "lm", "confidence": confidence,
+                        "calls": [{"predictor": stage, "model": "m", "prompt_tokens": 9, "started_ms": 1.5}]}
+                for stage, confidence in (("enhance", 0.9), ("select", 0.8), ("understand", 0.7))
+            },
+        }
+    )  # fmt: skip
+    held = message(
+        decision=made.model_dump(mode="json"),
+        confidences={stage: record.confidence for stage, record in made.stages.items()},
+        program_fingerprint="ab" * 32,
+    )
+    again = Message.model_validate_json(held.model_dump_json())
+    assert again == held
+    # All that a labelled turn is made of: the labels, how sure each was, and of which program.
+    found = TurnDecision.model_validate(again.decision)
+    assert found == made
+    assert (found.enhancement, found.selection.flows, found.commands) == (
+        made.enhancement, ["cancel_order"], made.commands,
+    )  # fmt: skip
+    assert again.confidences == {"enhance": 0.9, "select": 0.8, "understand": 0.7}
+    assert again.program_fingerprint == "ab" * 32
+    for bad in ({"decision": {"score": float("nan")}}, {"confidences": {"select": "high"}}):
+        with pytest.raises(ValidationError):
+            message(**bad)
 
 
 @pytest.mark.row("M2")

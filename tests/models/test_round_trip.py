@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from jazzmine_dspy.models import Message, TurnDecision, command
-from jazzmine_dspy.models._base import JsonData
+from jazzmine_dspy.models._base import JsonData, Text
 from jazzmine_dspy.models.traces import ScriptGenAttempt, SlotEvent, ToolTrace, TurnTrace
 
 Values = Callable[[type[BaseModel]], st.SearchStrategy[Any]]
@@ -49,11 +50,16 @@ def test_nested_tool_data_and_large_texts() -> None:
                 final_data=data,
                 final_script=large,
                 traceback=large[::-1],
+                intermediates=[data, None, large],
+                api_calls=[{"url": "/orders/é", "answer": data}],
+                error=large,
                 output_bytes=2**40,
                 generation_attempts=[ScriptGenAttempt(attempt=1, parse_error="no { in it")],
             )
         ],
         slot_events=[SlotEvent(flow_name="f", slot_name="s", value={"list": [[], {}]})],
+        reasoning_steps=[large],
+        errors=["\x00 é中🙂\u2028"],
     )
     again = back(trace)
     assert again == trace
@@ -71,11 +77,28 @@ def test_nested_tool_data_and_large_texts() -> None:
 def test_what_would_not_come_back_is_refused(bad: object) -> None:
     for make in (
         lambda: ToolTrace(final_data=bad),
+        lambda: ToolTrace(intermediates=[bad]),
+        lambda: ToolTrace(api_calls=[{"answer": bad}]),
         lambda: SlotEvent(flow_name="f", slot_name="s", value=bad),
         lambda: command({"type": "set_slot", "name": "s", "value": bad}),
     ):
         with pytest.raises(ValidationError):
             make()
+
+
+@pytest.mark.row("M5")
+def test_half_a_surrogate_pair_is_refused_wherever_a_text_is_kept(record: type[BaseModel]) -> None:
+    """It would be taken, and then neither be written as JSON nor come back."""
+    forms: list[tuple[Any, Any]] = [
+        (str, "\ud800"), (list[Text], ["\ud800"]), (dict[Text, float], {"\ud800": 1.0}),
+    ]  # fmt: skip
+    for name, field in record.model_fields.items():
+        kinds = (field.annotation, *typing.get_args(field.annotation))
+        for text in (text for kind, text in forms if kind in kinds):
+            with pytest.raises(ValidationError) as refused:
+                record.model_validate({name: text})
+            said = [error["msg"] for error in refused.value.errors() if error["loc"][0] == name]
+            assert any("surrogate" in message or "unicode" in message for message in said), name
 
 
 def test_json_data_stands_where_anything_may_be_stored(model: type[BaseModel]) -> None:

@@ -1,0 +1,128 @@
+"""How much of a conversation a turn remembers letter for letter, and what it keeps of the rest (P2, U3)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.messages import Message, MessageRole
+
+USER_TURNS = 8
+"""Messages of the user that are kept at least, with the replies between them."""
+
+AT_LEAST = 10
+"""Messages that are kept at least, whoever they are from."""
+
+MAX_SUMMARIES = 20
+"""Summaries of single messages that are kept, the newest."""
+
+MAX_SUMMARY = 120
+"""Characters of a summary, with the role before it."""
+
+_SENTENCE_END = re.compile("(?<=[.!?\u2026])[\"'\u201d\u2019\xbb)\\]]*\\s+|(?<=[\u3002\uff01\uff1f])\\s*")
+_JOINER = "\u200d"
+_TELLING = 16
+"""Characters from which on a sentence is taken to say something; a shorter one ("Hi.") takes the next along."""
+
+
+class Said(Protocol):
+    """A message of a history: a ``HistoryMessage`` with its ``text``, or a stored one with ``original_content``."""
+
+    @property
+    def role(self) -> MessageRole:
+        """Who speaks."""
+        ...
+
+
+M = TypeVar("M", bound=Said)
+
+
+def prune(
+    messages: Sequence[M], *, user_turns: int = USER_TURNS, at_least: int = AT_LEAST
+) -> tuple[tuple[M, ...], tuple[str, ...]]:
+    """Split a history into what is kept and one line for each message of the rest. No language model is asked.
+
+    Args:
+        messages: Oldest first. Flagged ones are left out of both parts.
+        user_turns: As many of the user's last messages are kept, with all that stands between and after them.
+        at_least: As many of the last messages are kept in any case.
+
+    Returns:
+        The kept messages in their order, those of the system among them however old, and the summaries, oldest
+        first: the role and the first sentence, 120 characters at most; an empty message has none. Of more than 20
+        the newest stay, and the first line says how many do not.
+
+    Raises:
+        InputError: a number is negative.
+
+    Example:
+        >>> from jazzmine_dspy.models.turn import HistoryMessage
+        >>> texts = [f"This is message number {n}. And so on." for n in range(12)]
+        >>> kept, summaries = prune([HistoryMessage(role="user", text=text) for text in texts])
+        >>> len(kept), summaries
+        (10, ('user: This is message number 0.', 'user: This is message number 1.'))
+    """
+    for name, value in (("user_turns", user_turns), ("at_least", at_least)):
+        if value < 0:
+            raise InputError(
+                f"A history cannot be pruned to {value} messages", where=name, remedy="Pass 0 or more."
+            )
+    held = [message for message in messages if not getattr(message, "is_flagged", False)]
+    start = min(_start(held, user_turns), max(0, len(held) - at_least))
+    kept = tuple(
+        message for at, message in enumerate(held) if at >= start or message.role == MessageRole.SYSTEM
+    )
+    rest = [
+        (message.role, text)
+        for message in held[:start]
+        if message.role != MessageRole.SYSTEM and (text := _text(message))
+    ]
+    lines = [_line(role, text) for role, text in rest[-MAX_SUMMARIES:]]
+    if len(rest) > MAX_SUMMARIES:
+        lines.insert(0, f"({len(rest) - MAX_SUMMARIES} earlier messages are left out)")
+    return kept, tuple(lines)
+
+
+def _start(messages: Sequence[Said], user_turns: int) -> int:
+    """Where the last turns of the user begin; the end where none are asked for."""
+    if user_turns == 0:
+        return len(messages)
+    said = [at for at, message in enumerate(messages) if message.role == MessageRole.USER]
+    return said[-user_turns] if len(said) >= user_turns else 0
+
+
+def _text(message: Said) -> str:
+    """The message on one line, as it was written: a labelled dataset has no rewrites of earlier messages."""
+    found = message.original_content if isinstance(message, Message) else getattr(message, "text", "")
+    return " ".join(str(found).split())
+
+
+def _line(role: MessageRole, text: str) -> str:
+    prefix = f"{role.value}: "
+    line = prefix + _first_sentence(text)
+    if len(line) <= MAX_SUMMARY:
+        return line
+    cut = line[: MAX_SUMMARY - 1]
+    at = cut.rfind(" ") if line[len(cut)] != " " else len(cut)
+    # A text without spaces is cut where it must, but not between a letter or sign and what belongs to it.
+    return line[: at if at > len(prefix) else _joint(line, len(cut))].rstrip() + "…"
+
+
+def _first_sentence(text: str) -> str:
+    for found in _SENTENCE_END.finditer(text):
+        if found.start() >= _TELLING:
+            return text[: found.end()].rstrip()
+    return text
+
+
+def _joint(text: str, at: int) -> int:
+    while at > 1 and (_belongs(text[at]) or text[at - 1] == _JOINER):
+        at -= 1
+    return at
+
+
+def _belongs(sign: str) -> bool:
+    return sign == _JOINER or unicodedata.category(sign) in ("Mn", "Mc", "Me") or "🏻" <= sign <= "🏿"

@@ -1,0 +1,94 @@
+"""What a predictor asks of language models, noted call by call while it happens."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, cast
+
+from dspy.utils.callback import BaseCallback
+
+from jazzmine_dspy.models.decision import LMCall, PredictorName
+from jazzmine_dspy.program.stage import told
+
+
+class CallLog(BaseCallback):
+    """Notes the calls that one predictor makes, as a callback of DSPy's around each of them.
+
+    Thread-safe: at a deadline the waiting thread reads it while the call still hangs in another.
+
+    Args:
+        predictor: The predictor's name.
+        milliseconds: Time since the decision began.
+    """
+
+    def __init__(self, predictor: str, milliseconds: Callable[[], float]) -> None:
+        self.model = ""
+        """Name of the model that is to be asked, once it is known."""
+        self.tracker: Any = None
+        """DSPy's usage tracker, once there is one."""
+        self._predictor = cast("PredictorName", predictor)
+        self._now = milliseconds
+        self._began = milliseconds()
+        self._lock = threading.Lock()
+        self._open: dict[str, tuple[str, float]] = {}
+        self._done: list[LMCall] = []
+        self._spent = (0, 0)
+
+    def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
+        """A call begins."""
+        with self._lock:
+            self._open[call_id] = (str(getattr(instance, "model", "")), self._now())
+
+    def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:  # noqa: ARG002
+        """A call ends."""
+        with self._lock:
+            model, started = self._open.pop(call_id)
+            self._done.append(self._call(model, started, exception))
+
+    def on_adapter_parse_end(
+        self,
+        call_id: str,  # noqa: ARG002
+        outputs: Any,  # noqa: ARG002
+        exception: BaseException | None = None,
+    ) -> None:
+        """An answer was read, or could not be: then the call came to nothing."""
+        if exception is None:
+            return
+        with self._lock:
+            if self._done:
+                cause = exception.__cause__ or exception
+                failed = {"success": False, "error": told(cause)}
+                self._done[-1] = self._done[-1].model_copy(update=failed)
+
+    def calls(self, failure: BaseException | None = None) -> tuple[LMCall, ...]:
+        """The calls so far, in their order; open ones ended now, with ``failure``. A predictor that was asked counts
+        as one call at least.
+        """
+        with self._lock:
+            cut = [self._call(model, started, failure) for model, started in self._open.values()]
+            return (*self._done, *cut) or (self._call(self.model, self._began, failure),)
+
+    def _call(self, model: str, started: float, failure: BaseException | None) -> LMCall:
+        total = self._total()
+        prompt, completion = (max(0, now - before) for now, before in zip(total, self._spent, strict=True))
+        self._spent = total
+        return LMCall(
+            predictor=self._predictor,
+            model=model,
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            started_ms=max(0.0, started),
+            latency_ms=max(0.0, self._now() - started),
+            success=failure is None,
+            error=None if failure is None else told(failure),
+        )
+
+    def _total(self) -> tuple[int, int]:
+        if self.tracker is None:
+            return 0, 0
+        entries = [entry for calls in list(self.tracker.usage_data.values()) for entry in calls]
+        return (
+            sum(int(entry.get("prompt_tokens") or 0) for entry in entries),
+            sum(int(entry.get("completion_tokens") or 0) for entry in entries),
+        )
