@@ -46,6 +46,8 @@ class TurnOutcome(Value):
 
     ``decision`` is None for a message that was queued. ``repeated`` says that the message had been handled
     before: decision, next step and reply are those of the first time, and the state is the one now.
+    ``new_episode`` says that the message opened the topic numbered ``episode_id``, so that the one before can
+    be closed.
     """
 
     decision: TurnDecision | None
@@ -54,6 +56,8 @@ class TurnOutcome(Value):
     reply: str
     route: MessageRoute
     repeated: bool = False
+    episode_id: int = 0
+    new_episode: bool = False
 
 
 class ActionOutcome(Value):

@@ -3,51 +3,49 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.memory.errors import ConflictError, NotStoredError, StateError
+from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.messages import InMemoryMessageStore, MessageStore
 from jazzmine_dspy.memory.procedural import FlowIndex
 from jazzmine_dspy.memory.working import (
     HandledMessage,
     InMemoryWorkingMemoryStore,
     QueuedMessage,
-    RunningAction,
     WorkingMemory,
     WorkingMemoryStore,
 )  # fmt: skip
+from jazzmine_dspy.memory.working.operations import end_turn
 from jazzmine_dspy.memory.working.state import HANDLED_KEPT
 from jazzmine_dspy.models.decision import TurnDecision
-from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.models.messages import Message, MessageRole
+from jazzmine_dspy.models.messages import Conversation, Message, MessageRole
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.traces import ToolTrace, TurnTrace
-from jazzmine_dspy.runtime.errors import QueueFullError
-from jazzmine_dspy.runtime.outcome import ActionOutcome, MessageRoute, NextStep, TurnOutcome
+from jazzmine_dspy.models.text import clean_text
+from jazzmine_dspy.models.traces import LLMCallRecord, TaskEmission, ToolTrace, TurnTrace
+from jazzmine_dspy.runtime.actions import Actions
+from jazzmine_dspy.runtime.outcome import MessageRoute, NextStep, TurnOutcome
 from jazzmine_dspy.runtime.router import is_queued, route
 from jazzmine_dspy.runtime.state_machine import apply
-from jazzmine_dspy.runtime.steps import complete, settle
-from jazzmine_dspy.runtime.texts import say
-from jazzmine_dspy.runtime.tracing import enriched, turn_trace
-from jazzmine_dspy.runtime.turns import build_turn, check_message
+from jazzmine_dspy.runtime.steps import settle
+from jazzmine_dspy.runtime.tracing import enriched, turn_trace, with_reply
+from jazzmine_dspy.runtime.turns import build_turn, clean_message, clean_snippets, pruned_history
 
 if TYPE_CHECKING:
     from jazzmine_dspy.program.ports import RecallPort
     from jazzmine_dspy.program.turn import TurnProgram
 
-HISTORY = 10
-QUEUE_LIMIT = 20
+MAX_REPLY = 100_000
+"""Characters that a reply may have."""
 
 
 def _new_id() -> str:
     return uuid.uuid4().hex
 
 
-class Runtime:
+class Runtime(Actions):
     """Holds conversations: whole turns in their order, each decided by the program and applied to the state.
 
     Args:
@@ -115,10 +113,10 @@ class Runtime:
         """Take one message of a user. Messages of one conversation are taken one after another.
 
         Args:
-            text: 1 to 8,000 characters.
+            text: 1 to 8,000 characters; control characters and signs that cannot be seen are left out.
             message_id: A message that comes twice under one id is applied once, and answered alike.
-            explicit_context: Facts for this turn.
-            episode_summaries: One line for each earlier episode.
+            explicit_context: Facts for this turn, 50 at most.
+            episode_summaries: One line for each earlier episode, 50 at most.
             now: The user's local time; without it, the clock's in UTC.
             locale: The user's, "en" without it.
 
@@ -126,18 +124,17 @@ class Runtime:
             The outcome. Hand back what was then said to the user with :meth:`record_reply`.
 
         Raises:
-            InputError: an empty text or conversation id, or a text over the limit.
-            ConflictError: ``message_id`` belongs to another message.
+            InputError: an empty text or conversation id, a text over the limit, or half of a surrogate pair.
+            ConflictError: ``message_id`` belongs to another message, or the conversation to another user.
             QueueFullError: an action runs, and too many messages wait for its end.
             LockTimeoutError: the turn before did not end in time.
         """
-        check_message(conversation_id, text)
         incoming = QueuedMessage(
             message_id=message_id or self._ids(),
             user_id=user_id,
-            text=text,
-            explicit_context=list(explicit_context or ()),
-            episode_summaries=list(episode_summaries or ()),
+            text=clean_message(conversation_id, text),
+            explicit_context=clean_snippets(explicit_context, "explicit_context"),
+            episode_summaries=clean_snippets(episode_summaries, "episode_summaries"),
             now=now,
             locale=locale,
         )
@@ -155,67 +152,6 @@ class Runtime:
         """:meth:`process` for those who keep one conversation for each user."""
         return await self.process(conversation_id=user_id, user_id=user_id, text=user_msg)
 
-    async def begin_action(self, conversation_id: str) -> WorkingMemory:
-        """Begin the work of the flow that was handed out with ``run_flow``; until it is finished, messages
-        queue.
-
-        An action that has begun already goes on.
-
-        Raises:
-            StateError: no flow is ready to run. One that was handed out counts as done once a later message
-                was taken.
-        """
-        async with self.working_memory.turn(conversation_id):
-            state = await self._existing(conversation_id)
-            if state.action is not None:
-                return state
-            if state.active_flow is None or not state.active_flow.ready:
-                raise StateError(
-                    "No flow is ready to run",
-                    where=f"conversation {conversation_id!r}",
-                    remedy="Begin an action when the next step is run_flow, before the next message.",
-                )
-            return await self._begin(state)
-
-    async def finish_action(
-        self, conversation_id: str, result: Any = None, *, failed: bool = False
-    ) -> ActionOutcome:
-        """End the running action and its flow, then take the messages that had waited, in their order.
-
-        A waiting message that leads to ``run_flow`` while others wait behind it begins that action at once,
-        so that they
-        keep their place: finish it as well.
-
-        Args:
-            result: What the action gave, as JSON values; kept in the record of the flow.
-            failed: The action came to nothing.
-
-        Raises:
-            StateError: no action is running.
-            InputError: ``result`` is not JSON.
-        """
-        try:
-            json.dumps(result, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"The result is not JSON: {error}",
-                where="result",
-                remedy="Pass texts, numbers, lists and mappings.",
-            ) from error
-        async with self.working_memory.turn(conversation_id):
-            state = await self._existing(conversation_id)
-            if state.action is None:
-                raise StateError(
-                    "No action is running",
-                    where=f"conversation {conversation_id!r}",
-                    remedy="Call begin_action first.",
-                )
-            state, step = complete(state, self.registry, result=result, failed=failed)
-            state.last_agent_response = step.text or state.last_agent_response
-            state = await self._keep_order(await self.working_memory.save(state), step)
-            state, drained = await self._drain(state)
-            return ActionOutcome(state=state, next=step, reply=step.text, drained=tuple(drained))
-
     async def record_reply(
         self,
         conversation_id: str,
@@ -224,48 +160,56 @@ class Runtime:
         tool_traces: Sequence[ToolTrace] = (),
         *,
         message_id: str | None = None,
+        llm_calls: Sequence[LLMCallRecord] = (),
+        task_emissions: Sequence[TaskEmission] = (),
+        reasoning_steps: Sequence[str] = (),
     ) -> Message:
         """Note what was said to the user: it enters the history, and the turn's trace becomes the reply's.
 
         A reply that comes twice under one id is noted once.
 
+        Args:
+            text: 1 to 100,000 characters, cleaned like a user's.
+            tool_traces, llm_calls, task_emissions, reasoning_steps: What was done to find the reply; it is added
+                to the trace.
+
         Raises:
-            InputError: an empty text.
+            InputError: an empty text, one over the limit, or half of a surrogate pair.
             NotStoredError: there is no such conversation.
             ConflictError: ``message_id`` belongs to another message.
         """
-        if not text.strip():
-            raise InputError(
-                "The reply is empty", where="text", remedy="Record a reply only if one was given."
-            )
+        said = clean_text(text, limit=MAX_REPLY, field="reply")
         async with self.working_memory.turn(conversation_id):
             state = await self._existing(conversation_id)
+            now = self._milliseconds(None)
             message = Message(
                 id=message_id or self._ids(),
                 conversation_id=conversation_id,
                 user_id=state.user_id,
                 role=MessageRole.ASSISTANT,
-                original_content=text,
-                timestamp=self._milliseconds(None),
+                original_content=said,
+                timestamp=now,
                 intent=intent or "unknown",
                 episode_id=state.episode_id,
                 invoked_tools=[tool.tool_name for tool in tool_traces] or None,
+                reasoning_steps=list(reasoning_steps) or None,
             )
             await self.messages.store_message(message)
-            if await self.messages.get_turn_trace_by_message_id(message.id) is not None:
+            noted = await self.messages.get_turn_trace_by_message_id(message.id)
+            if noted is not None and noted.id != state.open_trace:
                 return message
-            trace = await self.messages.get_turn_trace(state.open_trace) if state.open_trace else None
-            if trace is None:
-                trace = TurnTrace(
-                    id=f"trace-{message.id}",
-                    message_id=message.id,
-                    conversation_id=conversation_id,
-                    agent_id=self.agent_id,
+            if noted is None:
+                trace = await self.messages.get_turn_trace(state.open_trace) if state.open_trace else None
+                trace = with_reply(
+                    trace or self._bare_trace(state, message),
+                    message,
+                    tool_traces=tool_traces,
+                    task_emissions=task_emissions,
+                    llm_calls=llm_calls,
+                    ended_at_ms=now,
                 )
-            trace.message_id = message.id
-            trace.tool_traces = [*trace.tool_traces, *tool_traces]
-            await self.messages.store_turn_trace(trace)
-            state.last_agent_response = text
+                await self.messages.store_turn_trace(trace)
+            end_turn.inplace(state, said, intent)
             state.open_trace = None
             await self.working_memory.save(state)
             return message
@@ -275,13 +219,21 @@ class Runtime:
     async def _take(self, state: WorkingMemory, incoming: QueuedMessage) -> TurnOutcome:
         started = self._clock()
         before = settle(state, self.registry)
-        history = await self.messages.get_immediate_context(
-            state.conversation_id, HISTORY, exclude=incoming.message_id
+        stamp = self._milliseconds(incoming.now)
+        await self.messages.ensure_conversation(
+            Conversation(
+                id=state.conversation_id,
+                user_id=incoming.user_id,
+                agent_id=state.agent_id,
+                created_at=stamp,
+                last_updated_at=stamp,
+            )
         )
+        history = await pruned_history(self.messages, state.conversation_id, exclude=incoming.message_id)
         turn = build_turn(before, incoming, history, now=incoming.now or self._now())
         decision = await self.program.adecide(turn, deadline=self._deadline)
-        after, step = apply(before, decision, self.registry, turn_number=before.turn_number + 1)
-        stamp = self._milliseconds(incoming.now)
+        after, step = apply(before, decision, self.registry, message_id=incoming.message_id)
+        fingerprint = self.program.fingerprint
         message = enriched(
             before,
             message_id=incoming.message_id,
@@ -290,7 +242,7 @@ class Runtime:
             timestamp=stamp,
             decision=decision,
             context=incoming.explicit_context,
-            fingerprint=self.program.fingerprint,
+            fingerprint=fingerprint,
         )
         trace = turn_trace(
             before,
@@ -302,6 +254,9 @@ class Runtime:
             timestamp=stamp,
             latency_ms=max(0.0, (self._clock() - started) * 1000.0),
             program=self.program,
+            started_at_ms=max(0, int(started * 1000)),
+            fingerprint=fingerprint,
+            turn=turn,
         )
         after.episode_id = message.episode_id
         after.last_agent_response = step.text or after.last_agent_response
@@ -314,49 +269,14 @@ class Runtime:
         await self.messages.store_turn_trace(trace)
         saved = await self.working_memory.save(after)
         return TurnOutcome(
-            decision=decision, state=saved, next=step, reply=step.text, route=route(before, turn)
+            decision=decision,
+            state=saved,
+            next=step,
+            reply=step.text,
+            route=route(before, turn),
+            episode_id=message.episode_id,
+            new_episode=message.episode_id != before.episode_id,
         )
-
-    async def _drain(self, state: WorkingMemory) -> tuple[WorkingMemory, list[TurnOutcome]]:
-        """Take the messages that wait, unless an action runs or one of them begins one."""
-        outcomes: list[TurnOutcome] = []
-        while state.queue and not is_queued(state):
-            waiting = state.queue[0]
-            state.queue = state.queue[1:]
-            outcome = await self._take(state, waiting)
-            state = await self._keep_order(outcome.state.model_copy(deep=True), outcome.next)
-            outcomes.append(outcome)
-        return state, outcomes
-
-    async def _keep_order(self, state: WorkingMemory, step: NextStep) -> WorkingMemory:
-        """What waits must not overtake a flow that was just handed out."""
-        return await self._begin(state) if step.kind == "run_flow" and state.queue else state
-
-    async def _begin(self, state: WorkingMemory) -> WorkingMemory:
-        assert state.active_flow is not None
-        state.action = RunningAction(
-            flow_name=state.active_flow.flow_name,
-            started_at_turn=state.turn_number,
-            started_at=self._milliseconds(None),
-        )
-        return await self.working_memory.save(state)
-
-    async def _enqueue(self, state: WorkingMemory, incoming: QueuedMessage) -> TurnOutcome:
-        if len(state.queue) >= QUEUE_LIMIT:
-            raise QueueFullError(
-                f"{QUEUE_LIMIT} messages wait already",
-                where=f"conversation {state.conversation_id!r}",
-                remedy="Finish the running action with finish_action.",
-            )
-        state.queue = [*state.queue, incoming]
-        return self._queued(await self.working_memory.save(state), repeated=False)
-
-    def _queued(self, state: WorkingMemory, *, repeated: bool) -> TurnOutcome:
-        name = state.active_flow.flow_name if state.active_flow else None
-        text = say("queue", self.registry.get(name) if name else None)
-        step = NextStep(kind="queue", flow=name, text=text)
-        to = route(state)
-        return TurnOutcome(decision=None, state=state, next=step, reply=text, route=to, repeated=repeated)
 
     async def _known(self, state: WorkingMemory, incoming: QueuedMessage) -> TurnOutcome | None:
         """The outcome of a message that came before, or None."""
@@ -381,22 +301,22 @@ class Runtime:
             reply=handled.reply,
             route=MessageRoute(type="nlu_understanding", reason="already_handled"),
             repeated=True,
+            episode_id=stored.episode_id if stored else state.episode_id,
         )
 
     # --- what a turn is made of --------------------------------------------------------------------------
 
-    async def _existing(self, conversation_id: str) -> WorkingMemory:
-        state = await self.working_memory.get(conversation_id)
-        if state is None:
-            raise NotStoredError(
-                "No such conversation",
-                where=f"conversation {conversation_id!r}",
-                remedy="Process a message of it first.",
-            )
-        return state
-
-    def _milliseconds(self, now: dt.datetime | None) -> int:
-        return max(0, int((now.timestamp() if now is not None and now.tzinfo else self._clock()) * 1000))
+    def _bare_trace(self, state: WorkingMemory, reply: Message) -> TurnTrace:
+        """The trace of a reply that no message led to."""
+        return TurnTrace(
+            id=f"trace-{reply.id}",
+            message_id=reply.id,
+            conversation_id=state.conversation_id,
+            user_id=state.user_id,
+            agent_id=self.agent_id,
+            turn_number=state.turn_number,
+            started_at_ms=reply.timestamp,
+        )
 
     def _now(self) -> dt.datetime:
         return dt.datetime.fromtimestamp(self._clock(), dt.UTC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jazzmine_dspy.memory.working import ActiveFlowState
+from jazzmine_dspy.memory.working import ActiveFlowState, HeldSlot
 from jazzmine_dspy.models.flows import Flow, Slot, SlotType
 
 
@@ -25,29 +25,21 @@ def refusal(slot: Slot, value: Any) -> str:
     return ""
 
 
-def put(running: ActiveFlowState, slot: Slot, value: Any, turn_number: int) -> bool:
-    """Store a value, or keep the reason why not and count the attempt; whether it was stored."""
-    held = running.slot(slot.name)
-    held.validation_error = refusal(slot, value)
-    if held.validation_error:
-        held.attempts += 1
-        return False
-    if held.filled:
-        held.previous_value = held.value
-    held.value = value
-    held.skipped = False
-    held.attempts = 0
-    held.collected_at_turn = turn_number
-    return True
+def align(running: ActiveFlowState, flow: Flow, agent_id: str) -> None:
+    """Bring what the state holds of a flow in line with its definition, which may have changed since.
 
-
-def clear(running: ActiveFlowState, name: str) -> bool:
-    """Take a value back, remembering it as the one before; whether there was one."""
-    held = running.slots.get(name)
-    if held is None or not held.filled:
-        return False
-    held.previous_value, held.value, held.collected_at_turn = held.value, None, None
-    return True
+    A slot that is defined no longer keeps its value and is not asked for.
+    """
+    for slot in flow.slots:
+        held = running.slots.get(slot.name)
+        if held is None:
+            running.slots[slot.name] = HeldSlot.of(slot)
+        else:
+            held.type, held.description, held.required = slot.type.value, slot.description, slot.required
+    for name in running.slots.keys() - {slot.name for slot in flow.slots}:
+        running.slots[name].required = False
+    running.flow_id = running.flow_id or flow.id_for(agent_id)
+    running.instructions = running.instructions or flow.build_prompt(verbose=False)
 
 
 def pending(flow: Flow, running: ActiveFlowState) -> Slot | None:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from jazzmine_dspy.memory.working.enums import FlowStatus
-from jazzmine_dspy.memory.working import ActiveFlowState
-from jazzmine_dspy.memory.working.state import SENTIMENTS_KEPT, WorkingMemory
+from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMemory
+from jazzmine_dspy.memory.working.operations import (
+    begin_turn,
+    clear_slot,
+    collect_slot,
+    confirm_action,
+    deny_action,
+    resume_flow,
+    start_flow,
+)
+from jazzmine_dspy.memory.working.operations.flows import end_flow
+from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED, SENTIMENTS_KEPT
 from jazzmine_dspy.models.commands import (
     Affirm,
     Ask,
@@ -27,6 +36,7 @@ from jazzmine_dspy.models.commands import (
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.runtime import slots, stack
+from jazzmine_dspy.runtime.begun import continues, turn_cache
 from jazzmine_dspy.runtime.outcome import NextStep
 from jazzmine_dspy.runtime.steps import Flows, await_slot, pending_question, settle
 from jazzmine_dspy.runtime.texts import choice, say
@@ -35,35 +45,30 @@ _DIGRESSIONS = (Ask, ChitChat, OutOfScope, Repeat)
 
 
 def apply(
-    state: WorkingMemory, decision: TurnDecision, registry: Flows, *, turn_number: int
+    state: WorkingMemory, decision: TurnDecision, registry: Flows, *, message_id: str = ""
 ) -> tuple[WorkingMemory, NextStep]:
     """Carry out what a turn was decided to be.
 
     A command that is unknown here or does not fit the state changes nothing. The answer to an open yes or no
     is taken first, then the others in their order. A flow handed out before and not begun since counts as
-    done.
+    done. The turn is begun with what the decision found out: see
+    :func:`~jazzmine_dspy.memory.working.operations.begin_turn`.
 
     Args:
         state: The state before; it is left as it is.
         decision: What the message was understood as.
         registry: The flows, by name.
-        turn_number: Number of this turn in its conversation.
+        message_id: Of the message; the turn of one id is begun once.
     """
     state = settle(state, registry)
-    state.turn_number = turn_number
-    _observe(state, decision)
-    turn = _Turn(state, registry, decision.commands)
-    return state, turn.run()
-
-
-def _observe(state: WorkingMemory, decision: TurnDecision) -> None:
+    cache = turn_cache(decision, registry, agent_id=state.agent_id, message_id=message_id)
+    begin_turn.inplace(state, cache, continues=continues(state, decision, registry))
     record = decision.stages.get("enhance")
     # The neutral default of an outage is no observation.
     if record is None or not record.degraded:
         state.sentiments = [*state.sentiments, decision.enhancement.sentiment_score][-SENTIMENTS_KEPT:]
-    for entity in decision.enhancement.entities:
-        state.mention(entity.name, entity.attributes)
-    state.forget_entities()
+    turn = _Turn(state, registry, decision.commands)
+    return state, turn.run()
 
 
 class _Turn:
@@ -85,6 +90,7 @@ class _Turn:
         self.corrected = False
         self.ended = False
         self.refused: tuple[ActiveFlowState, str] | None = None
+        self.escalated: tuple[ActiveFlowState, str] | None = None
         self.deferred_at: int | None = None
         self.done_anything = False
 
@@ -125,26 +131,22 @@ class _Turn:
     # --- yes and no --------------------------------------------------------------------------------------
 
     def _affirm(self) -> bool:
-        asked = self.state.pending_confirmation
-        if asked is None:
+        if self.state.pending_confirmation is None:
             return False
-        self.state.pending_confirmation = None
+        # It is ready to run; what the next step asks instead takes that back.
+        confirm_action.inplace(self.state)
         self.affirmed = True
         return True
 
     def _deny(self, name: str | None) -> bool:
-        asked = self.state.pending_confirmation
-        if asked is None:
-            return False
-        self.state.pending_confirmation = None
         running = self.state.active_flow
-        if running is None:
+        if self.state.pending_confirmation is None or running is None:
+            self.state.pending_confirmation = None
             return False
-        running.become(FlowStatus.ACTIVE)
+        known = name is not None and self.registry[running.flow_name].slot(name) is not None
+        deny_action.inplace(self.state, name if known else None)
         self.denied = True
-        if name is not None and self.registry[running.flow_name].slot(name) is not None:
-            slots.clear(running, name)
-            self.changed = True
+        self.changed |= known
         return True
 
     # --- the stack ---------------------------------------------------------------------------------------
@@ -161,20 +163,23 @@ class _Turn:
             # What was wished for first comes first: the others follow in their order.
             position = len(state.paused) if self.deferred_at is None else self.deferred_at
             self.deferred_at = position
-            self.target = waiting or stack.defer(state, name, position)
+            self.target = waiting or stack.defer(state, self.registry[name], position)
             return True
         if waiting is not None:
-            stack.resume(state, name)
-            self.target = waiting
+            resume_flow.inplace(state, name)
         else:
-            self.target = stack.start(state, name)
+            start_flow.inplace(state, self.registry[name])
+        self.target = state.active_flow
         self.deferred_at = len(state.paused)
         return True
 
     def _resume(self, name: str | None) -> bool:
         found = stack.find_paused(self.state, name)
-        if found is None or not self.affirmed:
-            return found is not None and stack.resume(self.state, found.flow_name)
+        if found is None:
+            return False
+        if not self.affirmed:
+            resume_flow.inplace(self.state, found.flow_name)
+            return True
         # The flow just confirmed runs first.
         self.state.paused = [*(flow for flow in self.state.paused if flow is not found), found]
         found.deferred = True
@@ -192,7 +197,7 @@ class _Turn:
         if found is None:
             return False
         self.said.append(say("cancelled", self.registry.get(found.flow_name), found.values))
-        stack.end(state, found, FlowStatus.CANCELLED, reason="the user left it")
+        end_flow(state, found, FlowStatus.CANCELLED, reason="the user left it")
         self.ended = True
         return True
 
@@ -203,10 +208,10 @@ class _Turn:
         state.pending_confirmation = None
         if running is None:
             for waiting in list(state.paused):
-                stack.end(state, waiting, FlowStatus.CANCELLED, reason="the conversation was begun anew")
+                end_flow(state, waiting, FlowStatus.CANCELLED, reason="the conversation was begun anew")
             return True
-        stack.end(state, running, FlowStatus.CANCELLED, reason="the task was begun anew")
-        state.active_flow = ActiveFlowState(flow_name=running.flow_name, started_at_turn=state.turn_number)
+        end_flow(state, running, FlowStatus.CANCELLED, reason="the task was begun anew")
+        start_flow.inplace(state, self.registry[running.flow_name])
         return True
 
     # --- slots -------------------------------------------------------------------------------------------
@@ -225,26 +230,32 @@ class _Turn:
         slot = self.registry[owner.flow_name].slot(name) if owner else None
         if owner is None or slot is None:
             return False
-        known = owner.slot(name).value
-        if slots.put(owner, slot, value, self.state.turn_number):
+        known = owner.slots[name].value
+        why_not = slots.refusal(slot, value)
+        collect_slot.inplace(self.state, name, value, why_not, flow=owner.flow_name)
+        if not why_not:
             self.changed |= owner is self.state.active_flow
             self.corrected |= owner is self.state.active_flow and known is not None and known != value
-        else:
-            self.refused = self.refused or (owner, name)
+            return True
+        self.refused = self.refused or (owner, name)
+        if owner.slots[name].attempts >= ATTEMPTS_ALLOWED:
+            self.escalated = self.escalated or (owner, name)
         return True
 
     def _clear(self, name: str) -> bool:
         owner = self._owner(name)
-        cleared = owner is not None and slots.clear(owner, name)
-        self.changed |= cleared and owner is self.state.active_flow
-        return cleared
+        if owner is None or not owner.slots[name].filled:
+            return False
+        clear_slot.inplace(self.state, name, flow=owner.flow_name)
+        self.changed |= owner is self.state.active_flow
+        return True
 
     def _skip(self, name: str) -> bool:
         owner = self._owner(name)
         slot = self.registry[owner.flow_name].slot(name) if owner else None
-        if owner is None or slot is None or owner.slot(name).filled:
+        if owner is None or slot is None or owner.slots[name].filled:
             return False
-        owner.slot(name).skipped = True
+        owner.slots[name].skipped = True
         # Only who is spared the question has got anywhere.
         return slots.pending(self.registry[owner.flow_name], owner) != slot
 
@@ -259,6 +270,8 @@ class _Turn:
             if running is not None and not unchanged_no:
                 self._hold(running)
             return NextStep(kind="handoff", flow=name, text=say("handoff", self._flow(), self._values()))
+        if self.escalated is not None and _given_up(*self.escalated):
+            return self._escalate(*self.escalated)
         for command in self.commands:
             if isinstance(command, Clarify):
                 return self._clarify(command, name, asking=not unchanged_no)
@@ -276,6 +289,16 @@ class _Turn:
         """Let the flow wait as it stands: a person takes over, so nothing is run, not even after a yes."""
         pending_question(self.state, self.registry)
         running.ready = False
+
+    def _escalate(self, flow: ActiveFlowState, name: str) -> NextStep:
+        """Too many values were refused for a slot: a person is to ask for it."""
+        running = self.state.active_flow
+        if flow is running:
+            await_slot(self.state, flow, self.registry[flow.flow_name], name, again=True)
+        elif running is not None:
+            self._hold(running)
+        text = say("handoff", self.registry[flow.flow_name], flow.values)
+        return NextStep(kind="handoff", flow=flow.flow_name, slot=name, text=text)
 
     def _clarify(self, command: Clarify, name: str | None, *, asking: bool) -> NextStep:
         known = [flow for flow in command.flows if flow in self.registry]
@@ -318,3 +341,7 @@ class _Turn:
 
     def _values(self) -> dict[str, object]:
         return self.state.active_flow.values if self.state.active_flow else {}
+
+
+def _given_up(flow: ActiveFlowState, name: str) -> bool:
+    return not flow.ended and flow.slots[name].attempts >= ATTEMPTS_ALLOWED

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jazzmine_dspy.memory.working.enums import FlowStatus
-from jazzmine_dspy.memory.working import ActiveFlowState, PendingConfirmation
-from jazzmine_dspy.memory.working.state import WorkingMemory
+from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
+from jazzmine_dspy.memory.working.operations import finish_action, request_confirmation
+from jazzmine_dspy.memory.working.operations.flows import end_flow
+from jazzmine_dspy.memory.working.operations.slots import let_be
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.runtime import slots, stack
 from jazzmine_dspy.runtime.outcome import NextStep
@@ -16,10 +17,15 @@ Flows = Mapping[str, Flow]
 
 
 def settle(state: WorkingMemory, registry: Flows) -> WorkingMemory:
-    """A copy of the state in which flows are done that were handed out to run and not begun as actions."""
+    """A copy of the state, in line with the registry.
+
+    Flows are done in it that were handed out to run and not begun as actions.
+    """
     state = state.model_copy(deep=True)
     if state.action is None:
         stack.drop_unknown(state, registry)
+        for flow in state.alive:
+            slots.align(flow, registry[flow.flow_name], state.agent_id)
         _finish_ready(state, registry)
     return state
 
@@ -27,19 +33,18 @@ def settle(state: WorkingMemory, registry: Flows) -> WorkingMemory:
 def complete(
     state: WorkingMemory, registry: Flows, *, result: object = None, failed: bool = False
 ) -> tuple[WorkingMemory, NextStep]:
-    """End the running action and its flow; what waited next is taken up or offered."""
-    state = state.model_copy(deep=True)
-    state.action = None
+    """End the running action and its flow; what waited next is taken up or offered.
+
+    Raises:
+        StateError: no action is running.
+        InputError: ``result`` is not JSON.
+    """
     running = state.active_flow
+    state = finish_action(state, result, failed)
     said = ""
     if running is not None:
-        said = say(
-            "failed" if failed else "done",
-            registry.get(running.flow_name),
-            running.values,
-            task=running.flow_name,
-        )
-        stack.end(state, running, FlowStatus.FAILED if failed else FlowStatus.COMPLETED, result=result)
+        key = "failed" if failed else "done"
+        said = say(key, registry.get(running.flow_name), running.values, task=running.flow_name)
     stack.drop_unknown(state, registry)
     offer = stack.next_in_line(state, registry)
     step = _awaited(state, registry)
@@ -77,21 +82,14 @@ def _awaited(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) 
     if slot is not None:
         return await_slot(state, running, flow, slot.name, again=False)
     running.awaiting = None
+    for held in running.slots.values():
+        # Whoever goes on without correcting a value has let that be.
+        let_be(state, held)
     if flow.confirm and not confirmed:
-        running.become(FlowStatus.AWAITING_CONFIRMATION)
         asked = PendingConfirmation(
-            flow_name=flow.name,
-            action_description=fill(flow.confirm, running.values),
-            action_payload=running.values,
-            requested_at_turn=state.turn_number,
+            action_description=fill(flow.confirm, running.values), action_payload=running.values
         )
-        # Asking again is not asking anew: the question keeps its age.
-        known = state.pending_confirmation
-        if known is None or (known.flow_name, known.action_payload) != (
-            asked.flow_name,
-            asked.action_payload,
-        ):
-            state.pending_confirmation = asked
+        request_confirmation.inplace(state, asked)
         return NextStep(kind="confirm", flow=flow.name, text=asked.action_description)
     state.pending_confirmation = None
     running.become(FlowStatus.ACTIVE)
@@ -103,7 +101,7 @@ def _finish_ready(state: WorkingMemory, registry: Flows) -> list[NextStep]:
     """End flows that are ready, one after another, and tell what each makes room for."""
     steps: list[NextStep] = []
     while (running := state.active_flow) is not None and running.ready:
-        stack.end(state, running, FlowStatus.COMPLETED)
+        end_flow(state, running, FlowStatus.COMPLETED)
         offer = stack.next_in_line(state, registry)
         step = _awaited(state, registry)
         if step is not None or offer:
@@ -118,7 +116,7 @@ def await_slot(
     slot = flow.slot(name)
     assert slot is not None
     running.become(FlowStatus.COLLECTING_SLOTS)
-    running.awaiting = name
+    running.awaiting, running.ready = name, False
     state.pending_confirmation = None
     text = question(flow, slot, running.values, again=again)
     return NextStep(kind="reask" if again else "ask_slot", flow=flow.name, slot=name, text=text)

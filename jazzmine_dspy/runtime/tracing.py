@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.memory.working import ActiveFlowState, FlowRecord
+from jazzmine_dspy.memory.working import ActiveFlowState, FlowRecord, HeldSlot
 from jazzmine_dspy.memory.working.state import WorkingMemory
-from jazzmine_dspy.models.decision import Stage, TurnDecision
+from jazzmine_dspy.models.commands import CancelFlow, Deny, Restart
+from jazzmine_dspy.models.decision import PredictorName, TurnDecision
 from jazzmine_dspy.models.messages import Message, MessageRole, next_episode
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.traces import (
@@ -15,16 +17,20 @@ from jazzmine_dspy.models.traces import (
     LLMCallRecord,
     Purpose,
     SlotEvent,
+    TaskEmission,
+    ToolTrace,
     TurnTrace,
 )
+from jazzmine_dspy.models.turn import Turn
 
 if TYPE_CHECKING:
     from jazzmine_dspy.program.turn import TurnProgram
 
-_PURPOSES: dict[Stage, Purpose] = {
+_PURPOSES: dict[PredictorName, Purpose] = {
     "enhance": "enhancement",
     "select": "flow_selection",
     "understand": "understanding",
+    "fused": "decision",
 }
 
 
@@ -60,7 +66,7 @@ def enriched(
         is_cancellation=found.is_cancellation,
         is_continuation=found.is_continuation,
         invoked_flows=list(decision.selection.flows) or None,
-        errors=[record.cause for record in decision.stages.values() if record.cause] or None,
+        errors=_causes(decision) or None,
         decision=decision.model_dump(mode="json"),
         confidences={stage: record.confidence for stage, record in decision.stages.items()},
         program_fingerprint=fingerprint,
@@ -80,50 +86,106 @@ def turn_trace(
     timestamp: int,
     latency_ms: float,
     program: TurnProgram,
+    started_at_ms: int | None = None,
+    fingerprint: str | None = None,
+    turn: Turn | None = None,
 ) -> TurnTrace:
-    """The trace of a turn: its language model calls, a record for each stage that made any, and what changed.
+    """The trace of a turn as far as the decision: its language model calls one by one, and what changed.
 
     Args:
         before, after: The states.
-        program: What decided; its shape tells what the calls were for.
+        timestamp: The message's, in Unix milliseconds.
+        latency_ms: Wall-clock from the message to here.
+        program: What decided; its fingerprint goes into the trace, unless ``fingerprint`` is at hand.
+        started_at_ms: When the message came by the clock that will time the reply, in Unix milliseconds; the
+            ``timestamp`` where None.
+        turn: What was decided on.
     """
-    fused, model = program.shape == "fused", _model(program)
-    calls = [
-        LLMCallRecord(
-            call_id=f"{message_id}:{stage}",
-            purpose="decision" if fused else _PURPOSES[stage],
-            model=model,
-            prompt_tokens=record.usage.prompt_tokens,
-            completion_tokens=record.usage.completion_tokens,
-            total_tokens=record.usage.prompt_tokens + record.usage.completion_tokens,
-            latency_ms=record.latency_ms,
-            timestamp_ms=timestamp,
-            success=record.cause is None,
-            error=record.cause,
-        )
-        for stage, record in decision.stages.items()
-        if record.usage.lm_calls
-    ]
+    found = decision.enhancement
+    started = timestamp if started_at_ms is None else started_at_ms
     return TurnTrace(
         id=trace_id,
         message_id=message_id,
         conversation_id=after.conversation_id,
+        user_id=after.user_id,
         agent_id=after.agent_id,
-        llm_calls=calls,
+        turn_number=after.turn_number,
+        started_at_ms=started,
+        ended_at_ms=started + round(latency_ms),
+        llm_calls=call_records(decision, message_id=message_id, started_at_ms=started),
         total_latency_ms=latency_ms,
         slot_events=_slot_events(before, after, registry),
-        confirmation_events=_confirmation_events(before, after),
-        flow_events=_flow_events(before, after, registry),
+        confirmation_events=_confirmation_events(before, after, decision),
+        flow_events=_flow_events(before, after, registry, shifted=not found.is_continuation),
+        errors=_causes(decision),
+        detected_intent=found.intent,
+        detected_entities=[entity.model_copy(deep=True) for entity in found.entities],
+        detected_sentiment=found.sentiment_score,
+        detected_cancellation=found.is_cancellation,
+        detected_continuation=found.is_continuation,
+        program_fingerprint=program.fingerprint if fingerprint is None else fingerprint,
+        turn_digest=None if turn is None else turn.digest,
     )
 
 
-def _model(program: TurnProgram) -> str:
-    lm = program.bindings.lm
-    if lm is None:
-        import dspy
+def call_records(decision: TurnDecision, *, message_id: str, started_at_ms: int) -> list[LLMCallRecord]:
+    """One record for each language model call of a decision, in the order in which they began.
 
-        lm = dspy.settings.lm
-    return str(getattr(lm, "model", "") or "")
+    Args:
+        started_at_ms: When the turn began, in Unix milliseconds.
+    """
+    return [
+        LLMCallRecord(
+            call_id=f"{message_id}:{number}",
+            purpose=_PURPOSES[call.predictor],
+            model=call.model,
+            prompt_tokens=call.prompt_tokens,
+            completion_tokens=call.completion_tokens,
+            latency_ms=call.latency_ms,
+            timestamp_ms=started_at_ms + round(call.started_ms),
+            success=call.success,
+            error=call.error,
+        )
+        for number, call in enumerate(decision.calls, start=1)
+    ]
+
+
+def with_reply(
+    trace: TurnTrace,
+    reply: Message,
+    *,
+    tool_traces: Sequence[ToolTrace] = (),
+    task_emissions: Sequence[TaskEmission] = (),
+    llm_calls: Sequence[LLMCallRecord] = (),
+    ended_at_ms: int | None = None,
+) -> TurnTrace:
+    """The trace of a turn that has its reply: from now on it is the reply's.
+
+    What the agent did meanwhile is added; reasoning and errors are taken from the reply.
+
+    Args:
+        ended_at_ms: When the reply was there, in Unix milliseconds, by the clock that gave ``started_at_ms``; where
+            None, the time that the trace says so far.
+    """
+    ended = trace.ended_at_ms if ended_at_ms is None else max(trace.started_at_ms, ended_at_ms)
+    spent = trace.total_latency_ms if ended_at_ms is None else float(ended - trace.started_at_ms)
+    return trace.model_copy(
+        update={
+            "message_id": reply.id,
+            "ended_at_ms": ended,
+            "total_latency_ms": spent,
+            "llm_calls": [*trace.llm_calls, *llm_calls],
+            "tool_traces": [*trace.tool_traces, *tool_traces],
+            "task_emissions": [*trace.task_emissions, *task_emissions],
+            "reasoning_steps": [*trace.reasoning_steps, *(reply.reasoning_steps or ())],
+            "errors": [*trace.errors, *(reply.errors or ())],
+        },
+        deep=True,
+    )
+
+
+def _causes(decision: TurnDecision) -> list[str]:
+    return [record.cause for record in decision.stages.values() if record.cause]
 
 
 def _alive(state: WorkingMemory) -> list[ActiveFlowState]:
@@ -139,9 +201,12 @@ def _new_records(before: WorkingMemory, after: WorkingMemory) -> list[FlowRecord
     return after.flow_history[-count:] if count else []
 
 
-def _flow_events(before: WorkingMemory, after: WorkingMemory, registry: FlowRegistry) -> list[FlowEvent]:
+def _flow_events(
+    before: WorkingMemory, after: WorkingMemory, registry: FlowRegistry, *, shifted: bool
+) -> list[FlowEvent]:
     held = {_key(flow): flow for flow in _alive(before)}
-    events = [(record.flow_name, record.status.value) for record in _new_records(before, after)]
+    events = [(before.active_flow.flow_name, "topic_shifted")] if shifted and before.active_flow else []
+    events += [(record.flow_name, record.status.value) for record in _new_records(before, after)]
     for flow in _alive(after):
         earlier = held.get(_key(flow))
         if earlier is None:
@@ -172,7 +237,8 @@ def _slot_events(before: WorkingMemory, after: WorkingMemory, registry: FlowRegi
         earlier = held.get(_key(flow), {})
         for name, slot in flow.slots.items():
             definition = registry[flow.flow_name].slot(name) if flow.flow_name in registry else None
-            if slot == earlier.get(name) or definition is None:
+            # A slot that nobody has touched is no event, even of a flow that has just begun.
+            if definition is None or slot == earlier.get(name, HeldSlot.of(definition)):
                 continue
             events.append(
                 SlotEvent(
@@ -189,13 +255,20 @@ def _slot_events(before: WorkingMemory, after: WorkingMemory, registry: FlowRegi
     return events
 
 
-def _confirmation_events(before: WorkingMemory, after: WorkingMemory) -> list[ConfirmationEvent]:
-    asked = before.pending_confirmation
-    if asked is None or asked == after.pending_confirmation:
+def _confirmation_events(
+    before: WorkingMemory, after: WorkingMemory, decision: TurnDecision
+) -> list[ConfirmationEvent]:
+    asked, open_now = before.pending_confirmation, after.pending_confirmation
+    if asked is None:
+        return []
+    # A question that is still open may have counted another turn about something else.
+    if open_now is not None and open_now.model_copy(update={"drifted_turns": asked.drifted_turns}) == asked:
         return []
     running = after.active_flow
     agreed = running is not None and running.ready and running.flow_name == asked.flow_name
-    outcome: Any = "confirmed" if agreed else "cancelled"
+    refused = any(isinstance(command, Deny | CancelFlow | Restart) for command in decision.commands)
+    expired = asked.drifted_turns + 1 >= asked.timeout_turns and not refused
+    outcome: Any = "confirmed" if agreed else "expired" if expired else "cancelled"
     return [
         ConfirmationEvent(
             question=asked.action_description, outcome=outcome, resolved_at_turn=after.turn_number

@@ -5,32 +5,60 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
+from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working.records import QueuedMessage
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.models._base import FrozenMap
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.models.messages import Message
+from jazzmine_dspy.models.history import USER_TURNS, prune
+from jazzmine_dspy.models.messages import Message, MessageRole
+from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.turn import MAX_TEXT, Confirming, EntityView, HistoryMessage, Turn
 
+MAX_SNIPPETS = 50
+HISTORY_READ = (24, 96)
+"""Messages to look at: first as many as usually hold enough turns of the user, then as many as are ever read."""
 
-def check_message(conversation_id: str, text: str) -> None:
-    """Refuse what cannot become a turn, before anything is locked or stored.
+
+def clean_message(conversation_id: str, text: str) -> str:
+    """A user's text as it is understood and stored; what cannot become a turn is refused before anything is locked.
 
     Raises:
-        InputError: an empty id or text, or a text over the limit.
+        InputError: an empty id or text, half of a surrogate pair, or a text over the limit.
     """
     if not conversation_id:
         raise InputError(
             "The conversation has no id", where="conversation_id", remedy="Name the conversation."
         )
-    if not text.strip():
-        raise InputError("The text is empty", where="text", remedy="Pass what the user wrote.")
-    if len(text) > MAX_TEXT:
+    return clean_text(text, limit=MAX_TEXT, field="text")
+
+
+def clean_snippets(snippets: Sequence[str] | None, field: str) -> list[str]:
+    """Texts given with a message, cleaned; blank ones are left out.
+
+    Raises:
+        InputError: more than 50 of them, or one that is too long or no text.
+    """
+    given = list(snippets or ())
+    if len(given) > MAX_SNIPPETS:
         raise InputError(
-            f"The text has {len(text):,} characters",
-            where="text",
-            remedy=f"Shorten it to {MAX_TEXT:,} at most.",
+            f"{len(given)} texts were given", where=field, remedy=f"Pass the {MAX_SNIPPETS} that matter most."
         )
+    filled = [(n, text) for n, text in enumerate(given) if not isinstance(text, str) or text.strip()]
+    return [clean_text(text, limit=MAX_TEXT, field=f"{field}[{n}]") for n, text in filled]
+
+
+async def pruned_history(
+    messages: MessageStore, conversation_id: str, *, exclude: str
+) -> tuple[Message, ...]:
+    """The part of a conversation that a turn sees, oldest first: what ``prune`` keeps of its last messages."""
+    found: Sequence[Message] = ()
+    for read in HISTORY_READ:
+        found = await messages.get_immediate_context(conversation_id, read, exclude=exclude)
+        turns = sum(message.role is MessageRole.USER for message in found)
+        if len(found) < read or turns >= USER_TURNS:
+            break
+    return prune(found)[0]
 
 
 def build_turn(

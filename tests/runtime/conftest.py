@@ -94,9 +94,7 @@ class Talk:
 
     def __call__(self, *commands: Any) -> NextStep:
         before = self.state.model_dump_json()
-        state, step = apply(
-            self.state, self.decide(*commands), self.registry, turn_number=self.state.turn_number + 1
-        )
+        state, step = apply(self.state, self.decide(*commands), self.registry)
         assert self.state.model_dump_json() == before, "apply changed the state that it was given"
         self.state = state
         return step

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.memory.errors import NotStoredError, StateError
+from jazzmine_dspy.memory.working.state import QUEUE_KEPT
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.runtime import QueueFullError
-from jazzmine_dspy.runtime.runtime import QUEUE_LIMIT
 
 NOON = 1_700_000_000.0
 
@@ -54,13 +54,13 @@ async def test_a_waiting_message_that_starts_an_action_keeps_the_others_waiting(
 async def test_the_queue_is_bounded(chat: Any) -> None:
     await chat("when are you open")
     await chat.runtime.begin_action("c1")
-    for number in range(QUEUE_LIMIT):
+    for number in range(QUEUE_KEPT):
         await chat(f"text {number}")
     with pytest.raises(QueueFullError, match="20 messages wait"):
         await chat("one too many")
     state = await chat.runtime.working_memory.get("c1")
     assert state is not None
-    assert len(state.queue) == QUEUE_LIMIT
+    assert len(state.queue) == QUEUE_KEPT
 
 
 async def test_actions_begin_and_end_only_where_they_can(chat: Any) -> None:

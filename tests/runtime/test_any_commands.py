@@ -59,12 +59,12 @@ COMMANDS = st.one_of(
 def test_no_sequence_of_commands_breaks_the_machine(turns: list[list[dict[str, Any]]]) -> None:
     registry = FlowRegistry.from_yaml(SHOP)
     state = WorkingMemory(conversation_id="c1", user_id="u1")
-    for number, commands in enumerate(turns, start=1):
+    for commands in turns:
         decided = TurnDecision(
             enhancement=Enhancement(enhanced_query="x"), selection=Selection(), commands=commands
         )
         given_state = state.model_dump_json()
-        after, step = apply(state, decided, registry, turn_number=number)
+        after, step = apply(state, decided, registry)
         assert state.model_dump_json() == given_state
         assert WorkingMemory.model_validate_json(after.model_dump_json()) == after
         running, asked = after.active_flow, after.pending_confirmation

@@ -10,15 +10,18 @@ import pytest
 from jazzmine_dspy import Runtime, TurnDecision, TurnProgram
 from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.memory.errors import NotStoredError
+from jazzmine_dspy.memory.working import ActiveFlowState, PendingConfirmation, WorkingMemory
+from jazzmine_dspy.models import Message, MessageRole, Turn
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.traces import ToolTrace
+from jazzmine_dspy.models.traces import LLMCallRecord, TaskEmission, ToolTrace, TurnTrace
 from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.runtime.tracing import turn_trace, with_reply
 
 NOON = 1_700_000_000.0
 
 
-@pytest.mark.row("M8")
+@pytest.mark.row("M8", "M2")
 async def test_the_message_is_stored_with_its_decision(chat: Any) -> None:
     outcome = await chat("where is my order", message_id="m1", explicit_context=["a fact"])
     message = await chat.runtime.messages.get_message("m1")
@@ -73,6 +76,153 @@ async def test_the_trace_holds_the_calls_and_moves_on_to_the_reply(registry: Flo
     alone = await runtime.messages.get_turn_trace_by_message_id(second.id)
     assert alone is not None
     assert alone.llm_calls == []
+
+
+def staged(registry: FlowRegistry, script: Any, *, clock: Callable[[], float] | None = None) -> TurnProgram:
+    orders: Any = dict.fromkeys(("enhance", "select", "understand"), ("lm", "floor"))
+    program = TurnProgram(registry, policy=Policy(shape="staged", orders=orders))
+    return program.bind(lm=scripted_lm(script), **({"clock": clock} if clock else {}))
+
+
+def speaking(request: Any) -> str:
+    asked = str(request)
+    if "flows_offered" in asked:
+        return '{"flows":["A"]}'
+    if "enhanced_query" not in asked:
+        return '{"commands":[]}'
+    return (
+        '{"enhanced_query":"Where is order 4471?","sentiment_score":-0.5,"intent":"track_order","entities":[{"name":'
+        '"Order 4471","attributes":["late"]}],"is_cancellation":false,"is_continuation":false}'
+    )
+
+
+@pytest.mark.row("M4")
+async def test_the_trace_has_every_call_with_its_time_tokens_and_outcome(registry: FlowRegistry) -> None:
+    now = [NOON]
+
+    def slow(request: Any) -> Any:
+        now[0] += 2.0
+        return "no JSON" if "flows_offered" in str(request) else speaking(request)
+
+    clock = lambda: now[0]  # noqa: E731
+    program = staged(registry, slow, clock=clock)
+    runtime = Runtime(program, clock=clock, agent_id="shop")
+    outcome = await runtime.process(conversation_id="c1", user_id="u1", text="it is 4471", message_id="m1")
+    assert outcome.decision is not None
+    trace = await runtime.messages.get_turn_trace_by_message_id("m1")
+    assert trace is not None
+    assert [(call.call_id, call.purpose, call.success, call.latency_ms) for call in trace.llm_calls] == [
+        ("m1:1", "enhancement", True, 2000.0),
+        ("m1:2", "flow_selection", False, 2000.0),
+        ("m1:3", "understanding", True, 2000.0),
+    ]
+    assert [call.timestamp_ms - trace.started_at_ms for call in trace.llm_calls] == [0, 2000, 4000]
+    assert str(trace.llm_calls[1].error).startswith("SelectionError: ")
+    assert [call.error for call in trace.llm_calls[::2]] == [None, None]
+    usage = outcome.decision.usage
+    assert (trace.total_prompt_tokens, trace.total_completion_tokens) == (
+        usage.prompt_tokens, usage.completion_tokens,
+    )  # fmt: skip
+    assert trace.total_tokens == sum(call.total_tokens for call in trace.llm_calls) > 0
+    assert len(trace.llm_calls) == usage.lm_calls == 3
+    # Wall-clock, and the program's fingerprint.
+    assert trace.total_latency_ms == trace.ended_at_ms - trace.started_at_ms == 6000
+    assert (trace.user_id, trace.agent_id, trace.turn_number) == ("u1", "shop", 1)
+    assert trace.program_fingerprint == program.fingerprint
+    (cause,) = trace.errors
+    assert "lm: SelectionError: " in cause
+    assert (trace.detected_intent, trace.detected_sentiment) == ("track_order", -0.5)
+    assert [entity.name for entity in trace.detected_entities] == ["Order 4471"]
+    assert (trace.detected_cancellation, trace.detected_continuation) == (False, False)
+
+
+@pytest.mark.row("M4")
+async def test_calls_side_by_side_do_not_make_the_turn_longer(registry: FlowRegistry) -> None:
+    program = staged(registry, speaking).bind()
+    state = WorkingMemory(conversation_id="c1", user_id="u1", turn_number=4)
+    decision = await program.adecide(Turn(text="it is 4471", flow="track_order"))
+    trace = turn_trace(
+        state, state, decision, registry, trace_id="t1", message_id="m1", timestamp=7_000, latency_ms=12.0,
+        program=program, started_at_ms=9_000, fingerprint="ab", turn=Turn(text="it is 4471"),
+    )  # fmt: skip
+    assert (trace.total_latency_ms, trace.started_at_ms, trace.ended_at_ms) == (12.0, 9_000, 9_012)
+    assert trace.llm_calls[0].purpose == "enhancement"
+    assert sorted(call.purpose for call in trace.llm_calls[1:3]) == ["flow_selection", "understanding"]
+    assert all(call.timestamp_ms >= 9_000 for call in trace.llm_calls)
+    assert (trace.program_fingerprint, trace.turn_digest) == ("ab", Turn(text="it is 4471").digest)
+
+
+@pytest.mark.row("M3", "M4")
+def test_the_reply_takes_the_trace_over_with_what_the_agent_did() -> None:
+    trace = TurnTrace(
+        id="t1", message_id="m1", started_at_ms=1_000, ended_at_ms=1_200, total_latency_ms=200.4, errors=["lm: down"],
+        llm_calls=[LLMCallRecord(purpose="decision", model="m", prompt_tokens=5)],
+    )  # fmt: skip
+    reply = Message(
+        id="r1", conversation_id="c1", user_id="u1", role=MessageRole.ASSISTANT, original_content="Done.", timestamp=5,
+        reasoning_steps=["think"], errors=["tool: slow"],
+    )  # fmt: skip
+    done = with_reply(
+        trace,
+        reply,
+        tool_traces=[ToolTrace(tool_name="orders.lookup", task_index=0)],
+        task_emissions=[TaskEmission(task_index=0, description="Look the order up.")],
+        llm_calls=[LLMCallRecord(purpose="agent_loop", model="m", completion_tokens=7)],
+        ended_at_ms=4_000,
+    )
+    assert (done.id, done.message_id, done.total_latency_ms) == ("t1", "r1", 3_000.0)
+    assert [call.purpose for call in done.llm_calls] == ["decision", "agent_loop"]
+    assert (done.total_tokens, done.reasoning_steps, done.errors) == (
+        12,
+        ["think"],
+        ["lm: down", "tool: slow"],
+    )
+    assert ([one.tool_name for one in done.tool_traces], [one.description for one in done.task_emissions]) == (
+        ["orders.lookup"], ["Look the order up."],
+    )  # fmt: skip
+    assert TurnTrace.model_validate_json(done.model_dump_json()) == done
+    # Without a time of its own the reply changes none, and what it was made of stays as it was.
+    assert with_reply(trace, reply).total_latency_ms == 200.4
+    assert with_reply(trace, reply, ended_at_ms=5).total_latency_ms == 0.0
+    assert (trace.message_id, len(trace.llm_calls), trace.errors) == ("m1", 1, ["lm: down"])
+
+
+@pytest.mark.row("M3")
+@pytest.mark.parametrize(
+    ("drifted", "commands", "outcome"),
+    [
+        (0, ["deny"], ["cancelled"]),
+        (2, ["deny"], ["cancelled"]),
+        (2, ["cancel_flow"], ["cancelled"]),
+        (2, ["chitchat"], ["expired"]),
+        (0, ["chitchat"], ["cancelled"]),
+    ],
+)
+def test_a_confirmation_that_is_gone_was_refused_or_expired(
+    registry: FlowRegistry,
+    decision: Callable[..., TurnDecision],
+    drifted: int,
+    commands: list[str],
+    outcome: list[str],
+) -> None:
+    asked = PendingConfirmation(action_description="Cancel it?", requested_at_turn=1, drifted_turns=drifted)
+    flow = ActiveFlowState(flow_name="cancel_order", flow_id="f")
+    before = WorkingMemory(conversation_id="c1", user_id="u1", active_flow=flow, pending_confirmation=asked)
+    gone = before.model_copy(update={"pending_confirmation": None, "turn_number": 5}, deep=True)
+
+    def events(after: WorkingMemory) -> list[Any]:
+        made = turn_trace(
+            before, after, decision(*commands, is_continuation=False), registry, trace_id="t", message_id="m",
+            timestamp=1, latency_ms=0.0, program=TurnProgram(registry),
+        )  # fmt: skip
+        assert ("cancel_order", "topic_shifted") in [(e.flow_name, e.event) for e in made.flow_events]
+        return made.confirmation_events
+
+    assert [(event.question, event.outcome, event.resolved_at_turn) for event in events(gone)] == [
+        ("Cancel it?", kind, 5) for kind in outcome
+    ]
+    still = asked.model_copy(update={"drifted_turns": drifted + 1})
+    assert events(before.model_copy(update={"pending_confirmation": still}, deep=True)) == []
 
 
 async def test_slots_flows_and_confirmations_leave_events(chat: Any) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from jazzmine_dspy import MessageRoute, Runtime, Turn, TurnDecision, TurnProgram
 from jazzmine_dspy.memory.errors import ConflictError, StaleStateError
-from jazzmine_dspy.memory.messages import InMemoryMessageStore
 from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, WorkingMemory
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -93,23 +92,6 @@ async def test_the_awaited_slot_and_the_state_reach_the_turn(make_chat: Any, by_
     )
     assert (fourth.flow, fourth.paused, fourth.slots.as_dict()) == ("track_order", ("cancel_order",), {})
     assert fourth.recent_sentiments == (0.0, 0.0, 0.0)
-
-
-async def test_the_history_is_the_last_ten_messages_without_flagged_ones(
-    make_chat: Any,
-    by_hand: Any,
-) -> None:
-    program, messages = by_hand(), InMemoryMessageStore()
-    chat = make_chat(Runtime(program, messages=messages))
-    for number in range(8):
-        await chat(f"text {number}", message_id=f"m{number}")
-    await messages.flag_message("m6")
-    await chat("last")
-    texts = [message.text for message in program.turns[-1].history]
-    assert len(texts) == 10
-    assert "text 6" not in texts
-    assert texts[-1] == "Happy to help."
-    assert "last" not in texts
 
 
 @pytest.mark.row("U1")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from jazzmine_dspy.memory.working.state import PAUSED_KEPT
 from jazzmine_dspy.models import FlowRegistry
-from jazzmine_dspy.runtime.stack import PAUSED_KEPT
 
 SHOP = Path(__file__).parent / "shop.yaml"
 FILLED = [{"type": "set_slot", "name": "order_id", "value": "4471"}]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jazzmine_dspy.memory.working.operations import begin_action
 from jazzmine_dspy.models import Entity, FlowRegistry, TurnDecision
 from jazzmine_dspy.models.decision import StageRecord
 from jazzmine_dspy.runtime import NextStep, apply
@@ -204,7 +205,8 @@ def test_talk_leaves_the_question_open_and_asks_it_again(asked: Any, act: str) -
     before = asked.state
     step = asked(act)
     assert step.kind == "answer"
-    assert asked.state.pending_confirmation == before.pending_confirmation
+    drifted = before.pending_confirmation.model_copy(update={"drifted_turns": 0 if act == "repeat" else 1})
+    assert asked.state.pending_confirmation == drifted
     assert asked.state.active_flow == before.active_flow
     if act != "repeat":
         assert step.text.endswith(" Cancel order 4471. Shall I?")
@@ -288,7 +290,7 @@ def test_what_does_not_fit_the_state_changes_nothing(talk: Any) -> None:
 def test_sentiments_and_entities_are_kept(talk: Any, decision: Callable[..., TurnDecision]) -> None:
     for turn, score in enumerate([0.5, -0.25] * 8, start=1):
         said = decision(sentiment_score=score, entities=[Entity(name="blue rug")] if turn == 14 else [])
-        talk.state, _ = apply(talk.state, said, talk.registry, turn_number=turn)
+        talk.state, _ = apply(talk.state, said, talk.registry)
     assert talk.state.sentiments == [0.5, -0.25] * 5
     assert [(entity.name, entity.last_seen_turn) for entity in talk.state.entity_workspace.values()] == [
         ("blue rug", 14)
@@ -298,13 +300,14 @@ def test_sentiments_and_entities_are_kept(talk: Any, decision: Callable[..., Tur
 def test_the_default_of_an_outage_is_no_sentiment(talk: Any, decision: Callable[..., TurnDecision]) -> None:
     record = StageRecord(source="floor", degraded=True, cause="down")
     down = decision("chitchat").model_copy(update={"stages": {"enhance": record}})
-    state, _ = apply(talk.state, down, talk.registry, turn_number=1)
+    state, _ = apply(talk.state, down, talk.registry)
     assert state.sentiments == []
 
 
 def test_completing_an_action_offers_or_takes_up_what_waits(talk: Any) -> None:
     talk(start("change_shipping"))
     talk(start("track_order"), *FILLED)
+    talk.state = begin_action(talk.state)
     state, step = complete(talk.state, talk.registry, result={"day": "Friday"})
     assert step.text == "Order 4471 is on its way. Shall we go back to this: change shipping?"
     assert (state.flow_history[0].result, state.active_flow) == ({"day": "Friday"}, None)

@@ -1,5 +1,10 @@
 """Working memory: what each conversation is in the middle of."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jazzmine_dspy.memory.working.backend import Presence
 from jazzmine_dspy.memory.working.enums import (
     TERMINAL,
     TRANSITIONS,
@@ -9,6 +14,7 @@ from jazzmine_dspy.memory.working.enums import (
 )
 from jazzmine_dspy.memory.working.flow import ActiveFlowState, TurnCache
 from jazzmine_dspy.memory.working.in_process import InMemoryWorkingMemoryStore
+from jazzmine_dspy.memory.working.prompt import build_prompt_sections
 from jazzmine_dspy.memory.working.records import (
     FlowRecord,
     HandledMessage,
@@ -23,6 +29,9 @@ from jazzmine_dspy.memory.working.records import (
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
 
+if TYPE_CHECKING:
+    from jazzmine_dspy.memory.working.redis.store import RedisWorkingMemoryStore
+
 __all__ = [
     "TERMINAL",
     "TRANSITIONS",
@@ -34,7 +43,9 @@ __all__ = [
     "IllegalTransitionError",
     "InMemoryWorkingMemoryStore",
     "PendingConfirmation",
+    "Presence",
     "QueuedMessage",
+    "RedisWorkingMemoryStore",
     "RunningAction",
     "ToolCallRecord",
     "TopicShift",
@@ -42,5 +53,15 @@ __all__ = [
     "WorkingMemory",
     "WorkingMemoryStore",
     "WorkspaceEntity",
+    "build_prompt_sections",
     "transition_table",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Redis's client is imported by those only who ask for it.
+    if name == "RedisWorkingMemoryStore":
+        from jazzmine_dspy.memory.working.redis.store import RedisWorkingMemoryStore
+
+        return RedisWorkingMemoryStore
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import random
 import time
-import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
-from jazzmine_dspy.memory.errors import LockTimeoutError, NotStoredError, UnreadableRecordError
-from jazzmine_dspy.memory.working.backend import Grant, Kept, Presence, RecordBackend
-from jazzmine_dspy.memory.working.codec import JsonCodec
-from jazzmine_dspy.memory.working.lease import Gate, Lease, held
+from jazzmine_dspy.memory.errors import NotStoredError, UnreadableRecordError
+from jazzmine_dspy.memory.working.backend import Kept, Presence, RecordBackend, SetAside
+from jazzmine_dspy.memory.working.codec import JsonCodec, at_version
+from jazzmine_dspy.memory.working.ids import checked_id
+from jazzmine_dspy.memory.working.lease import Lease
 from jazzmine_dspy.memory.working.state import WorkingMemory
-from jazzmine_dspy.models.errors import InputError, JazzmineError
+from jazzmine_dspy.memory.working.turns import Turns
+from jazzmine_dspy.models.errors import InputError
 
 R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
-
-FIRST_PAUSE = 0.005
-LONGEST_PAUSE = 0.1
 
 _BEGAN_AFTER: dict[Presence, Literal["nothing", "expiry", "corruption"]] = {
     Presence.EXPIRED: "expiry",
@@ -33,6 +29,8 @@ _BEGAN_AFTER: dict[Presence, Literal["nothing", "expiry", "corruption"]] = {
 
 class RecordStore:
     """Turns and states over a :class:`~jazzmine_dspy.memory.working.backend.RecordBackend`.
+
+    It is used in one event loop at a time, by any number of tasks.
 
     Args:
         backend: Where records are kept.
@@ -53,11 +51,8 @@ class RecordStore:
     ) -> None:
         self.backend = backend
         self._codec = codec or JsonCodec()
-        self._wait = wait
         self._clock = clock
-        self._random = random.Random(seed)
-        self._gates: dict[str, Gate] = {}
-        self._background: set[asyncio.Task[None]] = set()
+        self._turns = Turns(backend, wait=wait, seed=seed)
 
     # --- turns -------------------------------------------------------------------------------------------
 
@@ -65,136 +60,22 @@ class RecordStore:
     async def turn(self, conversation_id: str) -> AsyncIterator[int]:
         """Wait for this conversation's turn and hold it; gives the turn's fencing number, from 1.
 
-        All that this task does with the conversation until the end belongs to the turn; so does a turn
-        begun within it, which is the same one.
+        All that this task does with the conversation until the end belongs to the turn; so does a turn begun
+        within it, which is the same one. What tasks begun in the turn read and write belongs to it as long as
+        it lasts; a turn that such a task begins is another one, and waits for the end of this one.
 
         Raises:
             LockTimeoutError: on entering, if the waiting time is over.
             MemoryUnavailableError: the store does not answer.
+            InputError: the id is none; or another event loop is at work with the conversation.
         """
-        outer = self._lease(conversation_id)
-        if outer is not None and outer.task is asyncio.current_task():
-            yield outer.fence
-            return
-        async with self._own_turn(conversation_id) as lease:
-            before = held.get()
-            held.set({**before, (id(self), conversation_id): lease})
-            try:
-                yield lease.fence
-            finally:
-                held.set(before)
+        async with self._turns.entered(checked_id(conversation_id)) as lease:
+            yield lease.fence
 
     @property
     def locks(self) -> int:
         """Conversations with a turn of this process under way or waited for."""
-        return len(self._gates)
-
-    def _lease(self, conversation_id: str) -> Lease | None:
-        lease = held.get().get((id(self), conversation_id))
-        return lease if lease is not None and lease.open else None
-
-    @asynccontextmanager
-    async def _own_turn(self, conversation_id: str) -> AsyncIterator[Lease]:
-        if not conversation_id:
-            raise InputError(
-                "The conversation has no id", where="conversation_id", remedy="Name the conversation."
-            )
-        deadline = asyncio.get_running_loop().time() + self._wait
-        gate = self._gates.setdefault(conversation_id, Gate())
-        gate.users += 1
-        try:
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await gate.lock.acquire()
-            except TimeoutError as error:
-                raise self._waited_too_long(conversation_id) from error
-            try:
-                lease = await self._acquired(conversation_id, deadline)
-                renewal = self._keep_alive(lease)
-                try:
-                    yield lease
-                finally:
-                    lease.open = False
-                    renewal()
-                    await self._released(lease)
-            finally:
-                gate.lock.release()
-        finally:
-            gate.users -= 1
-            if not gate.users:
-                del self._gates[conversation_id]
-
-    async def _acquired(self, conversation_id: str, deadline: float) -> Lease:
-        """Try until the turn is granted. Only one task of this process tries at a time, the others queue."""
-        loop = asyncio.get_running_loop()
-        token, pause = uuid.uuid4().hex, FIRST_PAUSE
-        grant: Grant | None = None
-        try:
-            while (grant := await self.backend.acquire(conversation_id, token)) is None:
-                left = deadline - loop.time()
-                if left <= 0:
-                    raise self._waited_too_long(conversation_id)
-                await asyncio.sleep(min(left, pause * self._random.uniform(0.5, 1.5)))
-                pause = min(pause * 1.6, LONGEST_PAUSE)
-        finally:
-            if grant is None:
-                # Its answer may have been lost, or nobody is left to hear it. Nobody waits for this either.
-                self._release_soon(conversation_id, token)
-        return Lease(conversation_id, grant.fence, grant.kept, token=token)
-
-    def _keep_alive(self, lease: Lease) -> Callable[[], None]:
-        """Renew a lease three times in its span while it is open; gives what stops it."""
-        span = self.backend.lease / 3
-        if span == float("inf"):
-            return lambda: None
-        loop = asyncio.get_running_loop()
-
-        handles: list[asyncio.TimerHandle] = []
-
-        def later() -> None:
-            handles[:] = [loop.call_later(span, start)]
-
-        def start() -> None:
-            self._in_background(renew())
-
-        async def renew() -> None:
-            try:
-                kept = await self.backend.renew(lease.conversation_id, lease.token, lease.fence)
-            except JazzmineError as error:
-                logger.warning("A turn of conversation %r was not renewed: %s", lease.conversation_id, error)
-                kept = True
-            if kept and lease.open:
-                later()
-
-        later()
-        return lambda: handles[0].cancel()
-
-    async def _released(self, lease: Lease) -> None:
-        if not lease.released:
-            # A second cancellation must not leave the lock behind.
-            await asyncio.shield(self._release_soon(lease.conversation_id, lease.token))
-
-    def _release_soon(self, conversation_id: str, token: str) -> asyncio.Task[None]:
-        return self._in_background(self._try_release(conversation_id, token))
-
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
-        return task
-
-    async def _try_release(self, conversation_id: str, token: str) -> None:
-        try:
-            await self.backend.release(conversation_id, token)
-        except JazzmineError as error:
-            logger.warning("The turn of conversation %r ends with its lease: %s", conversation_id, error)
-
-    def _waited_too_long(self, conversation_id: str) -> LockTimeoutError:
-        return LockTimeoutError(
-            f"The turn before did not end within {self._wait:g} s",
-            where=f"conversation {conversation_id!r}",
-            remedy="Send the message again; if it lasts, look for a language model that stalls.",
-        )
+        return len(self._turns)
 
     # --- states ------------------------------------------------------------------------------------------
 
@@ -203,75 +84,68 @@ class RecordStore:
 
         ``user_id`` and ``agent_id`` count for a new one only. Its ``began_after`` says what became of an
         earlier one.
+
+        Raises:
+            TurnLostError: there is none, and this turn may not make it: another one has begun.
         """
-        known = await self.get(conversation_id)
-        if known is not None:
-            return known
-        now = self._clock()
-        fresh = WorkingMemory(
-            conversation_id=conversation_id,
-            user_id=user_id,
-            agent_id=agent_id,
-            created_at=now,
-            last_updated=now,
-            began_after=_BEGAN_AFTER.get(await self.backend.presence(conversation_id), "nothing"),
-        )
-        lease = self._lease(conversation_id)
-        data = self._codec.encode(fresh)
-        kept = await self.backend.create(conversation_id, data, fence=lease.fence if lease else None)
-        if lease is not None:
-            lease.kept = kept
-        if kept.data == data:
-            return fresh.model_copy(update={"version": kept.version})
-        # Another worker was first.
-        return await self._decoded(conversation_id, kept) or await self.get_or_create(
-            conversation_id, user_id, agent_id
-        )
+        async with self._at_work(conversation_id) as lease:
+            while True:
+                known = await self._read(conversation_id, lease)
+                if known is not None:
+                    return known
+                now = self._clock()
+                presence = await self.backend.presence(conversation_id)
+                fresh = WorkingMemory(
+                    conversation_id=conversation_id,
+                    user_id=user_id,
+                    agent_id=agent_id,
+                    created_at=now,
+                    last_updated=now,
+                    began_after=_BEGAN_AFTER.get(presence, "nothing"),
+                )
+                data, twin = self._encoded(fresh)
+                kept = await self.backend.create(conversation_id, data, fence=lease.fence if lease else None)
+                if lease is not None:
+                    lease.learn(kept)
+                # Else another worker was first; what it made is read like any other.
+                if kept.data == data:
+                    return at_version(twin, kept.version)
+                if lease is None:
+                    known = await self._decoded(conversation_id, kept)
+                    if known is not None:
+                        return known
 
     async def get(self, conversation_id: str) -> WorkingMemory | None:
         """The state of a conversation, or None; :meth:`presence` tells why there is none.
 
         An unreadable record is moved aside, with its cause, and logged.
         """
-        lease = self._lease(conversation_id)
-        kept = lease.kept if lease and lease.kept else await self.backend.read(conversation_id)
-        if kept is None:
-            return None
-        state = await self._decoded(conversation_id, kept)
-        if lease is not None:
-            lease.kept = kept if state is not None else None
-        return state
+        async with self._at_work(conversation_id) as lease:
+            return await self._read(conversation_id, lease)
 
     async def save(self, state: WorkingMemory) -> WorkingMemory:
-        """Keep a state, and return it at its new version.
+        """Keep a state, and return it at its new version; what is returned shares nothing with what was given.
 
         Raises:
             StaleStateError: another turn has written since ``state`` was read, or the conversation is gone.
             TurnLostError: this turn outlived its lease, and another one has begun.
-            InputError: the state is too large, or holds what cannot be stored.
+            InputError: the state is too large, or holds what would not come back as it is.
         """
         async with self._in_turn(state.conversation_id) as (lease, own):
-            return await self._write(state, lease, release=own)
+            _, twin = await self._write(state, lease, release=own)
+            return twin
 
     async def delete(self, conversation_id: str) -> bool:
         """Forget a conversation, records of it that were set aside among them; whether there was one.
 
         It does not wait for a turn: one under way finds out when it writes.
         """
-        lease = self._lease(conversation_id)
-        if lease is not None:
-            lease.kept = None
-        return await self.backend.delete(conversation_id)
+        async with self._at_work(conversation_id, forget=True):
+            return await self.backend.delete(conversation_id)
 
     async def presence(self, conversation_id: str) -> Presence:
         """Whether there is a state, and if not, whether one expired, was unreadable, or never was."""
-        return await self.backend.presence(conversation_id)
-
-    async def close(self) -> None:
-        """Let go of connections, once what runs in the background has ended."""
-        if self._background:
-            await asyncio.gather(*self._background, return_exceptions=True)
-        await self.backend.close()
+        return await self.backend.presence(checked_id(conversation_id))
 
     async def operate(
         self, conversation_id: str, change: Callable[[WorkingMemory], R]
@@ -288,8 +162,7 @@ class RecordStore:
             NotStoredError: there is no such conversation.
         """
         async with self._in_turn(conversation_id) as (lease, own):
-            kept = lease.kept or await self.backend.read(conversation_id)
-            state = await self._decoded(conversation_id, kept) if kept else None
+            state = await self._read(conversation_id, lease)
             if state is None:
                 raise NotStoredError(
                     "No such conversation",
@@ -297,24 +170,100 @@ class RecordStore:
                     remedy="Begin it with get_or_create.",
                 )
             result = change(state)
-            return await self._write(state, lease, release=own), result
+            written, twin = await self._write(state, lease, release=own)
+            # Read back already, and nobody else's: the next operation of the turn need not do it again.
+            lease.twin = twin
+            return written, result
+
+    async def close(self) -> None:
+        """Let go of connections, once what runs in the background has ended."""
+        await self._turns.settled()
+        await self.backend.close()
+
+    # --- inspection --------------------------------------------------------------------------------------
+
+    async def conversations(self, *, limit: int = 100, after: str = "") -> list[str]:
+        """Ids of conversations with a state or with a record set aside, in the order of their code points.
+
+        Args:
+            limit: At most so many, 1 or more.
+            after: Only those behind this id, for the next page.
+        """
+        if limit < 1:
+            raise InputError(
+                "A page has at least one entry", where=f"limit {limit}", remedy="Ask for 1 or more."
+            )
+        return await self.backend.conversations(limit=limit, after=after)
+
+    async def aside(self, conversation_id: str) -> list[SetAside]:
+        """The records of a conversation that were set aside, oldest first."""
+        return await self.backend.aside(checked_id(conversation_id))
+
+    async def set_aside(self, conversation_id: str, *, cause: str) -> str | None:
+        """Move a conversation's record aside, readable or not; its id there, None where there is none.
+
+        Like :meth:`delete` it does not wait for a turn.
+        """
+        async with self._at_work(conversation_id, forget=True):
+            return await self.backend.set_aside(conversation_id, cause=cause)
+
+    async def restore(self, conversation_id: str, aside_id: str) -> None:
+        """Put a record that was set aside back in its place, at a new version.
+
+        Raises:
+            NotStoredError: none was set aside under that id.
+            StateError: the conversation has gone on, and its record is in that place.
+        """
+        async with self._at_work(conversation_id, forget=True):
+            await self.backend.restore(conversation_id, aside_id)
+
+    # --- records -----------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _at_work(self, conversation_id: str, *, forget: bool = False) -> AsyncIterator[Lease | None]:
+        """The turn that this task is in, kept from its other tasks meanwhile; None where it is in none."""
+        lease = self._turns.current(checked_id(conversation_id))
+        if lease is None:
+            yield None
+            return
+        async with lease.serial:
+            if forget:
+                lease.forget()
+            yield lease
 
     @asynccontextmanager
     async def _in_turn(self, conversation_id: str) -> AsyncIterator[tuple[Lease, bool]]:
         """The turn that this task is in, else one of its own, and whether it is."""
-        lease = self._lease(conversation_id)
-        if lease is not None:
-            async with lease.serial:
+        async with self._at_work(conversation_id) as lease:
+            if lease is not None:
                 yield lease, False
-            return
-        async with self._own_turn(conversation_id) as own:
+                return
+        async with self._turns.own(conversation_id) as own:
             yield own, True
 
-    async def _write(self, state: WorkingMemory, lease: Lease, *, release: bool) -> WorkingMemory:
+    async def _read(self, conversation_id: str, lease: Lease | None) -> WorkingMemory | None:
+        """The state as it is now, as far as the turn knows; the caller's own."""
+        if lease is None or not lease.known:
+            kept = await self.backend.read(conversation_id)
+            if lease is not None:
+                lease.learn(kept)
+        elif (twin := lease.taken()) is not None:
+            return twin
+        else:
+            kept = lease.kept
+        state = await self._decoded(conversation_id, kept) if kept else None
+        if lease is not None and state is None:
+            lease.learn(None)
+        return state
+
+    async def _write(
+        self, state: WorkingMemory, lease: Lease, *, release: bool
+    ) -> tuple[WorkingMemory, WorkingMemory]:
+        """Write a state; it at its new version, and the same read back, which shares nothing with it."""
         written = state.model_copy(update={"last_updated": self._clock()})
-        data = self._codec.encode(written)
+        data, twin = self._encoded(written)
         # Until it is known how the write ended, nothing is known of the record.
-        lease.kept = None
+        lease.forget()
         version = await self.backend.write(
             lease.conversation_id,
             data,
@@ -323,8 +272,29 @@ class RecordStore:
             write_id=lease.write_id(),
             release=lease.token if release else "",
         )
-        lease.kept, lease.released = Kept(data, version), release
-        return written.model_copy(update={"version": version})
+        lease.learn(Kept(data, version))
+        lease.released = release
+        return at_version(written, version), at_version(twin, version)
+
+    def _encoded(self, state: WorkingMemory) -> tuple[bytes, WorkingMemory]:
+        """A state as bytes, and what they will be read as.
+
+        A list within a state takes whatever is put into it; a record that cannot be read would be the end of
+        the conversation.
+        """
+        data = self._codec.encode(state)
+        try:
+            twin = self._codec.decode(data, version=state.version, conversation_id=state.conversation_id)
+            cause = "" if twin == state else "it would not come back as it is"
+        except UnreadableRecordError as error:
+            cause = error.message
+        if cause:
+            raise InputError(
+                f"The state cannot be stored: {cause}",
+                where=f"conversation {state.conversation_id!r}",
+                remedy="Keep JSON values only, and models where models belong.",
+            )
+        return data, twin
 
     async def _decoded(self, conversation_id: str, kept: Kept) -> WorkingMemory | None:
         """The state of a record; None where it is unreadable, and was moved aside."""

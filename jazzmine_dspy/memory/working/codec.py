@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, from_json
 
 from jazzmine_dspy.memory.errors import UnreadableRecordError
 from jazzmine_dspy.memory.working.migrations import migrated
@@ -15,6 +14,8 @@ from jazzmine_dspy.models.errors import InputError
 
 MAX_BYTES = 4 * 1024 * 1024
 """A record may have this many bytes; a state that needs more holds what belongs elsewhere."""
+
+_CURRENT = f'{{"schema_version":{SCHEMA_VERSION},'.encode()
 
 
 class JsonCodec:
@@ -35,7 +36,8 @@ class JsonCodec:
         """
         where = f"conversation {state.conversation_id!r}"
         try:
-            data = state.model_dump_json(exclude={"version"}).encode()
+            # What is of a wrong type is found when the record is read back, and told better.
+            data = state.model_dump_json(exclude={"version"}, warnings="none").encode()
         except (PydanticSerializationError, UnicodeEncodeError) as error:
             raise InputError(
                 f"The state cannot be stored: {error}", where=where, remedy="Keep JSON values only."
@@ -48,14 +50,27 @@ class JsonCodec:
         Raises:
             UnreadableRecordError: the bytes are no state of this conversation.
         """
-        record = self.parsed(data, conversation_id)
-        try:
-            state = WorkingMemory.model_validate({**record, "version": version})
-        except ValidationError as error:
-            raise unreadable(conversation_id, causes(error)) from error
+        state = self._current(data)
+        if state is None:
+            try:
+                state = WorkingMemory.model_validate(
+                    {**self.parsed(data, conversation_id), "version": version}
+                )
+            except ValidationError as error:
+                raise unreadable(conversation_id, causes(error)) from error
         if state.conversation_id != conversation_id:
             raise unreadable(conversation_id, f"it is of conversation {state.conversation_id!r}")
-        return state
+        return at_version(state, version)
+
+    def _current(self, data: bytes | None) -> WorkingMemory | None:
+        """A state of this version's schema as this package writes it, by the short way; else None."""
+        # The parser takes NaN for a number, and fields that nobody knows are not looked at.
+        if data is None or not data.startswith(_CURRENT) or b"NaN" in data or b"Infinity" in data:
+            return None
+        try:
+            return WorkingMemory.model_validate_json(data)
+        except ValidationError:
+            return None
 
     def parsed(self, data: bytes | None, conversation_id: str) -> dict[str, Any]:
         """The record as a mapping, brought up to this version's schema.
@@ -66,8 +81,8 @@ class JsonCodec:
         if data is None:
             raise unreadable(conversation_id, "what is stored is no text")
         try:
-            record = json.loads(data)
-        except (ValueError, RecursionError) as error:
+            record = from_json(data, allow_inf_nan=False)
+        except ValueError as error:
             raise unreadable(conversation_id, f"it is not JSON: {error}") from error
         if not isinstance(record, dict):
             raise unreadable(conversation_id, f"it is a {type(record).__name__}, not a mapping")
@@ -75,6 +90,13 @@ class JsonCodec:
         if not isinstance(found, int) or isinstance(found, bool):
             raise unreadable(conversation_id, "its schema_version is no number")
         return migrated(record, found)
+
+
+def at_version(state: WorkingMemory, version: int) -> WorkingMemory:
+    """The state that is given, which nobody else has, with this version."""
+    # Not by assignment, which would validate the whole state again.
+    state.__dict__["version"] = version
+    return state
 
 
 def checked_size(data: bytes, limit: int, where: str) -> bytes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
-# "no" and "number" are marks only before a number: "no sugar" is no mark.
-_MARK = re.compile(r"[#\u2116]|\b(?:no|nr|num|number)\b\.?(?=\s*[#\u2116]?\s*\d)")
+# "no" and "number" are marks only before a number: "no sugar" is no mark. Nor is the end of "C#".
+_MARK = re.compile(r"(?<!\w)#|#(?=\d)|\b(?:no|nr|num|number)\b\.?(?=\s*#?\s*\d)")
 _EDGE = "\"'\u201c\u201d\u2018\u2019\u00ab\u00bb\u201e"
 
 
@@ -17,7 +17,8 @@ def identity(name: str) -> str:
         >>> identity("Order #555"), identity("order No. 555"), identity("order 556")
         ('order 555', 'order 555', 'order 556')
     """
-    folded = unicodedata.normalize("NFKC", name).casefold()
+    # Normalising would make letters of the sign for "number".
+    folded = unicodedata.normalize("NFKC", name.replace("\u2116", "#")).casefold()
     return " ".join(_MARK.sub(" ", folded).strip(_EDGE + " ").split())
 
 

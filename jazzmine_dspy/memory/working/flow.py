@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from jazzmine_dspy.memory.working.enums import FlowStatus, check_transition
+from jazzmine_dspy.memory.working.enums import TERMINAL, FlowStatus, check_transition
 from jazzmine_dspy.memory.working.records import HeldSlot, Stored, ToolCallRecord
 from jazzmine_dspy.models._base import JsonData
 from jazzmine_dspy.models.flows import Flow
@@ -19,8 +19,9 @@ class ActiveFlowState(Stored):
     Args:
         flow_type: ``flow`` for a leaf, else ``sequential``, ``parallel`` or ``conditional``.
         current_step, total_steps, step_results: How far a sequential flow is, counted from 0.
-        branch_results: What the branches of a parallel flow gave; None for one that is not done.
+        branch_results: What the branches of a parallel or conditional flow gave; None for one that is not done.
         condition_branch_taken: Which branch of a conditional flow was chosen.
+        tool_call_history: The last fifty calls made in it; ``tool_calls_dropped`` counts the older ones.
         awaiting: The slot last asked for.
         instructions: The flow's prompt, which outlives the turn that selected it.
         ready: The flow was handed out to be run.
@@ -74,14 +75,15 @@ class ActiveFlowState(Stored):
             priority=[flow.priority, 0],
             tools_required=list(flow.tools),
             total_steps=len(names) if flow.kind == "sequential" else 0,
-            branch_results=dict.fromkeys(names) if flow.kind == "parallel" else {},
+            branch_results=dict.fromkeys(names) if flow.kind in ("parallel", "conditional") else {},
             condition_expr=flow.condition_expr or None,
+            slots={slot.name: HeldSlot.of(slot) for slot in flow.slots},
             instructions=flow.build_prompt(verbose=False),
         )
 
     @property
     def values(self) -> dict[str, Any]:
-        """The values held, by slot, in the order in which the slots were first touched."""
+        """The values held, by slot, in the order of the slots."""
         return {name: slot.value for name, slot in self.slots.items() if slot.filled}
 
     @property
@@ -90,9 +92,21 @@ class ActiveFlowState(Stored):
         return [slot for slot in self.slots.values() if slot.is_pending]
 
     @property
+    def wants_values(self) -> bool:
+        """Whether a required slot has no value, or was last offered one that was refused."""
+        return any(
+            slot.required and (not slot.filled or slot.validation_error) for slot in self.slots.values()
+        )
+
+    @property
+    def ended(self) -> bool:
+        """Whether its status is a final one."""
+        return self.status in TERMINAL
+
+    @property
     def step(self) -> int | None:
         """The step that a sequential flow is at, from 0; None for other flows."""
-        return self.current_step if self.total_steps else None
+        return self.current_step if self.flow_type == "sequential" and self.total_steps else None
 
     @property
     def is_complete(self) -> bool:
@@ -101,7 +115,8 @@ class ActiveFlowState(Stored):
             return self.total_steps > 0 and self.current_step >= self.total_steps
         if self.flow_type == "parallel":
             return bool(self.branch_results) and None not in self.branch_results.values()
-        return self.flow_type == "conditional" and bool(self.step_results)
+        taken = self.condition_branch_taken
+        return self.flow_type == "conditional" and self.branch_results.get(taken or "") is not None
 
     def slot(self, name: str) -> HeldSlot:
         """The slot of that name, made where there is none."""
@@ -121,7 +136,8 @@ class TurnCache(Stored):
     """What was found out for one turn: recall, selection, tool calls. The next turn replaces it.
 
     ``turn_number`` is set when the turn begins. What outlives the turn, such as the running flow's
-    instructions, is not here but in :class:`ActiveFlowState`.
+    instructions, is not here but in :class:`ActiveFlowState`. Of its tool calls the last fifty are kept;
+    ``tool_calls_dropped`` counts the older ones.
     """
 
     turn_number: int = Field(default=0, ge=0)
@@ -140,6 +156,7 @@ class TurnCache(Stored):
     unresolved_flow_ids: list[str] = Field(default_factory=list)
     flow_candidates: list[dict[str, JsonData]] = Field(default_factory=list)
     tool_calls: list[ToolCallRecord] = Field(default_factory=list)
+    tool_calls_dropped: int = Field(default=0, ge=0)
 
     @classmethod
     def from_message(cls, message: Message, **found: Any) -> Self:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
+import asyncio
+import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from jazzmine_dspy.memory.working._refusals import in_its_place, not_aside, stale, turn_lost
@@ -13,7 +14,7 @@ from jazzmine_dspy.memory.working.backend import Grant, Kept, Presence, SetAside
 from jazzmine_dspy.memory.working.operated import WorkingMemoryOperations
 
 
-@dataclass
+@dataclass(slots=True)
 class _Conversation:
     """What is known of a conversation; ``data`` is gone once it expired, was deleted or set aside."""
 
@@ -23,22 +24,27 @@ class _Conversation:
     forgotten: float = 0.0
     fence: int = 0
     holder: str = ""
+    loop: asyncio.AbstractEventLoop | None = None
     last_write: str = ""
     missing: Presence = Presence.ABSENT
-    aside: dict[str, SetAside] = field(default_factory=dict)
+    aside: dict[str, SetAside] | None = None
+    aside_count: int = 0
 
 
 class InProcessBackend:
     """A :class:`~jazzmine_dspy.memory.working.backend.RecordBackend` over a dictionary, for one event loop.
 
+    A turn is not lost by taking long, unless :meth:`lapse` is called; it ends with its event loop.
+
     Args:
         ttl: Seconds that a record lives without being read or written; 3600 by default.
-        remember: Seconds for which an expired one is told from one that never was; 30 days by default.
+        remember: Seconds for which an expired one is told from one that never was, and for which the numbers of
+            versions and turns grow on; 30 days by default.
         monotonic: Seconds from any origin; expiry goes by it.
         clock: Unix time in seconds, noted beside records that are set aside.
     """
 
-    lease = float("inf")
+    lease = math.inf
 
     def __init__(
         self,
@@ -54,6 +60,10 @@ class InProcessBackend:
         self._clock = clock
         self._conversations: dict[str, _Conversation] = {}
         self._swept = monotonic()
+
+    def __len__(self) -> int:
+        """Conversations that something is known of, as long as nobody asked for those that are over."""
+        return len(self._conversations)
 
     def _known(self, conversation_id: str) -> _Conversation:
         """The conversation as it is now: what has outlived its time is gone."""
@@ -93,23 +103,39 @@ class InProcessBackend:
         """Grant a turn, or None while another token has it."""
         known = self._own(conversation_id)
         if known.holder != token:
-            if known.holder:
+            # Nobody is left to end the turn of a loop that was closed.
+            if known.holder and known.loop is not None and not known.loop.is_closed():
                 return None
-            known.holder = token
+            known.holder, known.loop = token, asyncio.get_running_loop()
             known.fence += 1
+        # Numbers of turns are remembered as long as an expired record is, even where there is no record.
+        known.forgotten = max(known.forgotten, self._monotonic() + self._ttl + self._remember)
         return Grant(known.fence, await self.read(conversation_id))
 
-    async def renew(self, conversation_id: str, token: str, fence: int) -> bool:  # noqa: ARG002
-        """Whether the turn is still this token's."""
-        return self._known(conversation_id).holder == token
+    async def renew(self, conversation_id: str, token: str, fence: int) -> bool:
+        """Whether the turn is still this token's, or could be again."""
+        known = self._known(conversation_id)
+        if not known.holder and known.fence == fence:
+            known.holder, known.loop = token, asyncio.get_running_loop()
+        return known.holder == token
 
     async def release(self, conversation_id: str, token: str) -> bool:
         """End a turn; False if the token does not have it."""
         known = self._known(conversation_id)
         if known.holder != token:
             return False
-        known.holder = ""
+        known.holder, known.loop = "", None
         return True
+
+    def lapse(self, conversation_id: str) -> bool:
+        """Let the turn under way lose its lease, e.g. that of a task that hangs; whether there was one.
+
+        The next turn need not wait for it then, and what it writes later is refused.
+        """
+        known = self._known(conversation_id)
+        there = bool(known.holder)
+        known.holder, known.loop = "", None
+        return there
 
     async def read(self, conversation_id: str) -> Kept | None:
         """The record, or None."""
@@ -149,7 +175,7 @@ class InProcessBackend:
             known.data, known.version, known.last_write = data, known.version + 1, write_id
         self._touch(known)
         if release and known.holder == release:
-            known.holder = ""
+            known.holder, known.loop = "", None
         return known.version
 
     async def presence(self, conversation_id: str) -> Presence:
@@ -161,8 +187,7 @@ class InProcessBackend:
         """Forget the record, and those of the conversation that were set aside; whether there was any."""
         known = self._known(conversation_id)
         there = known.data is not None or bool(known.aside)
-        known.data, known.missing = None, Presence.ABSENT
-        known.aside.clear()
+        known.data, known.missing, known.aside = None, Presence.ABSENT, None
         return there
 
     async def set_aside(self, conversation_id: str, *, cause: str, found: Kept | None = None) -> str | None:
@@ -170,24 +195,30 @@ class InProcessBackend:
         known = self._known(conversation_id)
         if known.data is None or found not in (None, Kept(known.data, known.version)):
             return None
-        number = next(n for n in itertools.count(1) if str(n) not in known.aside)
-        known.aside[str(number)] = SetAside(str(number), cause, self._clock(), known.data)
+        known.aside_count += 1
+        aside_id = str(known.aside_count)
+        known.aside = {
+            **(known.aside or {}),
+            aside_id: SetAside(aside_id, cause, self._clock(), known.data),
+        }
         known.data, known.missing = None, Presence.UNREADABLE
-        return str(number)
+        return aside_id
 
     async def restore(self, conversation_id: str, aside_id: str) -> None:
         """Put a record that was set aside back in its place, at a new version."""
         known = self._known(conversation_id)
-        if aside_id not in known.aside:
+        aside = dict(known.aside or {})
+        if aside_id not in aside:
             raise not_aside(conversation_id, aside_id)
         if known.data is not None:
             raise in_its_place(conversation_id)
-        known.data, known.version, known.last_write = known.aside.pop(aside_id).data, known.version + 1, ""
+        known.data, known.version, known.last_write = aside.pop(aside_id).data, known.version + 1, ""
+        known.aside = aside
         self._touch(known)
 
     async def aside(self, conversation_id: str) -> list[SetAside]:
         """The records of a conversation that were set aside, oldest first."""
-        return list(self._known(conversation_id).aside.values())
+        return list((self._known(conversation_id).aside or {}).values())
 
     async def conversations(self, *, limit: int, after: str = "") -> list[str]:
         """Ids of conversations with a record or with one set aside, in the order of the ids."""
@@ -205,7 +236,7 @@ class InMemoryWorkingMemoryStore(WorkingMemoryOperations):
     Args:
         backend: Shared by several stores of one process; a new one where none is given.
         wait: Seconds that a turn waits for the one before it, 15 by default.
-        ttl: Seconds that a state lives without being read or written; 3600 by default.
+        ttl: Seconds that a state lives without being read or written, 3600 by default; of a new backend only.
         options: The other arguments of ``RecordStore``.
     """
 
@@ -217,4 +248,4 @@ class InMemoryWorkingMemoryStore(WorkingMemoryOperations):
         ttl: float = 3600.0,
         **options: Any,
     ) -> None:
-        super().__init__(backend or InProcessBackend(ttl=ttl), wait=wait, **options)
+        super().__init__(InProcessBackend(ttl=ttl) if backend is None else backend, wait=wait, **options)

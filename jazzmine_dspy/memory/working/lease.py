@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from jazzmine_dspy.memory.working.backend import Kept
+from jazzmine_dspy.memory.working.state import WorkingMemory
 
 
 @dataclass(eq=False)
@@ -19,6 +20,9 @@ class Lease:
 
     ``serial`` keeps tasks apart that work in the same turn at once. ``released`` says that the last write has
     ended the turn already.
+
+    What the turn knows of the record: nothing unless ``known``; then that there is none, or ``kept``. ``twin``
+    is ``kept`` decoded, if that has been done and nobody has it yet.
     """
 
     conversation_id: str
@@ -27,6 +31,8 @@ class Lease:
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     task: asyncio.Task[Any] | None = field(default_factory=asyncio.current_task)
     serial: asyncio.Lock = field(default_factory=asyncio.Lock)
+    known: bool = True
+    twin: WorkingMemory | None = None
     open: bool = True
     released: bool = False
     writes: int = 0
@@ -36,8 +42,21 @@ class Lease:
         self.writes += 1
         return f"{self.token}:{self.writes}"
 
+    def learn(self, kept: Kept | None, twin: WorkingMemory | None = None) -> None:
+        """Note what the record is now."""
+        self.kept, self.twin, self.known = kept, twin, True
 
-Held = Mapping[tuple[int, str], Lease]
+    def forget(self) -> None:
+        """Note that nothing is known of the record."""
+        self.kept, self.twin, self.known = None, None, False
+
+    def taken(self) -> WorkingMemory | None:
+        """The decoded record, for one taker."""
+        twin, self.twin = self.twin, None
+        return twin
+
+
+Held = Mapping[tuple[object, str], Lease]
 
 _NONE: Held = MappingProxyType({})
 held: ContextVar[Held] = ContextVar("held_turns", default=_NONE)
@@ -46,7 +65,8 @@ held: ContextVar[Held] = ContextVar("held_turns", default=_NONE)
 
 @dataclass
 class Gate:
-    """Turns of this process for one conversation, in the order of asking."""
+    """Turns of this process for one conversation, in the order of asking, in one event loop."""
 
+    loop: asyncio.AbstractEventLoop
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0

@@ -32,9 +32,14 @@ def _flow(record: Any) -> Any:
         if flow.get("current_step", 0) is None:
             del flow["current_step"]
         if isinstance(flow.get("slots"), dict):
-            names = {"turn_collected": "collected_at_turn"}
-            flow["slots"] = {name: _renamed(slot, names) for name, slot in flow["slots"].items()}
+            flow["slots"] = {name: _slot(slot) for name, slot in flow["slots"].items()}
     return flow
+
+
+def _slot(record: Any) -> Any:
+    slot = _renamed(record, {"turn_collected": "collected_at_turn"})
+    # Only what a flow can do without was ever skipped; that it can was not said in the record.
+    return {"required": False, **slot} if isinstance(slot, dict) and slot.get("skipped") is True else slot
 
 
 def _names_of_the_reference(record: Json) -> Json:
@@ -77,8 +82,12 @@ def _names_of_the_reference(record: Json) -> Json:
         {"mentions": "mention_count", "first_turn": "first_seen_turn", "last_turn": "last_seen_turn"},
     )
     entities = record.get("entity_workspace")
-    if isinstance(entities, list):
-        record["entity_workspace"] = {str(e.get("name", "")): e for e in entities if isinstance(e, dict)}
+    # What is no entity is left for the validation to find.
+    if isinstance(entities, list) and all(isinstance(entity, dict) for entity in entities):
+        record["entity_workspace"] = {str(entity.get("name", "")): entity for entity in entities}
+    handled = record.get("handled")
+    if isinstance(handled, list) and all(isinstance(one, dict) for one in handled):
+        record.setdefault("begun", [one.get("message_id") for one in handled])
     return record
 
 

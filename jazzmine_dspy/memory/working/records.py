@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import Any
+from copy import deepcopy
+from typing import Any, Self
 from xml.sax.saxutils import escape, quoteattr
 
 from pydantic import ConfigDict, Field
 
 from jazzmine_dspy.memory.working.enums import FlowStatus
 from jazzmine_dspy.models._base import JsonData, Record
+from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import Entity
 
 
@@ -25,6 +27,26 @@ class Stored(Record):
         if name not in type(self).model_fields and not name.startswith("_"):
             raise AttributeError(f"{type(self).__name__} has no field {name!r} that can be set")
         super().__setattr__(name, value)
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        # States are copied in every turn, and are trees of models, lists, mappings and values that never change:
+        # this takes a fraction of what the general way of copying does.
+        made = type(self).__new__(type(self))
+        object.__setattr__(made, "__dict__", _copied(self.__dict__))
+        object.__setattr__(made, "__pydantic_extra__", _copied(self.__pydantic_extra__))
+        object.__setattr__(made, "__pydantic_fields_set__", set(self.__pydantic_fields_set__))
+        object.__setattr__(made, "__pydantic_private__", None)
+        return made
+
+
+def _copied(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if type(value) is dict:
+        return {name: _copied(item) for name, item in value.items()}
+    if type(value) is list:
+        return [_copied(item) for item in value]
+    return deepcopy(value)
 
 
 class ToolCallRecord(Stored):
@@ -87,6 +109,13 @@ class ToolCallRecord(Stored):
 class HeldSlot(Stored):
     """A slot as the conversation holds it. How its value is read stands in the flow's definition.
 
+    Args:
+        previous_value: The value before a correction or before it was taken back.
+        validation_error: Why the last value offered was refused; that value itself is never kept.
+        attempts: Values refused since the last good one.
+        collected_at_turn: When the value came; None without one.
+        skipped: The user went on without it.
+
     Example:
         >>> HeldSlot(name="quantity", value=0).filled, HeldSlot(name="quantity").filled
         (True, False)
@@ -102,6 +131,11 @@ class HeldSlot(Stored):
     attempts: int = Field(default=0, ge=0)
     collected_at_turn: int | None = None
     skipped: bool = False
+
+    @classmethod
+    def of(cls, slot: Slot) -> Self:
+        """An empty slot, from its definition."""
+        return cls(name=slot.name, type=slot.type.value, description=slot.description, required=slot.required)
 
     @property
     def filled(self) -> bool:
@@ -160,6 +194,9 @@ class RunningAction(Stored):
 
 class WorkspaceEntity(Stored, Entity):
     """Something talked about: how often, and in which turns first and last."""
+
+    # Of two bases, the last one's settings count.
+    model_config = ConfigDict(extra="allow")
 
     mention_count: int = Field(default=1, ge=1)
     first_seen_turn: int = Field(default=0, ge=0)

@@ -9,9 +9,11 @@ from pydantic import Field, model_validator
 from jazzmine_dspy.memory.working.entities import same_entity
 from jazzmine_dspy.memory.working.enums import FlowStatus
 from jazzmine_dspy.memory.working.flow import ActiveFlowState, TurnCache
+from jazzmine_dspy.memory.working.prompt import tool_sections
 from jazzmine_dspy.memory.working.records import (
     FlowRecord,
     HandledMessage,
+    HeldSlot,
     PendingConfirmation,
     QueuedMessage,
     RunningAction,
@@ -27,6 +29,13 @@ TOPICS_KEPT = 50
 TOOL_CALLS_KEPT = 50
 HANDLED_KEPT = 50
 SENTIMENTS_KEPT = 10
+ENTITIES_KEPT = 100
+ATTRIBUTES_KEPT = 50
+SLOTS_KEPT = 100
+QUEUE_KEPT = 20
+PAUSED_KEPT = 8
+PAUSED_TURNS = 20
+ATTEMPTS_ALLOWED = 3
 
 _STATUS = {
     FlowStatus.COLLECTING_SLOTS: ConversationStatus.COLLECTING_SLOTS,
@@ -108,7 +117,7 @@ class WorkingMemory(Stored):
         return self.active_flow is not None
 
     @property
-    def pending_slots(self) -> list[Any]:
+    def pending_slots(self) -> list[HeldSlot]:
         """The required slots of the running flow that have no value."""
         return self.active_flow.pending_slots if self.active_flow else []
 
@@ -117,6 +126,18 @@ class WorkingMemory(Stored):
         """What was talked about, the newest first, then the most often named."""
         entities = self.entity_workspace.values()
         return sorted(entities, key=lambda entity: (-entity.last_seen_turn, -entity.mention_count))
+
+    @property
+    def alive(self) -> list[ActiveFlowState]:
+        """The flows that have not ended: the running one, then those set aside, the newest first."""
+        return [*([self.active_flow] if self.active_flow else []), *reversed(self.paused)]
+
+    def build_prompt_tool_sections(self) -> str:
+        """The tool calls that a prompt shows, as XML: those made before in the running flow, then this turn's.
+
+        Each is shown once, escaped, and without its result; "" where there is none.
+        """
+        return tool_sections(self.active_flow, self.current_turn)
 
     def archive(
         self, flow: ActiveFlowState, status: FlowStatus, *, result: object = None, reason: str = ""
@@ -146,7 +167,10 @@ class WorkingMemory(Stored):
         return record
 
     def mention(self, name: str, attributes: list[str]) -> None:
-        """Note that something was talked about in this turn; what is known of it adds up."""
+        """Note that something was talked about in this turn; what is known of it adds up.
+
+        The last fifty attributes of a thing are kept, and the last hundred things.
+        """
         turn = self.turn_number
         key = next(
             (key for key, known in self.entity_workspace.items() if same_entity(known.name, name)), None
@@ -154,14 +178,16 @@ class WorkingMemory(Stored):
         if key is None:
             self.entity_workspace[name] = WorkspaceEntity(
                 name=name,
-                attributes=list(dict.fromkeys(attributes)),
+                attributes=list(dict.fromkeys(attributes))[-ATTRIBUTES_KEPT:],
                 first_seen_turn=turn,
                 last_seen_turn=turn,
             )
+            if len(self.entity_workspace) > ENTITIES_KEPT:
+                del self.entity_workspace[next(iter(self.entity_workspace))]
             return
         # Taken out and put back, so that the order is that of the last mention.
         known = self.entity_workspace.pop(key)
-        known.attributes = list(dict.fromkeys([*known.attributes, *attributes]))
+        known.attributes = list(dict.fromkeys([*known.attributes, *attributes]))[-ATTRIBUTES_KEPT:]
         known.mention_count += 1
         known.last_seen_turn = turn
         self.entity_workspace[key] = known

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+from jazzmine_dspy.memory.working.backend import Presence, SetAside
+from jazzmine_dspy.memory.working.flow import ActiveFlowState, TurnCache
+from jazzmine_dspy.memory.working.records import (
+    HeldSlot,
+    PendingConfirmation,
+    QueuedMessage,
+    ToolCallRecord,
+)
 from jazzmine_dspy.memory.working.state import WorkingMemory
+from jazzmine_dspy.models.flows import Flow, Slot
 
 
 @runtime_checkable
@@ -13,33 +23,59 @@ class WorkingMemoryStore(Protocol):
     """Keeps one :class:`WorkingMemory` for each conversation.
 
     Duties:
-        - :meth:`turn` lets one turn of a conversation in at a time, in the order of asking; turns of other
-          conversations do not wait. It is not re-entrant: a turn within a turn of the same conversation waits
-          for itself, and ends in ``LockTimeoutError``.
+        - :meth:`turn` lets one turn of a conversation in at a time, over all workers; turns of other
+          conversations do not wait. Within one process turns come in the order of asking.
+        - A turn that a task begins within its own turn is the same one. What tasks begun in a turn read and
+          write is part of it while it lasts; turns that they begin are turns like any other, and wait.
         - :meth:`save` is a compare-and-set: it takes a state only over the version that the state was read
-          at, so that a turn that has lost its place can lose work, never overwrite.
-        - The other methods neither open nor need a turn.
+          at, and only from the newest turn, so that a turn that has lost its place can lose work, never
+          overwrite.
+        - Outside a turn :meth:`save` and each operation has a turn of its own. Reading, making and deleting
+          need none, and do not wait for one.
+        - An operation is one step of the state machine in :mod:`jazzmine_dspy.memory.working.operations`, which
+          says what it does and when it refuses; here it is read, done and written as a whole, or not at all.
+          It gives the state as it is kept afterwards.
 
     Invariants:
         - What is handed out and what is kept share no object: changing a state changes nothing until it is
           saved.
-        - A failed call has changed nothing.
-        - Versions and fencing numbers of a conversation grow; the versions start over only after
-          :meth:`delete`.
+        - What was taken can be read again and comes back equal; what could not is refused when it is saved.
+        - A failed call has changed nothing. Of one that was cancelled, or whose answer was lost, the next
+          read tells.
+        - Versions and fencing numbers of a conversation grow, past its deletion and its expiry, for as long
+          as the store remembers that it was.
+        - A record that was moved aside is kept until the conversation is deleted.
 
     Errors:
-        - ``MemoryUnavailableError``: the store does not answer.
+        - ``MemoryUnavailableError``: the store does not answer in its time, which is bounded.
         - ``LockTimeoutError`` (a ``TimeoutError`` too): the turn before did not end within the store's
           waiting time.
-        - ``StaleStateError``: another turn has written since.
-        - A record that cannot be read is no error of the caller's: the store moves it aside, and says so in
-          its log.
+        - ``StaleStateError``: another turn has written since the state was read, or the conversation is gone.
+          ``TurnLostError``, one of its kind: this turn lasted too long, and another one has begun.
+        - ``NotStoredError``: an operation on a conversation that has not begun.
+        - ``StateError``: the state does not allow the operation.
+        - ``InputError``: an id that is none (texts of 1 to 1,000 characters are ids), a state over the limit
+          of size, a value that JSON has not.
+        - A record that cannot be read is no error of the caller's: the store moves it aside with its cause,
+          says so in its log, and the conversation starts over. Fields that are unknown and schemas that are
+          newer are read, and written back as they were.
     """
 
-    async def get_or_create(self, conversation_id: str, user_id: str, agent_id: str = "") -> WorkingMemory:
-        """The state of a conversation; a new one, already kept at version 0, where there is none.
+    # --- turns and states --------------------------------------------------------------------------------
 
-        ``user_id`` and ``agent_id`` count for a new one only.
+    def turn(self, conversation_id: str) -> AbstractAsyncContextManager[int]:
+        """Wait for this conversation's turn and hold it; gives the turn's fencing number, from 1.
+
+        Raises:
+            LockTimeoutError: on entering, if the waiting time is over.
+        """
+        ...
+
+    async def get_or_create(self, conversation_id: str, user_id: str, agent_id: str = "") -> WorkingMemory:
+        """The state of a conversation; a new one, already kept, where there is none.
+
+        ``user_id`` and ``agent_id`` count for a new one only. Its ``began_after`` says whether there was one
+        before, and what became of it.
         """
         ...
 
@@ -57,13 +93,155 @@ class WorkingMemoryStore(Protocol):
         ...
 
     async def delete(self, conversation_id: str) -> bool:
-        """Forget a conversation; whether there was one."""
+        """Forget a conversation, records set aside among it; whether there was one."""
         ...
 
-    def turn(self, conversation_id: str) -> AbstractAsyncContextManager[int]:
-        """Wait for this conversation's turn and hold it; gives the turn's fencing number, from 1.
+    async def presence(self, conversation_id: str) -> Presence:
+        """Whether there is a state, and if not, whether one expired, was unreadable, or never was."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections; nothing else is called afterwards."""
+        ...
+
+    # --- inspection --------------------------------------------------------------------------------------
+
+    async def conversations(self, *, limit: int = 100, after: str = "") -> list[str]:
+        """Ids of conversations with a state or with a record set aside, in the order of their code points.
+
+        Args:
+            limit: At most so many.
+            after: Only those behind this id, for the next page.
+        """
+        ...
+
+    async def aside(self, conversation_id: str) -> list[SetAside]:
+        """The records of a conversation that were set aside, oldest first."""
+        ...
+
+    async def set_aside(self, conversation_id: str, *, cause: str) -> str | None:
+        """Move a conversation's record aside; its id there, None where there is none."""
+        ...
+
+    async def restore(self, conversation_id: str, aside_id: str) -> None:
+        """Put a record that was set aside back in its place.
 
         Raises:
-            LockTimeoutError: on entering, if the waiting time is over.
+            NotStoredError: none was set aside under that id.
+            StateError: the conversation has gone on.
         """
+        ...
+
+    # --- operations: turns -------------------------------------------------------------------------------
+
+    async def begin_turn(
+        self, conversation_id: str, turn_cache: TurnCache, *, continues: bool | None = None
+    ) -> WorkingMemory:
+        """Begin a message's turn; delivered again under the same message id, it changes nothing."""
+        ...
+
+    async def end_turn(
+        self, conversation_id: str, agent_response: str, agent_intent: str = "", topic_summary: str = ""
+    ) -> WorkingMemory:
+        """Note what was answered."""
+        ...
+
+    # --- operations: flows -------------------------------------------------------------------------------
+
+    async def start_flow(self, conversation_id: str, flow_state: ActiveFlowState | Flow) -> WorkingMemory:
+        """Start a flow; the one that runs is set aside with its slots."""
+        ...
+
+    async def pause_flow(self, conversation_id: str) -> WorkingMemory:
+        """Set the running flow aside."""
+        ...
+
+    async def resume_flow(self, conversation_id: str, name: str | None = None) -> WorkingMemory:
+        """Take up the paused flow of that name, or the newest."""
+        ...
+
+    async def complete_flow(self, conversation_id: str, result: Any = None) -> WorkingMemory:
+        """End the running flow: it has done its work."""
+        ...
+
+    async def cancel_flow(
+        self, conversation_id: str, name: str | None = None, reason: str = ""
+    ) -> WorkingMemory:
+        """End the flow of that name, running or paused, else the running one."""
+        ...
+
+    async def fail_flow(self, conversation_id: str, reason: str = "") -> WorkingMemory:
+        """End the running flow: it came to nothing."""
+        ...
+
+    # --- operations: progress ----------------------------------------------------------------------------
+
+    async def advance_sequential_step(self, conversation_id: str, step_result: Any = None) -> WorkingMemory:
+        """Note what the current step gave, and go to the next."""
+        ...
+
+    async def record_branch_result(self, conversation_id: str, branch_id: str, result: Any) -> WorkingMemory:
+        """Note what a branch gave."""
+        ...
+
+    async def set_condition_branch(self, conversation_id: str, branch: str) -> WorkingMemory:
+        """Choose the branch of a conditional flow."""
+        ...
+
+    async def record_tool_call(self, conversation_id: str, record: ToolCallRecord) -> WorkingMemory:
+        """Note a tool call, in the turn and in the running flow."""
+        ...
+
+    # --- operations: slots -------------------------------------------------------------------------------
+
+    async def register_slots(self, conversation_id: str, slots: Iterable[HeldSlot | Slot]) -> WorkingMemory:
+        """Say which slots the running flow has."""
+        ...
+
+    async def collect_slot(
+        self, conversation_id: str, slot_name: str, value: Any, validation_error: str = ""
+    ) -> WorkingMemory:
+        """Fill a slot, or note why a value is refused."""
+        ...
+
+    async def correct_slot(self, conversation_id: str, slot_name: str, value: Any) -> WorkingMemory:
+        """Replace a slot's value."""
+        ...
+
+    async def clear_slot(self, conversation_id: str, slot_name: str) -> WorkingMemory:
+        """Take a slot's value back."""
+        ...
+
+    # --- operations: yes and no, actions, the queue ------------------------------------------------------
+
+    async def request_confirmation(
+        self, conversation_id: str, confirmation: PendingConfirmation
+    ) -> WorkingMemory:
+        """Ask whether to do what the payload says."""
+        ...
+
+    async def confirm_action(self, conversation_id: str) -> dict[str, Any] | None:
+        """The answer was yes: the payload, once; None where nothing is open."""
+        ...
+
+    async def deny_action(self, conversation_id: str, slot_name: str | None = None) -> WorkingMemory:
+        """The answer was no; the slot named is collected again."""
+        ...
+
+    async def begin_action(self, conversation_id: str) -> WorkingMemory:
+        """Begin the work of the running flow; until it is finished, messages queue."""
+        ...
+
+    async def finish_action(
+        self, conversation_id: str, result: Any = None, failed: bool = False
+    ) -> WorkingMemory:
+        """End the running action and its flow."""
+        ...
+
+    async def enqueue(self, conversation_id: str, message: QueuedMessage) -> WorkingMemory:
+        """Let a message wait for the end of the running action."""
+        ...
+
+    async def dequeue(self, conversation_id: str) -> QueuedMessage | None:
+        """The message that has waited longest, taken out; None where none is to be taken."""
         ...

@@ -1,0 +1,229 @@
+"""States and bytes: any state survives, anything else is told from one."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import types
+from enum import Enum
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from jazzmine_dspy.memory.errors import UnreadableRecordError
+from jazzmine_dspy.memory.working import WorkingMemory
+from jazzmine_dspy.memory.working.codec import JsonCodec
+from jazzmine_dspy.memory.working.records import Stored
+from jazzmine_dspy.models._base import JsonData
+from jazzmine_dspy.models.errors import InputError
+
+CODEC = JsonCodec()
+
+# --- any state, from the types of its fields ---------------------------------------------------------------
+
+TEXT = st.text(max_size=8)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+ZONES = st.none() | st.integers(-840, 840).map(lambda m: dt.timezone(dt.timedelta(minutes=m)))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | FINITE | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def _bounds(metadata: list[Any]) -> dict[str, Any]:
+    """The limits among the annotations of a field."""
+    found: dict[str, Any] = {}
+    for one in metadata:
+        for limit in ("ge", "le", "min_length"):
+            if getattr(one, limit, None) is not None:
+                found[limit] = getattr(one, limit)
+    return found
+
+
+def _of(kind: Any, news: bool, **bounds: Any) -> st.SearchStrategy[Any]:
+    """Values of a type."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any or kind == JsonData:
+        return JSON
+    if origin is Annotated:
+        return _of(inner[0], news, **{**_bounds(list(inner[1:])), **bounds})
+    if origin in (Union, types.UnionType):
+        return st.one_of([_of(one, news, **bounds) for one in inner])
+    if origin is Literal:
+        return st.sampled_from(inner)
+    if origin is list:
+        return st.lists(_of(inner[0], news), max_size=2)
+    if origin is dict:
+        return st.dictionaries(TEXT, _of(inner[1], news), max_size=2)
+    if kind is type(None):
+        return st.none()
+    if kind is dt.datetime:
+        return st.datetimes(timezones=ZONES)
+    if kind is bool:
+        return st.booleans()
+    if kind is int:
+        return st.integers(bounds.get("ge"), bounds.get("le"))
+    if kind is float:
+        return st.floats(bounds.get("ge"), bounds.get("le"), allow_nan=False, allow_infinity=False)
+    if kind is str:
+        return st.text(min_size=bounds.get("min_length", 0), max_size=8)
+    if issubclass(kind, Enum):
+        return st.sampled_from(list(kind))
+    assert issubclass(kind, BaseModel), kind
+    return _model(kind, news)
+
+
+@st.composite
+def _model(draw: st.DrawFn, model: type[BaseModel], news: bool) -> Any:
+    """A model with what it needs and a few of the other fields."""
+    hints = get_type_hints(model, include_extras=True)
+    fields = model.model_fields
+    chosen = [name for name, field in fields.items() if field.is_required()]
+    others = sorted(fields.keys() - {*chosen, "schema_version", "version"})
+    chosen += draw(st.lists(st.sampled_from(others), max_size=4, unique=True)) if others else []
+    values = {name: draw(_of(hints[name], news, **_bounds(fields[name].metadata))) for name in chosen}
+    if model is WorkingMemory:
+        values |= {"version": 4, "schema_version": draw(st.sampled_from([2, 2, 2, 3, 99]))}
+    if news and issubclass(model, Stored):
+        values |= {"news": draw(JSON), "Größe": draw(TEXT)}
+    return model(**values)
+
+
+ANY_STATE = _model(WorkingMemory, news=False)
+NEWER_STATE = _model(WorkingMemory, news=True)
+LARGE = settings(suppress_health_check=list(HealthCheck))
+
+
+def decoded(data: bytes, state: WorkingMemory) -> WorkingMemory:
+    return CODEC.decode(data, version=state.version, conversation_id=state.conversation_id)
+
+
+@pytest.mark.row("W19")
+@LARGE
+@given(ANY_STATE)
+def test_any_state_comes_back_as_it_was(state: WorkingMemory) -> None:
+    data = CODEC.encode(state)
+    again = decoded(data, state)
+    assert again == state
+    # 0 == False, and 1 == 1.0: the text tells them apart.
+    assert CODEC.encode(again) == data
+
+
+@pytest.mark.row("W19")
+@LARGE
+@given(NEWER_STATE)
+def test_fields_that_nobody_knows_come_back_at_every_depth(state: WorkingMemory) -> None:
+    data = CODEC.encode(state)
+    again = decoded(data, state)
+    assert again == state
+    assert json.loads(CODEC.encode(again)) == json.loads(data)
+
+
+@LARGE
+@given(NEWER_STATE, st.data())
+def test_both_ways_of_reading_agree(state: WorkingMemory, data: st.DataObject) -> None:
+    record = bytearray(CODEC.encode(state))
+    for _ in range(data.draw(st.integers(0, 2))):
+        record[data.draw(st.integers(0, len(record) - 1))] = data.draw(st.integers(0, 255))
+
+    def outcome(one: bytes) -> str:
+        try:
+            return repr(decoded(one, state))
+        except UnreadableRecordError as error:
+            return type(error).__name__
+
+    # A space in front is enough to be read the long way.
+    assert outcome(bytes(record)) == outcome(b" " + bytes(record))
+
+
+# --- what is no state ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("W19")
+@given(st.binary(max_size=200) | JSON.map(lambda value: json.dumps(value).encode()))
+def test_other_bytes_are_unreadable_and_nothing_else(data: bytes) -> None:
+    with pytest.raises(UnreadableRecordError, match="c1"):
+        CODEC.decode(data, version=0, conversation_id="c1")
+
+
+@pytest.mark.row("W19")
+def test_every_beginning_of_a_record_is_unreadable() -> None:
+    data = CODEC.encode(WorkingMemory(conversation_id="c1", user_id="u1", begun=["m1"]))
+    for end in range(len(data)):
+        with pytest.raises(UnreadableRecordError):
+            CODEC.decode(data[:end], version=0, conversation_id="c1")
+
+
+@pytest.mark.parametrize(
+    ("data", "cause"),
+    [
+        (None, "no text"),
+        (b"{}", "conversation_id: Field required"),
+        (b"[]", "a list, not a mapping"),
+        (b'{"schema_version": null}', "schema_version is no number"),
+        (b'{"schema_version": 1.5}', "schema_version is no number"),
+        (b'{"conversation_id": "c2", "user_id": ""}', "of conversation 'c2'"),
+        (b'{"conversation_id": "c1", "user_id": "", "news": NaN}', "not JSON"),
+        (b'{"schema_version":2,"conversation_id":"c1","user_id":"","news":NaN}', "not JSON"),
+        (b'{"schema_version":2,"conversation_id":"c1","user_id":"","news":"\\ud83d"}', "not JSON"),
+        (b'{"conversation_id": "c1", "user_id": 1, "agent_id": 2, "queue": 3, "paused": 4}', "and 1 more"),
+    ],
+)
+def test_the_cause_is_told(data: bytes | None, cause: str) -> None:
+    with pytest.raises(UnreadableRecordError) as caught:
+        CODEC.decode(data, version=0, conversation_id="c1")
+    assert cause in caught.value.message
+    assert (caught.value.where, "set aside" in caught.value.remedy) == ("conversation 'c1'", True)
+
+
+def test_a_cause_holds_no_value() -> None:
+    with pytest.raises(UnreadableRecordError) as caught:
+        CODEC.decode(
+            b'{"conversation_id": "c1", "user_id": "", "turn_number": "4471 1234"}',
+            version=0,
+            conversation_id="c1",
+        )
+    assert "turn_number" in str(caught.value)
+    assert "4471" not in str(caught.value)
+
+
+def test_a_text_that_looks_like_no_number_is_a_text() -> None:
+    state = WorkingMemory(conversation_id="c1", user_id="NaN", last_agent_response="To Infinity")
+    assert CODEC.decode(CODEC.encode(state), version=0, conversation_id="c1") == state
+
+
+# --- limits and versions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("G5")
+def test_the_limit_is_one_of_bytes_and_belongs_to_the_record() -> None:
+    state = WorkingMemory(conversation_id="c1", user_id="ü")
+    size = len(CODEC.encode(state))
+    assert JsonCodec(max_bytes=size).encode(state) == CODEC.encode(state)
+    with pytest.raises(InputError, match=f"{size} bytes, of {size - 1} at most.*c1"):
+        JsonCodec(max_bytes=size - 1).encode(state)
+
+
+def test_the_version_is_not_in_the_record() -> None:
+    state = WorkingMemory(conversation_id="c1", user_id="u1", version=7)
+    assert "version" not in json.loads(CODEC.encode(state))
+    assert CODEC.decode(CODEC.encode(state), version=8, conversation_id="c1").version == 8
+
+
+@pytest.mark.parametrize("damage", ["-1", '"x"', "null"])
+def test_a_version_in_the_record_is_passed_over(damage: str) -> None:
+    for head in ('{"schema_version":2,', "{"):
+        data = f'{head}"version":{damage},"conversation_id":"c1","user_id":""}}'.encode()
+        assert CODEC.decode(data, version=5, conversation_id="c1").version == 5
+
+
+@pytest.mark.parametrize("bad", [object(), "\ud83d", {1: object()}])
+def test_what_has_no_bytes_is_refused(bad: Any) -> None:
+    state = WorkingMemory(conversation_id="c1", user_id="u1")
+    state.begun.append(bad)
+    with pytest.raises(InputError, match=r"cannot be stored.*c1"):
+        CODEC.encode(state)

@@ -1,0 +1,76 @@
+"""The store that docs/stores.md writes, over SQLite, keeps every promise of the suite."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazzmine_dspy.memory.working import WorkingMemoryStore
+from jazzmine_dspy.memory.working.conformance import Harness, WorkingMemoryConformance
+from jazzmine_dspy.memory.working.operated import WorkingMemoryOperations
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "stores.md"
+
+
+def _backend() -> Any:
+    """The class of the page, as it stands there; what the page does with it is left out."""
+    [block] = re.findall(
+        r"^```python\n((?:(?!^```).)*class SqliteBackend.*?)^```", PAGE.read_text("utf-8"), re.M | re.S
+    )
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(block.partition("async def main()")[0], str(PAGE), "exec"), names)
+    return names["SqliteBackend"]
+
+
+SqliteBackend = _backend()
+
+
+class SqliteHarness(Harness):
+    """Stores over one file, each with a connection of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self.made: list[WorkingMemoryOperations] = []
+
+    async def make(
+        self, *, wait: float = 5.0, ttl: float = 3600.0, remember: float = 1e6, **options: Any
+    ) -> WorkingMemoryStore:
+        backend = SqliteBackend(self.path, ttl=ttl, remember=remember)
+        self.made.append(WorkingMemoryOperations(backend, wait=wait, **options))
+        return self.made[-1]
+
+    def _sql(self, statement: str, *values: Any) -> Any:
+        return self.made[0].backend.db.execute(statement, values).fetchone()  # type: ignore[attr-defined]
+
+    async def put_raw(self, conversation_id: str, data: bytes) -> None:
+        self._sql("update record set data = ? where id = ?", data, conversation_id)
+
+    async def raw(self, conversation_id: str) -> bytes | None:
+        found = self._sql("select data from record where id = ?", conversation_id)
+        return found[0] if found else None
+
+    async def pass_time(self, seconds: float) -> None:
+        self._sql("update record set expires = expires - ?, forgotten = forgotten - ?", seconds, seconds)
+
+    async def lose_lease(self, conversation_id: str) -> None:
+        self._sql("update record set held = 0 where id = ?", conversation_id)
+
+    async def close(self) -> None:
+        for store in self.made:
+            await store.close()
+
+
+@pytest.fixture
+async def harness(tmp_path: Path) -> AsyncIterator[SqliteHarness]:
+    harness = SqliteHarness(tmp_path / "talks.db")
+    yield harness
+    await harness.close()
+
+
+@pytest.mark.row("W21")
+class TestOverSqlite(WorkingMemoryConformance):
+    """A backend of a hundred and fifty lines."""
