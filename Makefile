@@ -15,12 +15,13 @@ QUICKSTART := optimize/programs/quickstart
 SUPPORT := optimize/programs/support
 TEXT ?= where is my order? it should have been here on Monday
 
-.PHONY: help setup setup-dev quickstart test lint format types imports rows bench report build clean
+.PHONY: help setup setup-dev quickstart test lint format types imports rows bench chaos report build clean
 
 help:
 	@echo "make quickstart   compile a small program, compare it, and decide one turn (10 minutes at most)"
 	@echo "make report       compile the shipped program with the full recipe and write its report"
 	@echo "make test         all tests;  make rows  what they prove;  make bench  measurements"
+	@echo "make chaos        50,000 turns on a real Redis while workers, connections and records fail"
 	@echo "make lint types imports   the other checks;  make format  fixes the style"
 	@echo "make build        sdist and wheel in dist/;  make clean  removes what was generated"
 
@@ -36,7 +37,7 @@ $(VENV)/.installed: pyproject.toml tools/install.py tools/no-deps.txt | $(BIN)/p
 	$(BIN)/python tools/install.py optimize,local
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml tools/install.py tools/no-deps.txt | $(BIN)/python
+$(VENV)/.installed-dev: pyproject.toml tools/install.py tools/no-deps.txt tools/no-deps-dev.txt | $(BIN)/python
 	$(BIN)/python tools/install.py optimize,local,sql,dev
 	@touch $(VENV)/.installed $@
 
@@ -69,6 +70,12 @@ imports: setup-dev
 
 rows: setup-dev
 	$(BIN)/python tools/rows.py
+
+# Further settings: make chaos CHAOS="--turns 5000 --server redis-6.2 --json"
+CHAOS ?= --turns 50000 --workers 8 --seed 1
+
+chaos: setup-dev
+	$(BIN)/python tools/chaos.py $(CHAOS)
 
 bench: setup-dev
 	@mkdir -p .cache

@@ -14,6 +14,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jazzmine_dspy.memory.messages import InMemoryMessageStore, SqlMessageStore
+    from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, RedisWorkingMemoryStore
     from jazzmine_dspy.models.decision import TurnDecision
     from jazzmine_dspy.models.errors import EnhancementError, JazzmineError
     from jazzmine_dspy.models.flows import Flow, Slot
@@ -46,13 +48,18 @@ _HOMES = {
     "Entity": "models.messages",
     "Conversation": "models.messages",
     "TurnTrace": "models.traces",
+    "InMemoryWorkingMemoryStore": "memory.working",
+    "RedisWorkingMemoryStore": "memory.working",
+    "InMemoryMessageStore": "memory.messages",
+    "SqlMessageStore": "memory.messages",
     "EnhancementError": "models.errors",
     "JazzmineError": "models.errors",
 }
 
 __all__ = [
-    "Conversation", "EnhancementError", "Entity", "Flow", "FlowRegistry", "JazzmineError", "Message", "MessageRole",
-    "MessageRoute", "Runtime", "Slot", "Turn", "TurnDecision", "TurnProgram", "TurnTrace", "load",
+    "Conversation", "EnhancementError", "Entity", "Flow", "FlowRegistry", "InMemoryMessageStore",
+    "InMemoryWorkingMemoryStore", "JazzmineError", "Message", "MessageRole", "MessageRoute", "RedisWorkingMemoryStore",
+    "Runtime", "Slot", "SqlMessageStore", "Turn", "TurnDecision", "TurnProgram", "TurnTrace", "load",
 ]  # fmt: skip
 
 

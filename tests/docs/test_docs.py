@@ -3,6 +3,7 @@ tables name every key, setting and option of the code."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shutil
@@ -68,10 +69,30 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def redis_url() -> Iterator[str]:
+    """A server of the tests' own, for examples that expect one to run."""
+    spec = importlib.util.spec_from_file_location("docs_servers", ROOT / "tests" / "faults" / "servers.py")
+    assert spec is not None
+    assert spec.loader is not None
+    servers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(servers)
+    with servers.server() as running:
+        yield running.url
+
+
 @pytest.mark.parametrize("block", _of("python"))
-def test_a_python_block_runs_as_it_stands(block: Block, project: Path, capsys: Any) -> None:
+def test_a_python_block_runs_as_it_stands(
+    block: Block,
+    project: Path,
+    capsys: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
     if _NEEDS_PROGRAM.search(block.text) and not COMPILED.is_file():
         pytest.skip("the shipped program is not compiled yet: make report")
+    if "JAZZMINE_REDIS_URL" in block.text:
+        monkeypatch.setenv("JAZZMINE_REDIS_URL", request.getfixturevalue("redis_url"))
     exec(compile(block.text, block.where, "exec"), {"__name__": "__main__"})
     if block.output is not None:
         assert capsys.readouterr().out == block.output
