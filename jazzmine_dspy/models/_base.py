@@ -72,6 +72,20 @@ JsonData = Annotated[Any, AfterValidator(_json)]
 """Any JSON value, nested as deep as it likes; anything else is refused, so that what is stored comes back equal."""
 
 
+class _FromText:
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        anything = handler(source)
+        return core_schema.json_or_python_schema(
+            json_schema=anything,
+            python_schema=core_schema.no_info_after_validator_function(_json, anything),
+        )
+
+
+StoredJson = Annotated[Any, _FromText]
+"""A :data:`JsonData` of which JSON text is not looked through again: for records whose readers refuse NaN."""
+
+
 def thaw(value: Any) -> Any:
     """Turn frozen data back to what ``json`` would give; the inverse of :func:`freeze`."""
     if isinstance(value, FrozenMap):

@@ -124,8 +124,11 @@ def unreadable(conversation_id: str, cause: str) -> UnreadableRecordError:
 
 
 def causes(error: ValidationError) -> str:
-    """What Pydantic found, without the values: they may be personal."""
-    found = [
-        f"{'.'.join(map(str, e['loc'])) or '(root)'}: {e['msg']}" for e in error.errors(include_input=False)
-    ]
+    """What Pydantic found, without values and the names of entities: they may be personal."""
+    found = []
+    for one in error.errors(include_input=False, include_url=False):
+        path = [*map(str, one["loc"])]
+        if path[:1] == ["entity_workspace"]:
+            path[1:2] = ["*"] * len(path[1:2])
+        found.append(f"{'.'.join(path) or '(root)'}: {one['msg']}")
     return "; ".join(found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "")

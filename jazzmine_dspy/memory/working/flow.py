@@ -8,7 +8,7 @@ from pydantic import Field
 
 from jazzmine_dspy.memory.working.enums import TERMINAL, FlowStatus, check_transition
 from jazzmine_dspy.memory.working.records import HeldSlot, Stored, ToolCallRecord
-from jazzmine_dspy.models._base import JsonData
+from jazzmine_dspy.models._base import StoredJson
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.messages import Message
 
@@ -39,8 +39,8 @@ class ActiveFlowState(Stored):
     tools_required: list[str] = Field(default_factory=list)
     current_step: int = Field(default=0, ge=0)
     total_steps: int = Field(default=0, ge=0)
-    step_results: list[JsonData] = Field(default_factory=list)
-    branch_results: dict[str, JsonData] = Field(default_factory=dict)
+    step_results: list[StoredJson] = Field(default_factory=list)
+    branch_results: dict[str, StoredJson] = Field(default_factory=dict)
     condition_expr: str | None = None
     condition_branch_taken: str | None = None
     tool_call_history: list[ToolCallRecord] = Field(default_factory=list)
@@ -147,14 +147,14 @@ class TurnCache(Stored):
     sentiment_score: float = Field(default=0.0, ge=-1.0, le=1.0)
     is_continuation: bool = True
     is_cancellation: bool = False
-    raw_entities: list[dict[str, JsonData]] = Field(default_factory=list)
-    retrieved_same_conv_episodes: list[dict[str, JsonData]] = Field(default_factory=list)
-    retrieved_prev_conv_episodes: list[dict[str, JsonData]] = Field(default_factory=list)
-    retrieved_semantic_terms: list[dict[str, JsonData]] = Field(default_factory=list)
+    raw_entities: list[dict[str, StoredJson]] = Field(default_factory=list)
+    retrieved_same_conv_episodes: list[dict[str, StoredJson]] = Field(default_factory=list)
+    retrieved_prev_conv_episodes: list[dict[str, StoredJson]] = Field(default_factory=list)
+    retrieved_semantic_terms: list[dict[str, StoredJson]] = Field(default_factory=list)
     combined_flow_prompt: str = ""
     selected_flow_ids: list[str] = Field(default_factory=list)
     unresolved_flow_ids: list[str] = Field(default_factory=list)
-    flow_candidates: list[dict[str, JsonData]] = Field(default_factory=list)
+    flow_candidates: list[dict[str, StoredJson]] = Field(default_factory=list)
     tool_calls: list[ToolCallRecord] = Field(default_factory=list)
     tool_calls_dropped: int = Field(default=0, ge=0)
 

@@ -19,7 +19,7 @@ class Lease:
     """One turn of one conversation.
 
     ``serial`` keeps tasks apart that work in the same turn at once. ``released`` says that the last write has
-    ended the turn already.
+    ended the turn already. ``renewal`` is the last one that was begun.
 
     What the turn knows of the record: nothing unless ``known``; then that there is none, or ``kept``. ``twin``
     is ``kept`` decoded, if that has been done and nobody has it yet.
@@ -35,7 +35,13 @@ class Lease:
     twin: WorkingMemory | None = None
     open: bool = True
     released: bool = False
+    renewal: asyncio.Task[None] | None = None
     writes: int = 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is under way for this turn, and the backend knows that it is over."""
+        return self.released and not self.serial.locked() and (self.renewal is None or self.renewal.done())
 
     def write_id(self) -> str:
         """A name for the next write, so that its repetition is known as such."""

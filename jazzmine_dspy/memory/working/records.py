@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape, quoteattr
 from pydantic import ConfigDict, Field
 
 from jazzmine_dspy.memory.working.enums import FlowStatus
-from jazzmine_dspy.models._base import JsonData, Record
+from jazzmine_dspy.models._base import Record, StoredJson
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import Entity
 
@@ -71,8 +71,8 @@ class ToolCallRecord(Stored):
     """
 
     tool_name: str = Field(min_length=1)
-    arguments: dict[str, JsonData] = Field(default_factory=dict)
-    result: JsonData = None
+    arguments: dict[str, StoredJson] = Field(default_factory=dict)
+    result: StoredJson = None
     result_summary: str = ""
     success: bool = True
     error: str = ""
@@ -125,8 +125,8 @@ class HeldSlot(Stored):
     type: str = "text"
     description: str = ""
     required: bool = True
-    value: JsonData = None
-    previous_value: JsonData = None
+    value: StoredJson = None
+    previous_value: StoredJson = None
     validation_error: str = ""
     attempts: int = Field(default=0, ge=0)
     collected_at_turn: int | None = None
@@ -157,9 +157,9 @@ class FlowRecord(Stored):
     status: FlowStatus
     started_at_turn: int = 0
     ended_at_turn: int = 0
-    slot_values: dict[str, JsonData] = Field(default_factory=dict)
+    slot_values: dict[str, StoredJson] = Field(default_factory=dict)
     tool_summaries: list[str] = Field(default_factory=list)
-    result: JsonData = None
+    result: StoredJson = None
     reason: str = ""
 
 
@@ -172,7 +172,7 @@ class PendingConfirmation(Stored):
     flow_name: str = ""
     flow_id: str = ""
     action_description: str
-    action_payload: dict[str, JsonData] = Field(default_factory=dict)
+    action_payload: dict[str, StoredJson] = Field(default_factory=dict)
     requested_at_turn: int = Field(default=0, ge=0)
     requested_at: float = 0.0
     timeout_turns: int = Field(default=3, ge=1)

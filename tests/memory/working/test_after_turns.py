@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from typing import Any
 
 import pytest
 
-from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore
+from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, WorkingMemory
+from jazzmine_dspy.memory.working.codec import JsonCodec
+from jazzmine_dspy.memory.working.in_process import InProcessBackend
 from jazzmine_dspy.memory.working.lease import held
 from jazzmine_dspy.models.errors import InputError
 
@@ -114,3 +117,35 @@ def test_leaving_a_turn_is_logged_nowhere(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.DEBUG):
         asyncio.run(talk(), debug=True)
     assert [record.message for record in caplog.records if "jazzmine" in record.name] == []
+
+
+async def test_a_clock_that_fails_changes_nothing_and_leaves_no_turn() -> None:
+    backend, now = InProcessBackend(), [1.0]
+    store = InMemoryWorkingMemoryStore(backend=backend, clock=lambda: now[0] if now else [][0])
+    before = await store.get_or_create("c1", "u1")
+    now.clear()
+    with pytest.raises(IndexError):
+        await store.end_turn("c1", "never")
+    with pytest.raises(IndexError):
+        await store.get_or_create("c2", "u1")
+    assert await store.get("c1") == before
+    assert await store.get("c2") is None
+    async with InMemoryWorkingMemoryStore(backend=backend, wait=0.0).turn("c1"):
+        assert await store.get("c1") == before
+
+
+async def test_what_was_read_back_is_not_decoded_again() -> None:
+    decoded = Counter[int]()
+
+    class Counting(JsonCodec):
+        def decode(self, data: bytes | None, *, version: int, conversation_id: str) -> WorkingMemory:
+            decoded[0] += 1
+            return super().decode(data, version=version, conversation_id=conversation_id)
+
+    store = InMemoryWorkingMemoryStore(codec=Counting())
+    await store.get_or_create("c1", "u1")
+    decoded.clear()
+    async with store.turn("c1"):
+        for number in range(5):
+            await store.end_turn("c1", str(number))
+    assert decoded[0] == 6

@@ -180,14 +180,20 @@ def test_the_cause_is_told(data: bytes | None, cause: str) -> None:
     assert (caught.value.where, "set aside" in caught.value.remedy) == ("conversation 'c1'", True)
 
 
-def test_a_cause_holds_no_value() -> None:
+@pytest.mark.parametrize(
+    ("field", "path"),
+    [
+        ('"turn_number": "4471 1234"', "turn_number"),
+        ('"begun": ["m1", {"4471": 1}]', "begun.1"),
+        ('"entity_workspace": {"card 4471": {"name": ""}}', "entity_workspace.*.name"),
+        ('"entity_workspace": {"card 4471": 5}', "entity_workspace.*"),
+    ],
+)
+def test_a_cause_names_the_place_and_holds_no_value(field: str, path: str) -> None:
+    data = f'{{"conversation_id": "c1", "user_id": "", {field}}}'.encode()
     with pytest.raises(UnreadableRecordError) as caught:
-        CODEC.decode(
-            b'{"conversation_id": "c1", "user_id": "", "turn_number": "4471 1234"}',
-            version=0,
-            conversation_id="c1",
-        )
-    assert "turn_number" in str(caught.value)
+        CODEC.decode(data, version=0, conversation_id="c1")
+    assert f" {path}: " in caught.value.message
     assert "4471" not in str(caught.value)
 
 

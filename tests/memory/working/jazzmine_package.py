@@ -1,0 +1,31 @@
+"""The working memory of the installed package ``jazzmine``, without the rest of it.
+
+``import jazzmine`` needs PyTorch, AWS and database clients, none of which its working memory uses. Here its
+packages are entered as namespaces, so that their ``__init__`` does not run; the modules below them are the
+installed ones. It is loaded once, and leaves ``jazzmine`` importable as those modules only.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from types import ModuleType
+
+VERSION = "0.1.42"
+_PARENTS = ("jazzmine", "jazzmine.core")
+
+
+def working_memory() -> ModuleType:
+    """The module ``jazzmine.core.working_memory``.
+
+    Raises:
+        ModuleNotFoundError: the package is not installed.
+    """
+    for name in _PARENTS:
+        if name not in sys.modules:
+            spec = importlib.util.find_spec(name)
+            if spec is None:
+                raise ModuleNotFoundError("jazzmine is not installed: python tools/install.py dev", name=name)
+            sys.modules[name] = importlib.util.module_from_spec(spec)
+    return importlib.import_module("jazzmine.core.working_memory")
