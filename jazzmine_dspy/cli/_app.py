@@ -20,6 +20,7 @@ from jazzmine_dspy.cli import (
     evaluate,
     flows,
     init,
+    memory,
     optimize,
     report,
 )
@@ -95,6 +96,7 @@ app.command("report")(report.report)
 app.command("decide")(decide.decide)
 app.command("chat")(chat.chat)
 app.command("contract")(contract.contract)
+app.add_typer(memory.app, name="memory")
 app.command("doctor")(doctor.doctor)
 
 

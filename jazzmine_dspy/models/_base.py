@@ -59,7 +59,10 @@ def _scalar(value: Any) -> Any:
 
 def _json(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {_scalar(str(name)): _json(item) for name, item in value.items()}
+        named = {_scalar(str(name)): _json(item) for name, item in value.items()}
+        if len(named) != len(value):
+            raise ValueError("two names are the same text")
+        return named
     if isinstance(value, list | tuple):
         return [_json(item) for item in value]
     return _scalar(value)

@@ -47,7 +47,9 @@ class TurnOutcome(Value):
     ``decision`` is None for a message that was queued. ``repeated`` says that the message had been handled
     before: decision, next step and reply are those of the first time, and the state is the one now.
     ``new_episode`` says that the message opened the topic numbered ``episode_id``, so that the one before can
-    be closed.
+    be closed. ``message_id`` is the message's, to say which one a reply is to. ``drained`` holds the outcomes of
+    messages that had waited for an action and were taken before this one, in their order; if the last of them is
+    ``run_flow``, that action has begun, and this message waits for its end.
     """
 
     decision: TurnDecision | None
@@ -58,12 +60,21 @@ class TurnOutcome(Value):
     repeated: bool = False
     episode_id: int = 0
     new_episode: bool = False
+    message_id: str = ""
+    drained: tuple[TurnOutcome, ...] = ()
 
 
 class ActionOutcome(Value):
-    """What came of an action's end: the step that follows, and the turns of the messages that had waited."""
+    """What came of an action's end: the step that follows, and the turns of the messages that had waited.
+
+    ``message_id`` is of the message that led to the action, to say what the reply is to. ``repeated`` says that
+    the action had been finished before; then nothing is drained. Messages that could not be taken now, because a
+    part is down, wait on, and are taken before the next one.
+    """
 
     state: WorkingMemory
     next: NextStep
     reply: str
     drained: tuple[TurnOutcome, ...] = ()
+    message_id: str = ""
+    repeated: bool = False

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.memory.errors import ConflictError
+from jazzmine_dspy.memory.errors import ConflictError, StateError
 from jazzmine_dspy.memory.messages import InMemoryMessageStore, MessageStore
 from jazzmine_dspy.memory.procedural import FlowIndex
 from jazzmine_dspy.memory.working import (
@@ -21,21 +22,34 @@ from jazzmine_dspy.memory.working import (
 from jazzmine_dspy.memory.working.operations import end_turn
 from jazzmine_dspy.memory.working.state import HANDLED_KEPT
 from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.messages import Conversation, Message, MessageRole
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
-from jazzmine_dspy.models.traces import LLMCallRecord, TaskEmission, ToolTrace, TurnTrace
+from jazzmine_dspy.models.traces import LLMCallRecord, TaskEmission, ToolTrace
 from jazzmine_dspy.runtime.actions import Actions
+from jazzmine_dspy.runtime.outbox import entry, noted
 from jazzmine_dspy.runtime.outcome import MessageRoute, NextStep, TurnOutcome
+from jazzmine_dspy.runtime.replies import Done, stored_reply
 from jazzmine_dspy.runtime.router import is_queued, route
 from jazzmine_dspy.runtime.state_machine import apply
 from jazzmine_dspy.runtime.steps import settle
-from jazzmine_dspy.runtime.tracing import enriched, turn_trace, with_reply
-from jazzmine_dspy.runtime.turns import build_turn, clean_message, clean_snippets, pruned_history
+from jazzmine_dspy.runtime.tracing import enriched, turn_trace
+from jazzmine_dspy.runtime.turns import (
+    build_turn,
+    checked_name,
+    clean_message,
+    clean_snippets,
+    counted_on,
+    pruned_history,
+    zone_of,
+)
 
 if TYPE_CHECKING:
     from jazzmine_dspy.program.ports import RecallPort
     from jazzmine_dspy.program.turn import TurnProgram
+
+logger = logging.getLogger(__name__)
 
 MAX_REPLY = 100_000
 """Characters that a reply may have."""
@@ -54,7 +68,8 @@ class Runtime(Actions):
         working_memory, messages: Stores; in this process where none is given.
         procedural_memory: Recall of flows, where it is not the program's own.
         agent_id: Whose conversations these are.
-        deadline: Seconds for a decision, None for no limit; what is late is left to the floors.
+        deadline: Seconds for a decision, 10 by default, None for no limit; what is late is left to the floors.
+            It should be shorter than a turn waits for the one before it, 15 seconds by default.
         clock: Unix time in seconds.
         ids: Makes ids for messages that come without one.
 
@@ -76,7 +91,7 @@ class Runtime(Actions):
         procedural_memory: RecallPort | None = None,
         messages: MessageStore | None = None,
         agent_id: str = "",
-        deadline: float | None = 15.0,
+        deadline: float | None = 10.0,
         clock: Callable[[], float] = time.time,
         ids: Callable[[], str] = _new_id,
     ) -> None:
@@ -109,6 +124,7 @@ class Runtime(Actions):
         episode_summaries: Sequence[str] | None = None,
         now: dt.datetime | None = None,
         locale: str | None = None,
+        begin: bool = False,
     ) -> TurnOutcome:
         """Take one message of a user. Messages of one conversation are taken one after another.
 
@@ -119,6 +135,8 @@ class Runtime(Actions):
             episode_summaries: One line for each earlier episode, 50 at most.
             now: The user's local time; without it, the clock's in UTC.
             locale: The user's, "en" without it.
+            begin: Begin the action at once where the next step is ``run_flow``, so that no other message comes
+                between; whoever gets the outcome that is not ``repeated`` runs it.
 
         Returns:
             The outcome. Hand back what was then said to the user with :meth:`record_reply`.
@@ -129,24 +147,29 @@ class Runtime(Actions):
             QueueFullError: an action runs, and too many messages wait for its end.
             LockTimeoutError: the turn before did not end in time.
         """
+        if now is not None and not isinstance(now, dt.datetime):
+            raise InputError("The time is no datetime", where="now", remedy="Pass a datetime, or None.")
         incoming = QueuedMessage(
-            message_id=message_id or self._ids(),
-            user_id=user_id,
+            message_id=checked_name(message_id or self._ids(), "message_id"),
+            user_id=checked_name(user_id, "user_id"),
             text=clean_message(conversation_id, text),
             explicit_context=clean_snippets(explicit_context, "explicit_context"),
             episode_summaries=clean_snippets(episode_summaries, "episode_summaries"),
             now=now,
-            locale=locale,
+            timezone=zone_of(now) if now is not None else None,
+            locale=checked_name(locale, "locale") if locale is not None else None,
         )
         async with self.working_memory.turn(conversation_id):
-            state = await self.working_memory.get_or_create(conversation_id, user_id, self.agent_id)
+            state = await self._opened(conversation_id, incoming)
             known = await self._known(state, incoming)
             if known is not None:
                 return known
-            state, _ = await self._drain(state)
+            state, drained = await self._drain(state, arriving=True)
             if is_queued(state):
-                return await self._enqueue(state, incoming)
-            return await self._take(state, incoming)
+                outcome = await self._enqueue(state, incoming)
+            else:
+                outcome = await self._take(state, incoming, begin=begin)
+            return outcome.model_copy(update={"drained": tuple(drained)})
 
     async def process_message(self, user_msg: str, user_id: str) -> TurnOutcome:
         """:meth:`process` for those who keep one conversation for each user."""
@@ -160,6 +183,7 @@ class Runtime(Actions):
         tool_traces: Sequence[ToolTrace] = (),
         *,
         message_id: str | None = None,
+        in_reply_to: str | None = None,
         llm_calls: Sequence[LLMCallRecord] = (),
         task_emissions: Sequence[TaskEmission] = (),
         reasoning_steps: Sequence[str] = (),
@@ -170,65 +194,76 @@ class Runtime(Actions):
 
         Args:
             text: 1 to 100,000 characters, cleaned like a user's.
+            message_id: Of the reply; a new one without it.
+            in_reply_to: The message that it answers (``outcome.message_id``); the last one without it.
             tool_traces, llm_calls, task_emissions, reasoning_steps: What was done to find the reply; it is added
                 to the trace.
 
         Raises:
-            InputError: an empty text, one over the limit, or half of a surrogate pair.
+            InputError: an empty text, one over the limit, or arguments of another kind.
             NotStoredError: there is no such conversation.
             ConflictError: ``message_id`` belongs to another message.
         """
         said = clean_text(text, limit=MAX_REPLY, field="reply")
+        done = Done(tool_traces, llm_calls, task_emissions, reasoning_steps)
         async with self.working_memory.turn(conversation_id):
             state = await self._existing(conversation_id)
-            now = self._milliseconds(None)
             message = Message(
-                id=message_id or self._ids(),
+                id=checked_name(message_id or self._ids(), "message_id"),
                 conversation_id=conversation_id,
                 user_id=state.user_id,
                 role=MessageRole.ASSISTANT,
                 original_content=said,
-                timestamp=now,
-                intent=intent or "unknown",
+                timestamp=self._milliseconds(None),
+                intent=checked_name(intent or "unknown", "intent"),
                 episode_id=state.episode_id,
-                invoked_tools=[tool.tool_name for tool in tool_traces] or None,
-                reasoning_steps=list(reasoning_steps) or None,
+                invoked_tools=[tool.tool_name for tool in done.tool_traces] or None,
+                reasoning_steps=list(done.reasoning_steps) or None,
             )
-            await self.messages.store_message(message)
-            noted = await self.messages.get_turn_trace_by_message_id(message.id)
-            if noted is not None and noted.id != state.open_trace:
+            trace_id = f"trace-{in_reply_to}" if in_reply_to else state.open_trace
+            message, trace_id = await stored_reply(self.messages, message, trace_id, done, state)
+            if trace_id is None:
                 return message
-            if noted is None:
-                trace = await self.messages.get_turn_trace(state.open_trace) if state.open_trace else None
-                trace = with_reply(
-                    trace or self._bare_trace(state, message),
-                    message,
-                    tool_traces=tool_traces,
-                    task_emissions=task_emissions,
-                    llm_calls=llm_calls,
-                    ended_at_ms=now,
-                )
-                await self.messages.store_turn_trace(trace)
             end_turn.inplace(state, said, intent)
-            state.open_trace = None
+            if trace_id == state.open_trace:
+                state.open_trace = None
             await self.working_memory.save(state)
             return message
 
     # --- one turn, within its lock -----------------------------------------------------------------------
 
-    async def _take(self, state: WorkingMemory, incoming: QueuedMessage) -> TurnOutcome:
+    async def _opened(self, conversation_id: str, incoming: QueuedMessage) -> WorkingMemory:
+        """The state that a message comes to: its user's own, and what the turn before left is stored.
+
+        Raises:
+            ConflictError: the conversation belongs to another user.
+        """
+        stamp = self._milliseconds(incoming.now)
+        user, agent = incoming.user_id, self.agent_id
+        await noted(
+            Conversation(
+                id=conversation_id, user_id=user, agent_id=agent, created_at=stamp, last_updated_at=stamp
+            ),
+            self.messages,
+        )
+        state = await self.working_memory.get_or_create(conversation_id, user, agent)
+        if state.user_id != user:
+            raise ConflictError(
+                "The conversation belongs to another user",
+                where=f"conversation {conversation_id!r}",
+                remedy="Give every conversation an id of its own.",
+            )
+        state = await self._delivered(state)
+        if not state.turn_number:
+            await counted_on(state, self.messages)
+        return state
+
+    async def _take(
+        self, state: WorkingMemory, incoming: QueuedMessage, *, begin: bool = False
+    ) -> TurnOutcome:
         started = self._clock()
         before = settle(state, self.registry)
         stamp = self._milliseconds(incoming.now)
-        await self.messages.ensure_conversation(
-            Conversation(
-                id=state.conversation_id,
-                user_id=incoming.user_id,
-                agent_id=state.agent_id,
-                created_at=stamp,
-                last_updated_at=stamp,
-            )
-        )
         history = await pruned_history(self.messages, state.conversation_id, exclude=incoming.message_id)
         turn = build_turn(before, incoming, history, now=incoming.now or self._now())
         decision = await self.program.adecide(turn, deadline=self._deadline)
@@ -264,10 +299,15 @@ class Runtime(Actions):
         dumped = step.model_dump(mode="json")
         handled = HandledMessage(message_id=message.id, next_step=dumped, reply=step.text)
         after.handled = [*after.handled, handled][-HANDLED_KEPT:]
-        # The state is written last: until then nothing has happened, and a second delivery repeats it all.
-        await self.messages.store_message(message)
-        await self.messages.store_turn_trace(trace)
+        if begin and step.kind == "run_flow":
+            after = self._begun(after)
+        # One fenced write decides whether the turn was; what it leaves to the other store is part of it.
+        after.outbox = [entry(message, trace)]
         saved = await self.working_memory.save(after)
+        try:
+            saved = await self._delivered(saved)
+        except (MemoryUnavailableError, StateError) as error:
+            logger.warning("Message %r is stored with the next one: %s", message.id, error)
         return TurnOutcome(
             decision=decision,
             state=saved,
@@ -276,47 +316,40 @@ class Runtime(Actions):
             route=route(before, turn),
             episode_id=message.episode_id,
             new_episode=message.episode_id != before.episode_id,
+            message_id=message.id,
         )
 
     async def _known(self, state: WorkingMemory, incoming: QueuedMessage) -> TurnOutcome | None:
         """The outcome of a message that came before, or None."""
-        if any(waiting.message_id == incoming.message_id for waiting in state.queue):
-            return self._queued(state, repeated=True)
+        waiting = next((one for one in state.queue if one.message_id == incoming.message_id), None)
         stored = await self.messages.get_message(incoming.message_id)
         said = (state.conversation_id, incoming.text)
-        if stored is not None and (stored.conversation_id, stored.original_content) != said:
+        other = stored is not None and (stored.conversation_id, stored.original_content) != said
+        if other or (waiting is not None and waiting.text != incoming.text):
             raise ConflictError(
                 "The id belongs to another message",
                 where=f"message {incoming.message_id!r}",
                 remedy="Give every message an id of its own, or none.",
             )
+        if waiting is not None:
+            return self._queued(state, incoming.message_id, repeated=True)
         handled = next((h for h in state.handled if h.message_id == incoming.message_id), None)
-        if handled is None:
+        # A decision is stored only of a turn that was applied.
+        decided = stored.decision if stored else None
+        if handled is None and decided is None:
             return None
-        decision = TurnDecision.model_validate(stored.decision) if stored and stored.decision else None
         return TurnOutcome(
-            decision=decision,
+            decision=TurnDecision.model_validate(decided) if decided else None,
             state=state,
-            next=NextStep.model_validate(handled.next_step),
-            reply=handled.reply,
+            next=NextStep.model_validate(handled.next_step) if handled else NextStep(kind="none"),
+            reply=handled.reply if handled else "",
             route=MessageRoute(type="nlu_understanding", reason="already_handled"),
             repeated=True,
             episode_id=stored.episode_id if stored else state.episode_id,
+            message_id=incoming.message_id,
         )
 
     # --- what a turn is made of --------------------------------------------------------------------------
-
-    def _bare_trace(self, state: WorkingMemory, reply: Message) -> TurnTrace:
-        """The trace of a reply that no message led to."""
-        return TurnTrace(
-            id=f"trace-{reply.id}",
-            message_id=reply.id,
-            conversation_id=state.conversation_id,
-            user_id=state.user_id,
-            agent_id=self.agent_id,
-            turn_number=state.turn_number,
-            started_at_ms=reply.timestamp,
-        )
 
     def _now(self) -> dt.datetime:
         return dt.datetime.fromtimestamp(self._clock(), dt.UTC)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import re
 from collections.abc import Sequence
 
+from jazzmine_dspy.memory.errors import DamagedRecordError
 from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working.records import QueuedMessage
 from jazzmine_dspy.memory.working.state import WorkingMemory
@@ -15,7 +18,10 @@ from jazzmine_dspy.models.messages import Message, MessageRole
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.turn import MAX_TEXT, Confirming, EntityView, HistoryMessage, Turn
 
+MAX_NAME = 480
 MAX_SNIPPETS = 50
+MAX_CONTEXT = 100_000
+_NO_NAME = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 HISTORY_READ = (24, 96)
 """Messages to look at: first as many as usually hold enough turns of the user, then as many as are ever read."""
 
@@ -33,6 +39,23 @@ def clean_message(conversation_id: str, text: str) -> str:
     return clean_text(text, limit=MAX_TEXT, field="text")
 
 
+def checked_name(name: object, field: str) -> str:
+    """A name or id from outside.
+
+    Raises:
+        InputError: no text, over 480 characters, or with characters that no id has.
+    """
+    sound = isinstance(name, str) and len(name) <= MAX_NAME
+    if not isinstance(name, str) or not sound or _NO_NAME.search(name):
+        what = "is no text" if not isinstance(name, str) else "cannot be used"
+        raise InputError(
+            f"The {field} {what}",
+            where=field,
+            remedy=f"Pass up to {MAX_NAME} characters, no control characters among them.",
+        )
+    return name
+
+
 def clean_snippets(snippets: Sequence[str] | None, field: str) -> list[str]:
     """Texts given with a message, cleaned; blank ones are left out.
 
@@ -43,6 +66,12 @@ def clean_snippets(snippets: Sequence[str] | None, field: str) -> list[str]:
     if len(given) > MAX_SNIPPETS:
         raise InputError(
             f"{len(given)} texts were given", where=field, remedy=f"Pass the {MAX_SNIPPETS} that matter most."
+        )
+    if sum(len(text) for text in given if isinstance(text, str)) > MAX_CONTEXT:
+        raise InputError(
+            f"The texts have more than {MAX_CONTEXT:,} characters together",
+            where=field,
+            remedy="Pass those that matter most.",
         )
     filled = [(n, text) for n, text in enumerate(given) if not isinstance(text, str) or text.strip()]
     return [clean_text(text, limit=MAX_TEXT, field=f"{field}[{n}]") for n, text in filled]
@@ -59,6 +88,17 @@ async def pruned_history(
         if len(found) < read or turns >= USER_TURNS:
             break
     return prune(found)[0]
+
+
+async def counted_on(state: WorkingMemory, messages: MessageStore) -> None:
+    """Let a state that begins go on counting where an earlier one of its conversation ended."""
+    last = await messages.get_immediate_context(state.conversation_id, 1)
+    if not last:
+        return
+    state.episode_id = last[-1].episode_id
+    with contextlib.suppress(DamagedRecordError):
+        trace = await messages.get_turn_trace_by_message_id(last[-1].id)
+        state.turn_number = trace.turn_number if trace else 0
 
 
 def build_turn(
@@ -89,7 +129,7 @@ def build_turn(
         ),
         recent_sentiments=tuple(state.sentiments),
         date=now.date(),
-        timezone=_zone(now),
+        timezone=incoming.timezone or zone_of(now),
         locale=incoming.locale or "en",
     )
 
@@ -103,7 +143,8 @@ def _shown(message: Message) -> HistoryMessage:
     )
 
 
-def _zone(now: dt.datetime) -> str:
+def zone_of(now: dt.datetime) -> str:
+    """The name of a time's zone, "UTC" where it has none."""
     if now.tzinfo is None:
         return "UTC"
     return str(getattr(now.tzinfo, "key", None) or now.tzname() or "UTC")

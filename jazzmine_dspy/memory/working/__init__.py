@@ -16,6 +16,7 @@ from jazzmine_dspy.memory.working.flow import ActiveFlowState, TurnCache
 from jazzmine_dspy.memory.working.in_process import InMemoryWorkingMemoryStore
 from jazzmine_dspy.memory.working.prompt import build_prompt_sections
 from jazzmine_dspy.memory.working.records import (
+    FinishedAction,
     FlowRecord,
     HandledMessage,
     HeldSlot,
@@ -36,6 +37,7 @@ __all__ = [
     "TERMINAL",
     "TRANSITIONS",
     "ActiveFlowState",
+    "FinishedAction",
     "FlowRecord",
     "FlowStatus",
     "HandledMessage",

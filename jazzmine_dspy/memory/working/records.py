@@ -185,11 +185,25 @@ class PendingConfirmation(Stored):
 
 
 class RunningAction(Stored):
-    """A flow whose work is being done outside; until it is finished, messages queue. Unix milliseconds."""
+    """A flow whose work is being done outside; until it is finished, messages queue. Unix milliseconds.
+
+    ``action_id`` tells its end from a repetition, ``message_id`` is of the message that led to it.
+    """
 
     flow_name: str
+    action_id: str = ""
+    message_id: str = ""
     started_at_turn: int = 0
     started_at: int = Field(default=0, ge=0)
+
+
+class FinishedAction(Stored):
+    """What came of an action's end, for its second delivery."""
+
+    action_id: str = Field(min_length=1)
+    message_id: str = ""
+    next_step: dict[str, Any]
+    reply: str = ""
 
 
 class WorkspaceEntity(Stored, Entity):
@@ -220,6 +234,7 @@ class QueuedMessage(Stored):
     explicit_context: list[str] = Field(default_factory=list)
     episode_summaries: list[str] = Field(default_factory=list)
     now: dt.datetime | None = None
+    timezone: str | None = None
     locale: str | None = None
 
 

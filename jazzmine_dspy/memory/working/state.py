@@ -11,6 +11,7 @@ from jazzmine_dspy.memory.working.enums import FlowStatus
 from jazzmine_dspy.memory.working.flow import ActiveFlowState, TurnCache
 from jazzmine_dspy.memory.working.prompt import tool_sections
 from jazzmine_dspy.memory.working.records import (
+    FinishedAction,
     FlowRecord,
     HandledMessage,
     HeldSlot,
@@ -21,6 +22,7 @@ from jazzmine_dspy.memory.working.records import (
     TopicShift,
     WorkspaceEntity,
 )
+from jazzmine_dspy.models._base import StoredJson
 from jazzmine_dspy.models.turn import ConversationStatus
 
 SCHEMA_VERSION = 2
@@ -33,6 +35,8 @@ ENTITIES_KEPT = 100
 ATTRIBUTES_KEPT = 50
 SLOTS_KEPT = 100
 QUEUE_KEPT = 20
+FINISHED_KEPT = 20
+ENTITIES_A_TURN = 200
 PAUSED_KEPT = 8
 PAUSED_TURNS = 20
 ATTEMPTS_ALLOWED = 3
@@ -56,6 +60,8 @@ class WorkingMemory(Stored):
         begun: Ids of the last fifty messages whose turns began.
         queue: Messages that came during an action, in their order.
         handled: What came of the last fifty messages.
+        finished: What came of the last twenty actions.
+        outbox: What the last turn leaves to the store of messages, until it is there.
         escalation: Why a person should take over; "" where none need.
         topics_dropped, flows_dropped: How many older entries were let go from the histories.
 
@@ -93,6 +99,8 @@ class WorkingMemory(Stored):
     begun: list[str] = Field(default_factory=list)
     queue: list[QueuedMessage] = Field(default_factory=list)
     handled: list[HandledMessage] = Field(default_factory=list)
+    finished: list[FinishedAction] = Field(default_factory=list)
+    outbox: list[StoredJson] = Field(default_factory=list)
     escalation: str = ""
 
     @model_validator(mode="before")

@@ -14,13 +14,17 @@ from jazzmine_dspy.memory.working.state import QUEUE_KEPT, WorkingMemory
 
 
 @Operation
-def begin_action(state: WorkingMemory, *, now: float = 0.0) -> None:
+def begin_action(
+    state: WorkingMemory, *, now: float = 0.0, action_id: str = "", message_id: str = ""
+) -> None:
     """Begin the work of the running flow; until it is finished, messages queue.
 
     An action that has begun already goes on.
 
     Args:
         now: Unix time in seconds.
+        action_id: What its end will be known by.
+        message_id: Of the message that led to it.
 
     Raises:
         StateError: no flow is ready to run: none is running, it lacks slots, or a yes or no is open.
@@ -36,7 +40,11 @@ def begin_action(state: WorkingMemory, *, now: float = 0.0) -> None:
             flow=flow.flow_name if flow else "",
         )
     state.action = RunningAction(
-        flow_name=flow.flow_name, started_at_turn=state.turn_number, started_at=max(0, int(now * 1000))
+        flow_name=flow.flow_name,
+        action_id=action_id,
+        message_id=message_id,
+        started_at_turn=state.turn_number,
+        started_at=max(0, int(now * 1000)),
     )
 
 

@@ -12,6 +12,7 @@ from jazzmine_dspy.memory.working.operations.flows import end_flow, set_running_
 from jazzmine_dspy.memory.working.operations.step import Operation
 from jazzmine_dspy.memory.working.records import TopicShift
 from jazzmine_dspy.memory.working.state import (
+    ENTITIES_A_TURN,
     HANDLED_KEPT,
     PAUSED_TURNS,
     TOOL_CALLS_KEPT,
@@ -95,7 +96,8 @@ def end_turn(
 def _entities(raw: list[dict[str, Any]]) -> list[Entity]:
     """The entities named; those without a name are none."""
     found: list[Entity] = []
-    for number, item in enumerate(raw, start=1):
+    # Comparing names takes time with their number squared, and no message names so many.
+    for number, item in enumerate(raw[:ENTITIES_A_TURN], start=1):
         try:
             name, attributes = item.get("name", ""), item.get("attributes") or []
             if isinstance(name, str) and not name.strip():

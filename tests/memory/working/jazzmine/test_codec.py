@@ -1,0 +1,272 @@
+"""Records go to jazzmine and back without losing a field, on either side."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jazzmine_dspy.memory.working import (
+    ActiveFlowState,
+    FlowRecord,
+    FlowStatus,
+    HandledMessage,
+    HeldSlot,
+    PendingConfirmation,
+    QueuedMessage,
+    RunningAction,
+    ToolCallRecord,
+    TopicShift,
+    TurnCache,
+    WorkingMemory,
+    WorkspaceEntity,
+)
+from jazzmine_dspy.memory.working.jazzmine import JazzmineCodec
+
+pytestmark = pytest.mark.row("W22")
+
+CODEC = JazzmineCodec()
+
+# --- what either side can hold -------------------------------------------------------------------------------
+
+texts = st.text(max_size=12)
+names = st.text(min_size=1, max_size=8)
+counts = st.integers(0, 1000)
+times = st.floats(0, 2e9, allow_nan=False)
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
+    max_leaves=4,
+)
+mappings = st.dictionaries(texts, values, max_size=2)
+
+
+def lists(items: st.SearchStrategy[Any], most: int = 2) -> st.SearchStrategy[list[Any]]:
+    return st.lists(items, max_size=most)
+
+
+CALL = {
+    "tool_name": names,
+    "arguments": mappings,
+    "result": values,
+    "result_summary": texts,
+    "success": st.booleans(),
+    "error": texts,
+    "turn_number": counts,
+    "call_index": counts,
+    "called_at": times,
+    "step": st.none() | counts,
+    "branch": st.none() | texts,
+}
+CACHE = {
+    "turn_number": counts,
+    "enhanced_query": texts,
+    "intent": texts,
+    "sentiment_score": st.floats(-1, 1),
+    "is_continuation": st.booleans(),
+    "is_cancellation": st.booleans(),
+    "raw_entities": lists(mappings),
+    "retrieved_same_conv_episodes": lists(mappings),
+    "retrieved_prev_conv_episodes": lists(mappings),
+    "retrieved_semantic_terms": lists(mappings),
+    "combined_flow_prompt": texts,
+    "selected_flow_ids": lists(texts),
+    "unresolved_flow_ids": lists(texts),
+    "flow_candidates": lists(mappings),
+}
+FLOW = {
+    "flow_id": texts,
+    "flow_name": names,
+    "flow_type": st.sampled_from(
+        ["flow", "sequentialflow", "parallelflow", "conditionalflow", "sequential", "own"]
+    ),
+    "started_at_turn": counts,
+    "started_at": times,
+    "priority": lists(counts),
+    "tools_required": lists(texts),
+    "current_step": counts,
+    "total_steps": counts,
+    "step_results": lists(values),
+    "branch_results": mappings,
+    "condition_expr": st.none() | texts,
+    "condition_branch_taken": st.none() | texts,
+}
+ENDED = {
+    "flow_id": texts,
+    "flow_name": names,
+    "started_at_turn": counts,
+    "ended_at_turn": counts,
+    "slot_values": mappings,
+    "tool_summaries": lists(texts),
+}
+ENTITY = {
+    "name": names,
+    "attributes": lists(texts),
+    "first_seen_turn": counts,
+    "last_seen_turn": counts,
+    "mention_count": st.integers(1, 99),
+}
+CONFIRMATION = {
+    "flow_id": texts,
+    "action_description": texts,
+    "action_payload": mappings,
+    "requested_at_turn": counts,
+    "requested_at": times,
+    "timeout_turns": st.integers(1, 9),
+}
+SLOT = {
+    "name": names,
+    "description": texts,
+    "type": texts,
+    "required": st.booleans(),
+    "validation_error": texts,
+}
+TOPIC = {"turn_number": counts, "intent": texts, "summary": texts}
+MEMORY = {
+    "conversation_id": st.just("c1"),
+    "user_id": texts,
+    "agent_id": texts,
+    "created_at": times,
+    "last_updated": times,
+    "turn_number": counts,
+    "entity_max_age_turns": counts,
+}
+
+
+def their_memories(jazzmine: Any) -> st.SearchStrategy[Any]:
+    statuses = st.sampled_from(list(jazzmine.FlowStatus))
+    calls = lists(st.builds(jazzmine.ToolCallRecord, **CALL))
+    slots = st.builds(jazzmine.Slot, **SLOT, collected=st.booleans(), value=values, collected_at_turn=counts)
+    flows = st.builds(
+        jazzmine.ActiveFlowState,
+        **FLOW,
+        status=statuses,
+        tool_call_history=calls,
+        slots=st.dictionaries(names, slots, max_size=3),
+    )
+    ended = st.builds(
+        jazzmine.FlowRecord, **ENDED, flow_type=FLOW["flow_type"], status=statuses.map(lambda s: s.value)
+    )
+    return st.builds(
+        jazzmine.WorkingMemory,
+        **MEMORY,
+        status=st.sampled_from(list(jazzmine.ConversationStatus)),
+        active_flow=st.none() | flows,
+        flow_history=lists(ended),
+        pending_confirmation=st.none() | st.builds(jazzmine.PendingConfirmation, **CONFIRMATION),
+        entity_workspace=st.dictionaries(names, st.builds(jazzmine.WorkspaceEntity, **ENTITY), max_size=2),
+        topic_history=lists(st.builds(jazzmine.TopicShift, **TOPIC)),
+        last_agent_response=st.none() | texts,
+        last_agent_intent=st.none() | texts,
+        current_turn=st.none() | st.builds(jazzmine.TurnCache, **CACHE, tool_calls=calls),
+    )
+
+
+def our_memories() -> st.SearchStrategy[WorkingMemory]:
+    types = st.sampled_from(["flow", "sequential", "parallel", "conditional", "sequentialflow", "own"])
+    calls = lists(st.builds(ToolCallRecord, **CALL, note=texts))
+    slots = st.builds(
+        HeldSlot, **SLOT, value=values, previous_value=values, attempts=counts, collected_at_turn=st.none() | counts,
+        skipped=st.booleans(), since=values,
+    )  # fmt: skip
+    flow = {
+        **FLOW,
+        "flow_type": types,
+        "tool_call_history": calls,
+        "tool_calls_dropped": counts,
+        "slots": st.dictionaries(names, slots, max_size=3),
+        "awaiting": st.none() | names,
+        "instructions": texts,
+        "ready": st.booleans(),
+        "deferred": st.booleans(),
+        "paused_at_turn": st.none() | counts,
+    }
+    running = [
+        FlowStatus.ACTIVE,
+        FlowStatus.COLLECTING_SLOTS,
+        FlowStatus.AWAITING_CONFIRMATION,
+        FlowStatus.PAUSED,
+    ]
+    flows = st.builds(ActiveFlowState, **flow, status=st.sampled_from(running))
+    ended = st.builds(
+        FlowRecord, **ENDED, flow_type=types, status=st.sampled_from(list(FlowStatus)), result=values, reason=texts,
+    )  # fmt: skip
+    return st.builds(
+        WorkingMemory,
+        **MEMORY,
+        version=st.just(7),
+        schema_version=st.sampled_from([2, 3, 9]),
+        began_after=st.sampled_from(["nothing", "expiry", "corruption"]),
+        episode_id=counts,
+        active_flow=st.none() | flows,
+        paused=lists(flows),
+        flow_history=lists(ended),
+        pending_confirmation=st.none()
+        | st.builds(PendingConfirmation, **CONFIRMATION, flow_name=texts, drifted_turns=counts),
+        action=st.none()
+        | st.builds(RunningAction, flow_name=names, started_at_turn=counts, started_at=counts),
+        entity_workspace=st.dictionaries(
+            names, st.builds(WorkspaceEntity, **ENTITY, seen_by=texts), max_size=2
+        ),
+        topic_history=lists(st.builds(TopicShift, **TOPIC)),
+        last_agent_response=texts,
+        last_agent_intent=texts,
+        current_turn=st.none() | st.builds(TurnCache, **CACHE, tool_calls=calls, message_id=texts),
+        topics_dropped=counts,
+        flows_dropped=counts,
+        sentiments=lists(st.floats(-1, 1)),
+        open_trace=st.none() | texts,
+        begun=lists(texts),
+        queue=lists(st.builds(QueuedMessage, message_id=names, user_id=texts, text=texts)),
+        handled=lists(st.builds(HandledMessage, message_id=names, next_step=mappings, reply=texts)),
+        escalation=texts,
+        of_a_newer_version=values,
+    )
+
+
+# --- both ways -----------------------------------------------------------------------------------------------
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_what_jazzmine_wrote_comes_back_to_it_unchanged(theirs: Any, data: st.DataObject) -> None:
+    wrote = data.draw(their_memories(theirs)).to_dict()
+    state = CODEC.decode(json.dumps(wrote).encode(), version=0, conversation_id="c1")
+    main = CODEC.encode(copy.deepcopy(state)).partition(b"\n")[0]
+    assert theirs.WorkingMemory.from_dict(json.loads(main)).to_dict() == wrote
+
+
+@given(our_memories())
+@settings(max_examples=60, deadline=None)
+def test_our_state_comes_back_whole_and_jazzmine_can_read_it(theirs: Any, state: WorkingMemory) -> None:
+    record = CODEC.encode(state)
+    assert CODEC.decode(record, version=7, conversation_id="c1") == state
+    read = theirs.WorkingMemory.from_dict(json.loads(record.partition(b"\n")[0]))
+    assert read.to_dict() == json.loads(record.partition(b"\n")[0])
+
+
+@given(our_memories(), st.data())
+@settings(max_examples=60, deadline=None)
+def test_whatever_jazzmine_writes_over_ours_is_read_as_it_wrote_it(
+    theirs: Any, state: WorkingMemory, data: st.DataObject
+) -> None:
+    side = CODEC.encode(state).partition(b"\n")[2]
+    wrote = data.draw(their_memories(theirs)).to_dict()
+    if data.draw(st.booleans()):
+        # The same conversation still, with a flow, a slot and a confirmation that ours had.
+        wrote["created_at"] = state.created_at
+        main = json.loads(CODEC.encode(state).partition(b"\n")[0])
+        for part in ("active_flow", "pending_confirmation", "current_turn", "flow_history"):
+            if data.draw(st.booleans()):
+                wrote[part] = main[part]
+    joined = CODEC.decode(json.dumps(wrote).encode() + b"\n" + side, version=0, conversation_id="c1")
+    back = CODEC.encode(joined).partition(b"\n")[0]
+    assert theirs.WorkingMemory.from_dict(json.loads(back)).to_dict() == wrote
