@@ -280,4 +280,4 @@ async def test_the_deadline_reaches_the_program(by_hand: Any) -> None:
     program.adecide = adecide  # type: ignore[method-assign]
     for runtime in (Runtime(program), Runtime(program, deadline=2.5)):
         await runtime.process(conversation_id="c1", user_id="u1", text="hi")
-    assert seen == [15.0, 2.5]
+    assert seen == [10.0, 2.5]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pydantic import ValidationError
@@ -11,6 +12,9 @@ from jazzmine_dspy.memory.errors import UnreadableRecordError
 from jazzmine_dspy.memory.working.migrations import migrated
 from jazzmine_dspy.memory.working.state import SCHEMA_VERSION, WorkingMemory
 from jazzmine_dspy.models.errors import InputError
+
+_NOT_FINITE = re.compile(rb"NaN|Infinity|\d[eE]\+?\d{3}|\d{300}")
+"""What may be no finite number; where it is within a text, reading only takes longer."""
 
 MAX_BYTES = 4 * 1024 * 1024
 """A record may have this many bytes; a state that needs more holds what belongs elsewhere."""
@@ -64,8 +68,8 @@ class JsonCodec:
 
     def _current(self, data: bytes | None) -> WorkingMemory | None:
         """A state of this version's schema as this package writes it, by the short way; else None."""
-        # The parser takes NaN for a number, and fields that nobody knows are not looked at.
-        if data is None or not data.startswith(_CURRENT) or b"NaN" in data or b"Infinity" in data:
+        # The parser takes NaN and 1e999 for numbers, and JSON values are not looked at.
+        if data is None or not data.startswith(_CURRENT) or _NOT_FINITE.search(data):
             return None
         try:
             return WorkingMemory.model_validate_json(data)

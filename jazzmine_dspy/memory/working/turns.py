@@ -19,7 +19,7 @@ from jazzmine_dspy.models.errors import InputError, JazzmineError
 logger = logging.getLogger(__name__)
 
 FIRST_PAUSE = 0.005
-LONGEST_PAUSE = 0.1
+LONGEST_PAUSE = 0.05
 
 
 class Turns:
