@@ -15,6 +15,7 @@ from jazzmine_dspy.memory.working.conformance._promises import Promises, flow, k
 from jazzmine_dspy.memory.working.enums import FlowStatus
 from jazzmine_dspy.memory.working.flow import TurnCache
 from jazzmine_dspy.memory.working.records import (
+    FinishedAction,
     FlowRecord,
     HandledMessage,
     PendingConfirmation,
@@ -80,6 +81,8 @@ def whole(state: WorkingMemory) -> WorkingMemory:
     now = dt.datetime(2025, 3, 30, 2, 30, tzinfo=dt.timezone(dt.timedelta(hours=2)))
     state.queue.append(QueuedMessage(message_id="m8", user_id="u1", text="and?", now=now, locale="fr"))
     state.handled.append(HandledMessage(message_id="m6", next_step={"kind": "ask"}, reply="Which?"))
+    state.finished.append(FinishedAction(action_id="a5", next_step={"kind": "none"}, reply="Done."))
+    state.outbox = [{"message": {"id": "m6"}, "trace": {"id": "t6"}}]
     state.last_agent_response, state.last_agent_intent, state.escalation = "Which?", "ask", "three times"
     state.topics_dropped, state.flows_dropped, state.entity_max_age_turns = 1, 2, 3
     return state
