@@ -133,6 +133,7 @@ class RecordStore:
         """
         async with self._in_turn(state.conversation_id) as (lease, own):
             _, twin = await self._write(state, lease, release=own)
+            assert twin is not None
             return twin
 
     async def delete(self, conversation_id: str) -> bool:
@@ -161,6 +162,12 @@ class RecordStore:
         Raises:
             NotStoredError: there is no such conversation.
         """
+        return await self._operate(conversation_id, change, checked=False)
+
+    async def _operate(
+        self, conversation_id: str, change: Callable[[WorkingMemory], R], *, checked: bool
+    ) -> tuple[WorkingMemory, R]:
+        """:meth:`operate`; ``checked`` says that ``change`` puts nothing into the state that can't be stored."""
         async with self._in_turn(conversation_id) as (lease, own):
             state = await self._read(conversation_id, lease)
             if state is None:
@@ -170,7 +177,7 @@ class RecordStore:
                     remedy="Begin it with get_or_create.",
                 )
             result = change(state)
-            written, twin = await self._write(state, lease, release=own)
+            written, twin = await self._write(state, lease, release=own, checked=checked)
             # Read back already, and nobody else's: the next operation of the turn need not do it again.
             lease.twin = twin
             return written, result
@@ -257,11 +264,12 @@ class RecordStore:
         return state
 
     async def _write(
-        self, state: WorkingMemory, lease: Lease, *, release: bool
-    ) -> tuple[WorkingMemory, WorkingMemory]:
-        """Write a state; it at its new version, and the same read back, which shares nothing with it."""
+        self, state: WorkingMemory, lease: Lease, *, release: bool, checked: bool = False
+    ) -> tuple[WorkingMemory, WorkingMemory | None]:
+        """Write a state; it at its new version, and, unless it was checked, the same read back, which shares
+        nothing with it."""
         written = state.model_copy(update={"last_updated": self._clock()})
-        data, twin = self._encoded(written)
+        data, twin = (self._codec.encode(written), None) if checked else self._encoded(written)
         # Until it is known how the write ended, nothing is known of the record.
         lease.forget()
         version = await self.backend.write(
@@ -274,7 +282,7 @@ class RecordStore:
         )
         lease.learn(Kept(data, version))
         lease.released = release
-        return at_version(written, version), at_version(twin, version)
+        return at_version(written, version), at_version(twin, version) if twin is not None else None
 
     def _encoded(self, state: WorkingMemory) -> tuple[bytes, WorkingMemory]:
         """A state as bytes, and what they will be read as.
@@ -284,7 +292,7 @@ class RecordStore:
         """
         data = self._codec.encode(state)
         try:
-            twin = self._codec.decode(data, version=state.version, conversation_id=state.conversation_id)
+            twin = self._codec.read_back(data, version=state.version, conversation_id=state.conversation_id)
             cause = "" if twin == state else "it would not come back as it is"
         except UnreadableRecordError as error:
             cause = error.message

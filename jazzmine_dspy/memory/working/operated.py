@@ -22,6 +22,19 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+_PLAIN: tuple[object, ...] = (
+    operations.begin_action,
+    operations.cancel_flow,
+    operations.clear_slot,
+    operations.deny_action,
+    operations.end_turn,
+    operations.pause_flow,
+    operations.resume_flow,
+    operations.set_condition_branch,
+)
+"""Operations that bring nothing but short texts into a state: what was read of it can be read again."""
+
+
 class WorkingMemoryOperations(RecordStore):
     """A record store with the operations of working memory.
 
@@ -149,9 +162,17 @@ class WorkingMemoryOperations(RecordStore):
 
     # --- actions and the queue ---------------------------------------------------------------------------
 
-    async def begin_action(self, conversation_id: str) -> WorkingMemory:
+    async def begin_action(
+        self, conversation_id: str, *, action_id: str = "", message_id: str = ""
+    ) -> WorkingMemory:
         """Begin the work of the running flow; until it is finished, messages queue."""
-        return await self._step(conversation_id, operations.begin_action, now=self._clock())
+        return await self._step(
+            conversation_id,
+            operations.begin_action,
+            now=self._clock(),
+            action_id=action_id,
+            message_id=message_id,
+        )
 
     async def finish_action(
         self, conversation_id: str, result: Any = None, failed: bool = False
@@ -174,8 +195,10 @@ class WorkingMemoryOperations(RecordStore):
     async def _step(
         self, conversation_id: str, operation: Operation[P], *args: P.args, **kwargs: P.kwargs
     ) -> WorkingMemory:
-        state, _ = await self.operate(
-            conversation_id, lambda state: operation.inplace(state, *args, **kwargs)
+        state, _ = await self._operate(
+            conversation_id,
+            lambda state: operation.inplace(state, *args, **kwargs),
+            checked=operation in _PLAIN,
         )
         return state
 

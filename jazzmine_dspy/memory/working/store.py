@@ -228,7 +228,9 @@ class WorkingMemoryStore(Protocol):
         """The answer was no; the slot named is collected again."""
         ...
 
-    async def begin_action(self, conversation_id: str) -> WorkingMemory:
+    async def begin_action(
+        self, conversation_id: str, *, action_id: str = "", message_id: str = ""
+    ) -> WorkingMemory:
         """Begin the work of the running flow; until it is finished, messages queue."""
         ...
 
