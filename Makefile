@@ -75,7 +75,7 @@ rows: setup-dev
 CHAOS ?= --turns 50000 --workers 8 --seed 1
 
 chaos: setup-dev
-	$(BIN)/python tools/chaos.py $(CHAOS)
+	$(BIN)/python tools/chaos.py $(CHAOS) --out .cache/chaos.txt
 
 bench: setup-dev
 	@mkdir -p .cache

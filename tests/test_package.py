@@ -35,6 +35,10 @@ NAMES = [
     "ConversationState",
     "FlowSelector",
     "FlowSelectionResult",
+    "InMemoryMessageStore",
+    "InMemoryWorkingMemoryStore",
+    "RedisWorkingMemoryStore",
+    "SqlMessageStore",
 ]
 
 

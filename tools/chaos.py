@@ -361,9 +361,14 @@ def main() -> int:
         "--server", default="", help="valkey or redis-6.2; by default the first that is installed"
     )
     parser.add_argument("--json", action="store_true", help="print one document in place of the table")
+    parser.add_argument("--out", type=Path, help="write what is printed to this file as well")
     given = parser.parse_args()
     report = asyncio.run(run(given.turns, given.workers, given.seed, given.server))
-    print(json.dumps(report, indent=1) if given.json else shown(report))
+    printed = json.dumps(report, indent=1) if given.json else shown(report)
+    print(printed)
+    if given.out:
+        given.out.parent.mkdir(exist_ok=True)
+        given.out.write_text(printed + "\n", "utf-8")
     if not held(report):
         print("Not all that was promised was kept.", file=sys.stderr)
         return 1

@@ -2,8 +2,8 @@
 
 Run: .venv/bin/python tools/readme.py [TRANSCRIPT]
 
-The figures are those of ``eval/reports/support/report.json`` (``make report``) and ``.cache/bench.json``
-(``make bench``); the transcript is the file named, or stays.
+The figures are those of ``eval/reports/support/report.json`` (``make report``), ``.cache/bench.json``
+(``make bench``) and ``.cache/chaos.txt`` (``make chaos``); the transcript is the file named, or stays.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / "eval" / "reports" / "support" / "report.json"
 BENCH = ROOT / ".cache" / "bench.json"
+CHAOS = ROOT / ".cache" / "chaos.txt"
 SHOWN = {
     "flow_set_exact": "flows right",
     "commands_exact": "commands right",
@@ -38,6 +39,10 @@ def main(transcript: Path | None) -> None:
         text = _filled(text, "figures", quality(json.loads(REPORT.read_text(encoding="utf-8"))))
     if BENCH.is_file():
         text = _filled(text, "speed", speed(json.loads(BENCH.read_text(encoding="utf-8"))))
+    if CHAOS.is_file():
+        lines = CHAOS.read_text(encoding="utf-8").strip().splitlines()
+        short = "\n".join(line if len(line) <= 118 else f"{line[:117]}…" for line in lines)
+        text = _filled(text, "chaos", f"```text\n{short}\n```")
     path.write_text(text, encoding="utf-8")
 
 
@@ -81,11 +86,17 @@ def speed(bench: dict[str, Any]) -> str:
         times = sorted(seconds * 1000 for seconds in entry["stats"]["data"])
         p95 = times[min(len(times) - 1, int(len(times) * 0.95))]
         beside = ", ".join(
-            f"{key} {value:.0f}" for key, value in entry["extra_info"].items() if _is_number(value)
+            f"{key} {value:.{_places(value)}f}"
+            for key, value in entry["extra_info"].items()
+            if _is_number(value)
         )
         name = entry["name"].removeprefix("test_").replace("_", " ")
         lines.append(f"| {name} | {statistics.median(times):.2f} | {p95:.2f} | {beside} |")
     return "\n".join(lines)
+
+
+def _places(value: float) -> int:
+    return 0 if value >= 10 or value == int(value) else 1
 
 
 def _is_number(value: object) -> bool:

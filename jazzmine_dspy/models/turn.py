@@ -69,6 +69,7 @@ class Turn(Value):
         text: The user's message, 1 to 8,000 characters.
         status, flow, step, awaiting, slots, paused, confirming: State before the message.
         history: Earlier messages of the conversation, oldest first, this one not among them.
+        history_summaries: One line for each message that the history holds no longer, oldest first.
         available_flows: Flows to choose from; empty means all of the bound registry.
         recent_sentiments: Scores of the user's last messages, oldest first, each in [-1.0, 1.0].
         date: Local date at the user's; words like "tomorrow" count from it.
@@ -91,6 +92,7 @@ class Turn(Value):
     paused: tuple[str, ...] = ()
     confirming: Confirming | None = None
     history: tuple[HistoryMessage, ...] = ()
+    history_summaries: tuple[Text, ...] = ()
     explicit_context: tuple[str, ...] = ()
     episode_summaries: tuple[str, ...] = ()
     entities: tuple[EntityView, ...] = ()

@@ -264,8 +264,10 @@ class Runtime(Actions):
         started = self._clock()
         before = settle(state, self.registry)
         stamp = self._milliseconds(incoming.now)
-        history = await pruned_history(self.messages, state.conversation_id, exclude=incoming.message_id)
-        turn = build_turn(before, incoming, history, now=incoming.now or self._now())
+        history, summaries = await pruned_history(
+            self.messages, state.conversation_id, exclude=incoming.message_id
+        )
+        turn = build_turn(before, incoming, history, summaries=summaries, now=incoming.now or self._now())
         decision = await self.program.adecide(turn, deadline=self._deadline)
         after, step = apply(before, decision, self.registry, message_id=incoming.message_id)
         fingerprint = self.program.fingerprint

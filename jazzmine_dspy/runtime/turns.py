@@ -22,6 +22,7 @@ MAX_NAME = 480
 MAX_SNIPPETS = 50
 MAX_CONTEXT = 100_000
 _NO_NAME = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+OPENING_READ = 4
 HISTORY_READ = (24, 96)
 """Messages to look at: first as many as usually hold enough turns of the user, then as many as are ever read."""
 
@@ -79,15 +80,23 @@ def clean_snippets(snippets: Sequence[str] | None, field: str) -> list[str]:
 
 async def pruned_history(
     messages: MessageStore, conversation_id: str, *, exclude: str
-) -> tuple[Message, ...]:
-    """The part of a conversation that a turn sees, oldest first: what ``prune`` keeps of its last messages."""
-    found: Sequence[Message] = ()
+) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    """What a turn sees of a conversation, oldest first: messages, and a line for each that it sees no longer.
+
+    Of a long one, the system's messages among its first are read too.
+    """
+    found: list[Message] = []
     for read in HISTORY_READ:
-        found = await messages.get_immediate_context(conversation_id, read, exclude=exclude)
+        found = list(await messages.get_immediate_context(conversation_id, read, exclude=exclude))
         turns = sum(message.role is MessageRole.USER for message in found)
         if len(found) < read or turns >= USER_TURNS:
             break
-    return prune(found)[0]
+    if len(found) == read:
+        known = {message.id for message in found}
+        first = await messages.get_messages_by_conversation_id(conversation_id, limit=OPENING_READ)
+        system = (m for m in first if m.role is MessageRole.SYSTEM and m.id not in known)
+        found = [*(message for message in system if not message.is_flagged), *found]
+    return prune(found)
 
 
 async def counted_on(state: WorkingMemory, messages: MessageStore) -> None:
@@ -102,13 +111,19 @@ async def counted_on(state: WorkingMemory, messages: MessageStore) -> None:
 
 
 def build_turn(
-    state: WorkingMemory, incoming: QueuedMessage, history: Sequence[Message], *, now: dt.datetime
+    state: WorkingMemory,
+    incoming: QueuedMessage,
+    history: Sequence[Message],
+    *,
+    summaries: Sequence[str] = (),
+    now: dt.datetime,
 ) -> Turn:
     """All that may influence the decision on a message.
 
     Args:
         state: The conversation before the message.
         history: Earlier messages, oldest first.
+        summaries: Lines for those before them.
         now: The user's local time; of it only the date and the zone enter the turn.
     """
     running, asked = state.active_flow, state.pending_confirmation
@@ -122,6 +137,7 @@ def build_turn(
         paused=tuple(flow.flow_name for flow in state.paused),
         confirming=Confirming(flow=asked.flow_name, action=asked.action_description) if asked else None,
         history=tuple(_shown(message) for message in history),
+        history_summaries=tuple(summaries),
         explicit_context=tuple(incoming.explicit_context),
         episode_summaries=tuple(incoming.episode_summaries),
         entities=tuple(

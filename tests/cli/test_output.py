@@ -69,7 +69,7 @@ def test_version(run: Any) -> None:
         (["optimize"], "RECIPE"),
         (["decide", "p", "--txet", "hi"], "--txet"),
         (["evaluate", "p", "d", "--sample", "few"], "--sample"),
-        (["datasets", "split"], "split"),
+        (["datasets", "shuffle"], "shuffle"),
     ],
 )
 def test_usage_errors(run: Any, args: list[str], told: str) -> None:

@@ -25,6 +25,8 @@ async def test_the_history_reaches_back_over_eight_turns_of_the_user(make_chat: 
     texts = [message.text for message in program.turns[-1].history if message.role == "user"]
     assert texts == [f"text {number}" for number in (3, 4, 5, 6, 7, 8, 10, 11)]
     assert program.turns[-1].history[-1].role == "assistant"
+    assert program.turns[-1].history_summaries[:2] == ("user: text 0", "assistant: Happy to help.")
+    assert "user: text 2" in program.turns[-1].history_summaries
 
 
 @pytest.mark.row("P2", "U3")
@@ -43,6 +45,21 @@ async def test_few_turns_with_many_replies_are_read_in_full(make_chat: Any, by_h
     texts = [message.text for message in program.turns[-1].history]
     assert texts[:2] == ["Be brief.", "text 0"]
     assert len(texts) == 1 + 5 * 8
+
+
+@pytest.mark.row("P2")
+async def test_a_message_of_the_system_is_seen_however_long_the_conversation(
+    make_chat: Any, by_hand: Any
+) -> None:
+    program, messages = by_hand(), InMemoryMessageStore()
+    chat = make_chat(Runtime(program, messages=messages))
+    system = Message(
+        id="s", conversation_id="c1", user_id="u1", role="system", original_content="Be brief.", timestamp=0
+    )
+    await messages.store_message(system)
+    for number in range(40):
+        await chat(f"text {number}")
+    assert program.turns[-1].history[0].text == "Be brief."
 
 
 @pytest.mark.row("G5")

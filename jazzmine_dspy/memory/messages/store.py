@@ -42,7 +42,8 @@ class MessageStore(Protocol):
 
     Duties:
         - Order: every list is in the order of first storing, whatever the timestamps say; storing again, or
-          updating, moves nothing. Pages are stable while nothing is deleted.
+          updating, moves nothing. Pages of one conversation are stable while nothing
+          is deleted; those of a user or an agent may miss or repeat what others store meanwhile.
         - Storing again under the same id is no error where it is the same thing (a turn may be repeated): it
           writes what the record given was explicitly given, and leaves the rest as it is kept. For a message,
           the same thing is the same conversation, role and content; for a conversation, the same user.
