@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from jazzmine_dspy.memory.errors import UnreadableRecordError
-from jazzmine_dspy.memory.working import WorkingMemory
+from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
 from jazzmine_dspy.memory.working.codec import JsonCodec
 from jazzmine_dspy.memory.working.records import Stored
 from jazzmine_dspy.models._base import JsonData
@@ -233,3 +233,20 @@ def test_what_has_no_bytes_is_refused(bad: Any) -> None:
     state.begun.append(bad)
     with pytest.raises(InputError, match=r"cannot be stored.*c1"):
         CODEC.encode(state)
+
+
+@pytest.mark.parametrize("number", ["1e999", "-2.5E400", "[1e309]", "[0, 3e+999 ]", "9" * 310 + ".0"])
+def test_a_number_beyond_every_float_makes_a_record_unreadable(number: str) -> None:
+    state = WorkingMemory(conversation_id="c1", user_id="u1")
+    state.active_flow = ActiveFlowState(flow_name="f", step_results=[5])
+    data = JsonCodec().encode(state).replace(b'"step_results":[5]', b'"step_results":[%s]' % number.encode())
+    with pytest.raises(UnreadableRecordError):
+        JsonCodec().decode(data, version=0, conversation_id="c1")
+
+
+def test_ids_with_an_e_between_their_digits_are_read_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = WorkingMemory(conversation_id="c1", user_id="u1", begun=["1e999", "04e12345"])
+    state.active_flow = ActiveFlowState(flow_name="f", step_results=[1e30, -5e-324, 0.5])
+    data = JsonCodec().encode(state)
+    monkeypatch.setattr(JsonCodec, "parsed", None)
+    assert JsonCodec().decode(data, version=0, conversation_id="c1").begun == state.begun
