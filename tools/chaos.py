@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import importlib.util
 import json
 import random
 import sys
@@ -30,14 +29,19 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from redis.asyncio import Redis
 
 from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore
 
-FAULTS = Path(__file__).resolve().parent.parent / "tests" / "faults"
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "support"))
+
+import fault_proxy
+import redis_servers
+import turn_worker
+import worker_processes
+
 PREFIX = "chaos"
 LENGTH = 100
 AT_ONCE = 20
@@ -73,17 +77,6 @@ else
 end
 return 1
 """
-
-
-def load(name: str) -> ModuleType:
-    full = f"jazzmine_tests_{name}"
-    if full not in sys.modules:
-        spec = importlib.util.spec_from_file_location(full, FAULTS / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = sys.modules[full] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[full]
 
 
 @dataclass
@@ -220,7 +213,7 @@ class Chaos:
         self.starting.append(asyncio.create_task(self._replaced(worker.pid, await worker.kill())))
 
     async def _replaced(self, pid: int, code: int) -> None:
-        fresh = await load("processes").WorkerProcess.start(self.proxy.url, PREFIX, **TIMES)
+        fresh = await worker_processes.WorkerProcess.start(self.proxy.url, PREFIX, **TIMES)
         self.alive.append(fresh)
         self.books.kills.append({"pid": pid, "signal": -code, "followed_by": fresh.pid})
 
@@ -253,7 +246,7 @@ class Chaos:
     async def run(self) -> dict[str, Any]:
         began = time.monotonic()
         info = await self.client.info("server")
-        start = load("processes").workers
+        start = worker_processes.workers
         async with start(self.count, self.proxy.url, PREFIX, **TIMES) as self.alive:
             first = sorted(worker.pid for worker in self.alive)
             names = iter(self.messages)
@@ -286,7 +279,7 @@ class Chaos:
 
     async def _audited(self) -> dict[str, Any]:
         """Count what is stored against the books."""
-        log_of = load("worker").log_of
+        log_of = turn_worker.log_of
         found: Counter[str] = Counter()
         aside = 0
         for conversation in self.messages:
@@ -347,8 +340,8 @@ def shown(report: dict[str, Any]) -> str:
 async def run(turns: int, workers: int, seed: int, name: str = "") -> dict[str, Any]:
     """Start a server and a proxy, and make one run over them."""
     async with AsyncExitStack() as stack:
-        server = stack.enter_context(load("servers").server(name))
-        proxy = await stack.enter_async_context(load("proxy").Proxy(server.port, rates=RATES, seed=seed))
+        server = stack.enter_context(redis_servers.server(name))
+        proxy = await stack.enter_async_context(fault_proxy.Proxy(server.port, rates=RATES, seed=seed))
         return await Chaos(turns, workers, seed, server, proxy).run()
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import random
 import statistics
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
+import jazzmine_package
+import redis_servers
 from jazzmine_dspy.memory.working import (
     ActiveFlowState,
     InMemoryWorkingMemoryStore,
@@ -26,28 +24,16 @@ from jazzmine_dspy.memory.working import (
 
 pytestmark = pytest.mark.bench
 
-TESTS = Path(__file__).resolve().parents[2] / "tests"
 ROUNDS = {5: 300, 50: 100, 500: 20}
 CALLS = 20
 
 Turn = Callable[[], Awaitable[Any]]
 
 
-def _loaded(name: str, path: Path) -> ModuleType:
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """A server for this module."""
-    servers = _loaded("jazzmine_tests_servers", TESTS / "faults" / "servers.py")
-    with servers.server() as one:
+    with redis_servers.server() as one:
         yield one.url
 
 
@@ -61,9 +47,8 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 @pytest.fixture(scope="module")
 def jazzmine() -> Any:
     """The installed jazzmine's working memory."""
-    package = _loaded("jazzmine_package", TESTS / "memory" / "working" / "jazzmine_package.py")
     try:
-        return package.working_memory()
+        return jazzmine_package.working_memory()
     except ModuleNotFoundError as error:
         pytest.skip(str(error))
 

@@ -3,7 +3,6 @@ tables name every key, setting and option of the code."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shutil
@@ -16,6 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 from pydantic import BaseModel
+
+import redis_servers
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -72,12 +73,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="module")
 def redis_url() -> Iterator[str]:
     """A server of the tests' own, for examples that expect one to run."""
-    spec = importlib.util.spec_from_file_location("docs_servers", ROOT / "tests" / "faults" / "servers.py")
-    assert spec is not None
-    assert spec.loader is not None
-    servers = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(servers)
-    with servers.server() as running:
+    with redis_servers.server() as running:
         yield running.url
 
 

@@ -2,45 +2,35 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-
-def _load(name: str) -> ModuleType:
-    full = f"jazzmine_tests_{name}"
-    if full not in sys.modules:
-        spec = importlib.util.spec_from_file_location(full, Path(__file__).with_name(f"{name}.py"))
-        assert spec is not None
-        assert spec.loader is not None
-        module = sys.modules[full] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[full]
+import redis_servers
+import turn_worker
+import worker_processes
+from fault_proxy import Proxy
 
 
 @pytest.fixture(scope="session")
 def servers() -> ModuleType:
-    found = _load("servers")
-    if not found.binaries():
+    if not redis_servers.binaries():
         pytest.skip("no Redis or Valkey here; the extra `dev` installs some")
-    return found
+    return redis_servers
 
 
 @pytest.fixture(scope="session")
 def processes() -> ModuleType:
-    return _load("processes")
+    return worker_processes
 
 
 @pytest.fixture(scope="session")
 def worker() -> ModuleType:
-    return _load("worker")
+    return turn_worker
 
 
 @pytest.fixture(scope="session")
@@ -59,5 +49,5 @@ def prefix() -> str:
 @pytest_asyncio.fixture
 async def proxy(server: Any) -> AsyncIterator[Any]:
     """Between this test and the server."""
-    async with _load("proxy").Proxy(server.port) as one:
+    async with Proxy(server.port) as one:
         yield one

@@ -3,34 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import sys
 import uuid
 from collections.abc import Callable, Coroutine, Iterator
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import redis
 
+import redis_servers as servers
 from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore
-
-NAME = "jazzmine_tests_servers"
-
-
-def _servers() -> ModuleType:
-    if NAME not in sys.modules:
-        path = Path(__file__).parents[2] / "faults" / "servers.py"
-        spec = importlib.util.spec_from_file_location(NAME, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = sys.modules[NAME] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[NAME]
-
-
-servers = _servers()
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,19 +9,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+import postgres_server
 from jazzmine_dspy.memory.messages import InMemoryMessageStore, SqlMessageStore
 from jazzmine_dspy.memory.messages import _tables as tables
 from jazzmine_dspy.memory.messages.conformance import Harness
 from jazzmine_dspy.memory.messages.conformance.harness import Kind
-
-# Tests are no package (importlib mode), so what they share is loaded by its path.
-_spec = importlib.util.spec_from_file_location(
-    "jazzmine_tests_postgres", Path(__file__).with_name("_postgres.py")
-)
-assert _spec is not None
-assert _spec.loader is not None
-_postgres = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_postgres)
 
 TABLES = {"conversation": tables.conversations, "message": tables.messages, "trace": tables.traces}
 
@@ -84,7 +75,7 @@ class InPostgres(Sql):
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Any]:
     """A running PostgreSQL server."""
-    server = _postgres.Postgres()
+    server = postgres_server.Postgres()
     server.start()
     yield server
     server.remove()

@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
+import jazzmine_package
+import redis_servers as servers
 from jazzmine_dspy.memory.working.conformance import Harness
 from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore
-
-TESTS = Path(__file__).resolve().parents[3]
-
-
-def _loaded(name: str, path: Path) -> ModuleType:
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-servers = _loaded("jazzmine_tests_servers", TESTS / "faults" / "servers.py")
 
 
 @pytest.fixture(scope="session")
 def theirs() -> Any:
     """``jazzmine.core.working_memory``, as installed."""
-    return _loaded("jazzmine_package", TESTS / "memory" / "working" / "jazzmine_package.py").working_memory()
+    return jazzmine_package.working_memory()
 
 
 class SharedHarness(Harness):

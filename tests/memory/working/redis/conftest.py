@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -15,25 +12,11 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
+import redis_servers as servers
 from jazzmine_dspy.memory.working.conformance import Harness
 from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore
 from jazzmine_dspy.memory.working.redis.keys import Keys
 
-NAME = "jazzmine_tests_servers"
-
-
-def _servers() -> ModuleType:
-    if NAME not in sys.modules:
-        path = Path(__file__).parents[3] / "faults" / "servers.py"
-        spec = importlib.util.spec_from_file_location(NAME, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = sys.modules[NAME] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[NAME]
-
-
-servers = _servers()
 KINDS = ["given"] if os.environ.get(servers.GIVEN) else list(servers.binaries())
 
 

@@ -1,6 +1,6 @@
 """Real servers on free ports of this machine: Valkey, Redis 6.2, a small cluster, a sentinel with its replica.
 
-Tests, benchmarks and `tools/chaos.py` load this file by its path.
+Tests, benchmarks and `tools/chaos.py` import this file.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ turn waits, once it is about to write, for ``{"go": id}``. Every line out is abo
 
 What a turn does is not idempotent by itself: it appends the message's id to a list in the state.
 
-Run: worker.py URL PREFIX LEASE WAIT TIMEOUT
+Run: turn_worker.py URL PREFIX LEASE WAIT TIMEOUT
 """
 
 from __future__ import annotations

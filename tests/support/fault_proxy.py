@@ -1,6 +1,6 @@
 """A TCP proxy that does to a connection what networks do, and counts what it did.
 
-Tests and `tools/chaos.py` load this file by its path.
+Tests and `tools/chaos.py` import this file.
 """
 
 from __future__ import annotations

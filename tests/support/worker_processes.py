@@ -1,6 +1,6 @@
 """Worker processes as a parent sees them: told what to do, paused, killed.
 
-Tests and `tools/chaos.py` load this file by its path.
+Tests and `tools/chaos.py` import this file.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-SCRIPT = Path(__file__).with_name("worker.py")
+SCRIPT = Path(__file__).with_name("turn_worker.py")
 
 
 class WorkerProcess:
-    """One process of `worker.py`. Numbers of deliveries are unique in this process's parent."""
+    """One process of `turn_worker.py`. Numbers of deliveries are unique in this process's parent."""
 
     _numbers = itertools.count()
 
