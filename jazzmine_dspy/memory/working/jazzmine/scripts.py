@@ -11,15 +11,12 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from jazzmine_dspy.memory.working.redis.scripts import Script
+from jazzmine_dspy.memory.working.redis.scripts import BASICS, WRITES, Script
 
-PRELUDE = """
+PRELUDE = (
+    BASICS
+    + """
 local MAIN, META, REST = KEYS[1], KEYS[2], KEYS[3]
-local function kind(key) return redis.call('TYPE', key).ok end
-local function number(text)
-  local n = tonumber(text or '')
-  if n and n >= 0 and n < 9e15 and n == math.floor(n) then return n end
-end
 local held = kind(MAIN)
 local meta_kind = kind(META)
 if meta_kind ~= 'hash' and meta_kind ~= 'none' then
@@ -65,8 +62,9 @@ local function put(text, beside, ttl)
     redis.call('SET', REST, beside, 'PX', string.format('%.0f', 2 * math.max(left, ttl)))
   end
 end
-local function lock_is(key, token) return redis.pcall('GET', key) == token end
 """
+    + WRITES
+)
 
 
 def _filled(script: Script, source: str) -> None:
@@ -186,15 +184,9 @@ return {fresh}
             """
 local LOCK, text, beside, expected, fence = KEYS[4], ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local write_id, turn, release, ttl, remember = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
-local written = ' ' .. (meta('w') or '')
-local at, past = string.find(written, ' ' .. write_id .. '=', 1, true)
-local fresh
-if at then
-  fresh = number(string.match(written, '^%d+', past + 1))
-end
+local fresh = written_before(write_id)
 if not fresh then
-  local holder = meta('t')
-  if newest() ~= fence or (turn ~= '' and holder and holder ~= turn) then return {-1} end
+  if another_began(fence, turn) then return {-1} end
   -- Whoever has the lock now may have read the record already: jazzmine would write over ours.
   if LOCK and turn ~= '' and redis.call('EXISTS', LOCK) == 1 and not lock_is(LOCK, turn) then return {-1} end
   if held == 'none' then return {-2, -1} end
@@ -202,12 +194,7 @@ if not fresh then
   if found ~= expected then return {-2, found} end
   fresh = expected + 1
   put(text, beside, ttl)
-  local kept, n = write_id .. '=' .. string.format('%.0f', fresh), 1
-  for entry in string.gmatch(written, '%S+') do
-    if n == 8 then break end
-    kept, n = kept .. ' ' .. entry, n + 1
-  end
-  redis.call('HSET', META, 'v', fresh, 's', redis.sha1hex(text), 'w', kept)
+  redis.call('HSET', META, 'v', fresh, 's', redis.sha1hex(text), 'w', writes_with(write_id, fresh))
   touch(ttl, remember)
 end
 if release ~= '' then

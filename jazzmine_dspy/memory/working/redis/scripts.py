@@ -12,13 +12,40 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
-PRELUDE = """
-local STATE, META = KEYS[1], KEYS[2]
+BASICS = """
 local function kind(key) return redis.call('TYPE', key).ok end
 local function number(text)
   local n = tonumber(text or '')
   if n and n >= 0 and n < 9e15 and n == math.floor(n) then return n end
 end
+local function lock_is(key, token) return redis.pcall('GET', key) == token end
+"""
+
+WRITES = """
+local function another_began(fence, turn)
+  local owner = meta('t')
+  return newest() ~= fence or (turn ~= '' and owner and owner ~= turn)
+end
+local function written_before(write_id)
+  local writes = ' ' .. (meta('w') or '')
+  local at, past = string.find(writes, ' ' .. write_id .. '=', 1, true)
+  return at and number(string.match(writes, '^%d+', past + 1)) or nil
+end
+local function writes_with(write_id, version)
+  local kept, n = write_id .. '=' .. string.format('%.0f', version), 1
+  for entry in string.gmatch(meta('w') or '', '%S+') do
+    if n == 8 then break end
+    kept, n = kept .. ' ' .. entry, n + 1
+  end
+  return kept
+end
+"""
+"""What is asked of the counters at every write, whatever the record is: it calls ``meta``, ``newest``, ``number``."""
+
+PRELUDE = (
+    BASICS
+    + """
+local STATE, META = KEYS[1], KEYS[2]
 local places = {f = 1, t = 2, o = 3, v = 4, w = 5, g = 6, x = 7, r = 8}
 local counters = redis.pcall('HMGET', META, 'f', 't', 'o', 'v', 'w', 'g', 'x', 'r')
 if counters.err then
@@ -42,11 +69,9 @@ local function touch(ttl, remember)
   redis.call('PEXPIRE', META, remember)
 end
 local function record() return {version(), data()} end
-local function lock_is(key, token)
-  local owner = redis.pcall('GET', key)
-  return owner == token
-end
 """
+    + WRITES
+)
 
 
 @dataclass(frozen=True)
@@ -195,25 +220,14 @@ WRITE = Script(
     """
 local LOCK, expected, fence = KEYS[3], tonumber(ARGV[2]), tonumber(ARGV[3])
 local write_id, turn, release, ttl, remember = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-local written = ' ' .. (meta('w') or '')
-local at, past = string.find(written, ' ' .. write_id .. '=', 1, true)
-local fresh
-if at then
-  fresh = number(string.match(written, '^%d+', past + 1))
-end
+local fresh = written_before(write_id)
 if not fresh then
-  local owner = meta('t')
-  if newest() ~= fence or (turn ~= '' and owner and owner ~= turn) then return {-1} end
+  if another_began(fence, turn) then return {-1} end
   if held ~= 'hash' then return {-2, -1} end
   if version() ~= expected then return {-2, version()} end
   fresh = expected + 1
   redis.call('HSET', STATE, 'v', fresh, 'f', fence, 'd', ARGV[1])
-  local kept, n = write_id .. '=' .. string.format('%.0f', fresh), 1
-  for entry in string.gmatch(written, '%S+') do
-    if n == 8 then break end
-    kept, n = kept .. ' ' .. entry, n + 1
-  end
-  redis.call('HSET', META, 'v', fresh, 'w', kept)
+  redis.call('HSET', META, 'v', fresh, 'w', writes_with(write_id, fresh))
   touch(ttl, remember)
 end
 if release ~= '' and lock_is(LOCK, release) then
