@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from jazzmine_dspy.memory.errors import LockTimeoutError, NotStoredError, StateError
+from jazzmine_dspy.memory.errors import NotStoredError, StateError
 from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working import (
     FinishedAction,
@@ -18,7 +18,7 @@ from jazzmine_dspy.memory.working import (
     operations,
 )
 from jazzmine_dspy.memory.working.state import FINISHED_KEPT, QUEUE_KEPT
-from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.runtime.outbox import deliver
 from jazzmine_dspy.runtime.outcome import ActionOutcome, NextStep, TurnOutcome
@@ -114,7 +114,8 @@ class Actions(ABC):
                     state = await self._existing(conversation_id)
                     state, taken = await self._drain(state, most=1)
                 outcomes += taken
-        except (MemoryUnavailableError, LockTimeoutError, StateError) as error:
+        except JazzmineError as error:
+            # The action is over, whatever becomes of the messages.
             logger.warning("Messages of conversation %r wait on: %s", conversation_id, error)
         return state, outcomes
 
@@ -182,8 +183,10 @@ class Actions(ABC):
     async def _delivered(self, state: WorkingMemory) -> WorkingMemory:
         if not state.outbox:
             return state
-        await deliver(state, self.messages)
-        return await self.working_memory.save(state.model_copy(update={"outbox": []}))
+        left = await deliver(state, self.messages)
+        if len(left) == len(state.outbox):
+            return state
+        return await self.working_memory.save(state.model_copy(update={"outbox": left}))
 
     def _milliseconds(self, now: dt.datetime | None) -> int:
         return max(0, int((now.timestamp() if now is not None and now.tzinfo else self._clock()) * 1000))

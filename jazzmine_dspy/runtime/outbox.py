@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from pydantic import ValidationError
+
 from jazzmine_dspy.memory.errors import ConflictError, DamagedRecordError
 from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working import WorkingMemory
@@ -23,29 +25,36 @@ def entry(message: Message, trace: TurnTrace) -> dict[str, Any]:
     return {"message": message.model_dump(mode="json"), "trace": trace.model_dump(mode="json")}
 
 
-async def deliver(state: WorkingMemory, messages: MessageStore) -> None:
+async def deliver(state: WorkingMemory, messages: MessageStore) -> list[Any]:
     """Store what the state carries; doing so again changes nothing.
+
+    Returns:
+        What a worker of this version can't read, and has to leave to one of a newer.
 
     Raises:
         MemoryUnavailableError: the store does not answer; it all stays in the state.
     """
+    left = []
     for carried in state.outbox:
-        message, trace = (
-            Message.model_validate(carried["message"]),
-            TurnTrace.model_validate(carried["trace"]),
-        )
+        try:
+            message = Message.model_validate(carried["message"])
+            trace = TurnTrace.model_validate(carried["trace"])
+        except (KeyError, TypeError, ValidationError) as error:
+            logger.warning("A message of conversation %r waits on: %s", state.conversation_id, error)
+            left.append(carried)
+            continue
         try:
             await messages.store_message(message)
             # A trace that is there may be the reply's by now.
             if await messages.get_turn_trace(trace.id) is None:
                 await messages.store_turn_trace(trace)
         except PERMANENT as error:
-            logger.error(
-                "Message %r of conversation %r is not stored: %s", message.id, state.conversation_id, error
-            )
+            place = state.conversation_id
+            logger.error("Message %r of conversation %r is not stored: %s", message.id, place, error)
+    return left
 
 
-async def noted(conversation: Conversation, messages: MessageStore) -> None:
+async def ensure_conversation(conversation: Conversation, messages: MessageStore) -> None:
     """Have a conversation in the store, and note that it goes on.
 
     Raises:

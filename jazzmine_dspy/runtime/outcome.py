@@ -45,7 +45,8 @@ class TurnOutcome(Value):
     """All that came of one message.
 
     ``decision`` is None for a message that was queued. ``repeated`` says that the message had been handled
-    before: decision, next step and reply are those of the first time, and the state is the one now.
+    before: decision, next step and reply are those of the first time, and the state is the one now; of a message
+    before the last fifty the decision alone is known.
     ``new_episode`` says that the message opened the topic numbered ``episode_id``, so that the one before can
     be closed. ``message_id`` is the message's, to say which one a reply is to. ``drained`` holds the outcomes of
     messages that had waited for an action and were taken before this one, in their order; if the last of them is

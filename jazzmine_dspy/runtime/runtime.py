@@ -28,7 +28,7 @@ from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.traces import LLMCallRecord, TaskEmission, ToolTrace
 from jazzmine_dspy.runtime.actions import Actions
-from jazzmine_dspy.runtime.outbox import entry, noted
+from jazzmine_dspy.runtime.outbox import ensure_conversation, entry
 from jazzmine_dspy.runtime.outcome import MessageRoute, NextStep, TurnOutcome
 from jazzmine_dspy.runtime.replies import Done, stored_reply
 from jazzmine_dspy.runtime.router import is_queued, route
@@ -40,8 +40,8 @@ from jazzmine_dspy.runtime.turns import (
     checked_name,
     clean_message,
     clean_snippets,
-    counted_on,
     pruned_history,
+    resume_counting,
     zone_of,
 )
 
@@ -146,6 +146,7 @@ class Runtime(Actions):
             ConflictError: ``message_id`` belongs to another message, or the conversation to another user.
             QueueFullError: an action runs, and too many messages wait for its end.
             LockTimeoutError: the turn before did not end in time.
+            MemoryUnavailableError: a store does not answer; deliver the message again.
         """
         if now is not None and not isinstance(now, dt.datetime):
             raise InputError("The time is no datetime", where="now", remedy="Pass a datetime, or None.")
@@ -240,7 +241,7 @@ class Runtime(Actions):
         """
         stamp = self._milliseconds(incoming.now)
         user, agent = incoming.user_id, self.agent_id
-        await noted(
+        await ensure_conversation(
             Conversation(
                 id=conversation_id, user_id=user, agent_id=agent, created_at=stamp, last_updated_at=stamp
             ),
@@ -255,7 +256,7 @@ class Runtime(Actions):
             )
         state = await self._delivered(state)
         if not state.turn_number:
-            await counted_on(state, self.messages)
+            await resume_counting(state, self.messages)
         return state
 
     async def _take(
@@ -304,7 +305,7 @@ class Runtime(Actions):
         if begin and step.kind == "run_flow":
             after = self._begun(after)
         # One fenced write decides whether the turn was; what it leaves to the other store is part of it.
-        after.outbox = [entry(message, trace)]
+        after.outbox = [*after.outbox, entry(message, trace)]
         saved = await self.working_memory.save(after)
         try:
             saved = await self._delivered(saved)

@@ -99,7 +99,7 @@ async def pruned_history(
     return prune(found)
 
 
-async def counted_on(state: WorkingMemory, messages: MessageStore) -> None:
+async def resume_counting(state: WorkingMemory, messages: MessageStore) -> None:
     """Let a state that begins go on counting where an earlier one of its conversation ended."""
     last = await messages.get_immediate_context(state.conversation_id, 1)
     if not last:

@@ -268,3 +268,30 @@ async def test_two_texts_under_one_id_are_a_conflict_while_the_first_waits(offic
     assert (await office.two.process(**ANN, text="first", message_id="q")).repeated
     with pytest.raises(ConflictError):
         await office.two.process(**ANN, text="second", message_id="q")
+
+
+@pytest.mark.row("W19")
+async def test_what_a_newer_worker_left_to_be_stored_waits_for_one_that_can_read_it(office: Office) -> None:
+    await office.one.process(**ANN, text="one", message_id="m1")
+    state = await office.one.working_memory.get("c1")
+    assert state is not None
+    newer = {"message": {"id": "m2", "mood": "new field"}, "trace": {}}
+    state.outbox = [newer]
+    await office.one.working_memory.save(state)
+    outcome = await office.two.process(**ANN, text="three", message_id="m3")
+    assert (outcome.state.turn_number, outcome.state.outbox) == (2, [newer])
+    assert await office.texts() == ["one", "three"]
+
+
+async def test_an_action_is_over_though_its_conversation_is_forgotten_meanwhile(office: Office) -> None:
+    action = await office.ready()
+    await office.one.process(**ANN, text="waiting", message_id="q0")
+    decide = office.program.adecide
+
+    async def forgotten(*args: Any, **options: Any) -> TurnDecision:
+        await office.two.working_memory.delete("c1")
+        return await decide(*args, **options)
+
+    office.program.adecide = forgotten
+    done = await office.one.finish_action("c1", {"opening": "9-17"}, action_id=action)
+    assert (done.next.kind, done.drained) == ("none", ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import sqlite3
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -296,7 +297,7 @@ def _prepare_sqlite(patience: float, connection: Any, _: Any) -> None:
     cursor.execute("PRAGMA foreign_keys = ON")
     # Where the file is locked, another process is switching it, or the next connection will.
     cursor.execute("PRAGMA busy_timeout = 100")
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(sqlite3.OperationalError):
         cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
     cursor.close()
