@@ -53,7 +53,7 @@ class LMCall(Value):
 
 
 class Usage(Value):
-    """What an answer cost. ``replayed`` counts the calls among ``lm_calls`` that a replay store answered.
+    """What an answer cost. ``cost`` is money, None where it is not known.
 
     Example:
         >>> Usage.of([LMCall(predictor="fused", prompt_tokens=90, completion_tokens=12)]).prompt_tokens
@@ -63,7 +63,6 @@ class Usage(Value):
     lm_calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    replayed: int = 0
     cost: float | None = None
 
     @classmethod
@@ -82,7 +81,6 @@ class Usage(Value):
             lm_calls=self.lm_calls + other.lm_calls,
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
             completion_tokens=self.completion_tokens + other.completion_tokens,
-            replayed=self.replayed + other.replayed,
             cost=sum(costs) if costs else None,
         )
 
