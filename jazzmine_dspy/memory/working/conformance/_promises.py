@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 import pytest_asyncio
 
-from jazzmine_dspy.memory.working.conformance.harness import Harness
+from jazzmine_dspy.memory.working.conformance.harness import CAPABILITIES, Harness
 from jazzmine_dspy.memory.working.flow import ActiveFlowState
 from jazzmine_dspy.memory.working.records import HeldSlot
 from jazzmine_dspy.memory.working.state import WorkingMemory
@@ -21,10 +21,22 @@ LONGEST = 20.0
 
 
 class Promises:
-    """Base of the parts. A test gets a store of its own as ``store``, over the data of ``harness``."""
+    """Base of the parts. A test gets a store of its own as ``store``, over the data of ``harness``.
+
+    Attributes:
+        capabilities: What the harness can do, all by default. Tests that need more are not collected.
+    """
+
+    capabilities: ClassVar[frozenset[str]] = CAPABILITIES
 
     # For projects that do not run pytest-asyncio in its automatic mode.
     pytestmark = pytest.mark.asyncio
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in dir(cls):
+            if getattr(getattr(cls, name), "needs", frozenset()) - cls.capabilities:
+                setattr(cls, name, None)
 
     @pytest_asyncio.fixture
     async def store(self, harness: Harness) -> WorkingMemoryStore:

@@ -15,7 +15,7 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 def needs(*capabilities: str) -> Callable[[Test], Test]:
-    """Mark a test that is skipped where the harness lacks one of these capabilities."""
+    """Mark a test that is left out where these capabilities are not all there."""
 
     def marked(test: Test) -> Test:
         test.needs = frozenset(capabilities)  # type: ignore[attr-defined]
