@@ -15,9 +15,9 @@ Give the suite a harness over your store, and a store to begin with; every test 
             yield harness
             await harness.close()
 
-A class whose harness cannot do all of ``CAPABILITIES`` says what it can (``capabilities = CAPABILITIES - {"raw"}``), and
-tests that need more are left out. The parts can be run one by one too: each is a class to derive from. Needs pytest and
-pytest-asyncio.
+A class whose harness cannot do all of ``CAPABILITIES`` says what it can, by ``capabilities = CAPABILITIES - {"raw"}``,
+and tests that need more are left out. The parts can be run one by one too: each is a class to derive from. Needs pytest
+and pytest-asyncio.
 """
 
 from __future__ import annotations
