@@ -98,7 +98,8 @@ class Server:
             errors="replace",
             env=self._environment,
         )
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
         self.wait_for(self._ready)
 
     def _listen(self) -> None:
@@ -129,6 +130,8 @@ class Server:
         """End it at once, without its leave."""
         self.process.kill()
         self.process.wait()
+        # Its listener's last word is of this process; it must not come when the next one has started.
+        self._listener.join()
 
     def close(self) -> None:
         """End it and remove its folder."""
