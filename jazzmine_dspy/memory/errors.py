@@ -29,6 +29,10 @@ class ConflictError(JazzmineError):
     """An id is already taken by something else."""
 
 
+class DimensionError(ConflictError):
+    """A collection holds vectors of another length than the embedding model makes; nothing was changed."""
+
+
 class NotStoredError(JazzmineError):
     """Nothing is stored under this id."""
 

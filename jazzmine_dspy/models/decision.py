@@ -27,10 +27,32 @@ PredictorName = Literal["enhance", "select", "understand", "fused"]
 
 
 class Recalled(NamedTuple):
-    """A flow that recall proposes. Scores are comparable within one answer only."""
+    """A flow that recall proposes. Scores are comparable within one answer only.
+
+    ``similarity`` is the cosine of the flow's nearest text, ``support`` the sum of exp(15 (cosine - 1)) over those of
+    the ten texts nearest to the message that are the flow's, and ``near`` its two examples nearest to the message,
+    nearest first; 0 and empty where the memory can't tell.
+    """
 
     name: str
     score: float
+    similarity: float = 0.0
+    support: float = 0.0
+    near: tuple[str, ...] = ()
+
+
+class Degraded(list[Recalled]):
+    """Candidates that a stand-in gave, since the memory that should have been asked failed.
+
+    Example:
+        >>> found = Degraded([Recalled("track_order", 0.3)], cause="Qdrant did not answer within 2 s")
+        >>> found[0].name, found.cause
+        ('track_order', 'Qdrant did not answer within 2 s')
+    """
+
+    def __init__(self, found: Iterable[Recalled] = (), *, cause: str) -> None:
+        super().__init__(found)
+        self.cause = cause
 
 
 class LMCall(Value):

@@ -1,27 +1,32 @@
-"""Which flows may a message want? Dense and BM25 search over Qdrant, fused by reciprocal ranks, by flow."""
+"""Which flows may a message want? Dense and BM25 search over an embedded Qdrant, fused by reciprocal ranks, by flow."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import threading
+import uuid
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from jazzmine_dspy.memory.procedural import _collection, _sparse
-from jazzmine_dspy.memory.procedural._collection import Point, Search, Words
+from jazzmine_dspy.memory.procedural import _sparse, ranking
 from jazzmine_dspy.memory.procedural._stopwords import ENGLISH
+from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Hit, Layout, StoredPoint, open_embedded
+from jazzmine_dspy.memory.procedural.ranking import Described, Lists, Settings
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.decision import Recalled
-from jazzmine_dspy.models.errors import FlowError, InputError, MemoryUnavailableError
+from jazzmine_dspy.models.errors import FlowError, MemoryUnavailableError
 from jazzmine_dspy.models.registry import FlowRegistry
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_SETTINGS = Settings()
 _REMEMBERED = 4096
-_VERSION = 1
+_BATCH = 1000
+_PREFIX = "flows-"
+_VERSION = 2
 """To be raised when the same flows are stored in another way."""
 
 
@@ -43,6 +48,15 @@ class Embedder(Protocol):
         ...
 
 
+class Point(NamedTuple):
+    """One searchable text of a flow; ``conversation`` is the labelled one that it is from, or empty."""
+
+    text: str
+    flow: str
+    kind: str
+    conversation: str
+
+
 class FlowIndex:
     """Finds flows by their descriptions, keywords and examples, with one point for each of them.
 
@@ -54,13 +68,10 @@ class FlowIndex:
     Args:
         registry: The flows.
         embedder: Gives the vectors; first used when the index is built.
-        rrf_k: Constant of the reciprocal rank fusion: a point of rank r, from 0, gets 1 / (r + k) of a list.
-        weights: Of the dense list and of the BM25 list; one of weight w gives 1 / ((r + 1) / w + k - 1).
-        summary_weight: Factor on both where the query is the episode summaries.
+        settings: How to rank; an optimization run fits it.
         examples: Further examples, as (text, flow, id of the conversation that it stems from).
-        depth: Points of each list that are fused; more where they hold too few flows.
-        points_per_flow: How many of a flow's points add up to its score.
         path: ``:memory:``, or a folder in which the index is kept and found again.
+        engine: ``auto``, ``edge`` or ``local``, as for :func:`~jazzmine_dspy.memory.procedural.engine.open_embedded`.
 
     Raises:
         FlowError: an example names an unknown flow.
@@ -78,36 +89,34 @@ class FlowIndex:
         registry: FlowRegistry,
         embedder: Embedder,
         *,
-        rrf_k: int = 10,
-        weights: tuple[float, float] = (1.0, 1.0),
-        summary_weight: float = 0.3,
+        settings: Settings = _SETTINGS,
         examples: Iterable[tuple[str, str, str]] = (),
-        depth: int = 100,
-        points_per_flow: int = 3,
         path: str = ":memory:",
+        engine: str = "auto",
     ) -> None:
-        if min(rrf_k, depth, points_per_flow) < 1 or min(*weights, summary_weight) < 0 or not any(weights):
-            raise InputError(
-                "A flow index needs numbers of at least 1 and weights that are not negative, nor both 0",
-                where=f"rrf_k={rrf_k}, depth={depth}, points_per_flow={points_per_flow}, weights={weights}, "
-                f"summary_weight={summary_weight}",
-            )
+        ranking.check(settings)
         self.registry = registry
+        self.settings = settings
+        """How it ranks."""
         self.points: tuple[Point, ...] = tuple(_points(registry, examples))
         """All texts, in the registry's order."""
-        self._conversations = {point.conversation for point in self.points} - {""}
+        self._ids = tuple(str(uuid.UUID(int=number)) for number in range(len(self.points)))
+        self._described = {
+            each: Described(point.flow, point.kind, point.text, number)
+            for number, (each, point) in enumerate(zip(self._ids, self.points, strict=True))
+        }
+        self._stemming: dict[str, set[str]] = {}
+        for each, point in zip(self._ids, self.points, strict=True):
+            if point.conversation:
+                self._stemming.setdefault(point.conversation, set()).add(each)
         self._embedder = embedder
-        self._rrf_k = rrf_k
-        self._weights = weights
-        self._summary_weight = summary_weight
-        self._depth = depth
-        self._top = points_per_flow
         self._path = path
+        self._chosen = engine
         self._rank = {name: number for number, name in enumerate(registry)}
         self._build_lock = threading.Lock()
         self._answers_lock = threading.Lock()
         self._answers: dict[tuple[Any, ...], tuple[Recalled, ...]] = {}
-        self._collection: _collection.Collection | None = None
+        self._opened: tuple[Engine, Layout] | None = None
         self._closed = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FlowIndex:
@@ -122,8 +131,7 @@ class FlowIndex:
     @property
     def fingerprint(self) -> str:
         """SHA-256 over the flows, the examples, the embedder and the settings."""
-        settings = [self._rrf_k, *self._weights, self._summary_weight, self._depth, self._top]
-        return sha256([self._content(), list(self._rank), settings])
+        return sha256([self._content(), list(self._rank), [*self.settings]])
 
     def recall(
         self,
@@ -145,7 +153,7 @@ class FlowIndex:
 
         Returns:
             Each flow once. Its score is a sum of fused scores, below ``2 * points_per_flow / rrf_k`` (0.6)
-            with the default weights and no summaries.
+            with the default weights.
 
         Raises:
             EmbeddingError: the embedder fails.
@@ -154,44 +162,24 @@ class FlowIndex:
         names = self._rank.keys() if allowed is None else self._rank.keys() & set(allowed)
         k = min(k, len(names))
         if self._closed:
-            raise MemoryUnavailableError("The flow index is closed", remedy="Make a new one.")
+            raise _closed(self._path)
         if k < 1:
             return []
-        collection = self._built()
-        # A filter that lets everything through still costs Qdrant's embedded mode two thirds of its time.
+        self._built()
+        # A filter that lets everything through still costs time.
         flows = tuple(sorted(names)) if len(names) < len(self._rank) else None
-        left_out = tuple(sorted(self._conversations.intersection(exclude)))
+        left_out = tuple(sorted(self._stemming.keys() & set(exclude)))
         # The index never changes, and a run asks the same of it for every program that it compares.
         key = (query, tuple(summaries), k, flows, left_out)
         with self._answers_lock:
             known = self._answers.get(key)
         if known is None:
-            known = self._search(collection, query, summaries, k, flows, left_out)
+            known = tuple(self._search(query, summaries, k, flows, left_out))
             with self._answers_lock:
                 if len(self._answers) >= _REMEMBERED:
                     self._answers.pop(next(iter(self._answers)))
                 self._answers[key] = known
         return list(known)
-
-    def _search(
-        self,
-        collection: _collection.Collection,
-        query: str,
-        summaries: Sequence[str],
-        k: int,
-        flows: Sequence[str] | None,
-        left_out: Sequence[str],
-    ) -> tuple[Recalled, ...]:
-        searches = self._searches(query, summaries)
-        depth = min(self._depth, len(self.points))
-        while True:
-            points = collection.fused(searches, rrf_k=self._rrf_k, depth=depth, flows=flows, exclude=left_out)
-            found = self._grouped(points)
-            if len(found) >= k or depth == len(self.points):
-                # Thresholds are fitted without summaries; with them a flow is found twice.
-                scale = 1.0 + self._summary_weight if any(text.strip() for text in summaries) else 1.0
-                return tuple(Recalled(name, score / scale) for name, score in found[:k])
-            depth = min(depth * 4, len(self.points))
 
     async def arecall(
         self,
@@ -206,6 +194,46 @@ class FlowIndex:
         return await asyncio.to_thread(
             self.recall, query, k=k, summaries=summaries, allowed=allowed, exclude=exclude
         )
+
+    def lists(
+        self,
+        query: str,
+        *,
+        summaries: Sequence[str] = (),
+        exclude: Collection[str] = (),
+        depth: int | None = None,
+    ) -> Lists:
+        """The ranked lists behind an answer, so that :meth:`ranked` can try other settings without a search.
+
+        Args:
+            query: The message.
+            summaries: Of earlier episodes.
+            exclude: Conversations whose examples do not count.
+            depth: Points of each list: the largest depth that will be tried. Default: four times that of the settings.
+
+        Raises:
+            EmbeddingError: the embedder fails.
+            MemoryUnavailableError: the index is closed, or Qdrant fails.
+        """
+        if self._closed:
+            raise _closed(self._path)
+        if not self.points:
+            return Lists(())
+        self._built()
+        left_out = tuple(self._stemming.keys() & set(exclude))
+        depth = 4 * self.settings.depth if depth is None else depth
+        return self._asked(self._questions(query, summaries), None, left_out, depth)
+
+    def ranked(self, lists: Lists, *, k: int, settings: Settings | None = None) -> list[Recalled]:
+        """What :meth:`recall` answers to these lists under other settings (default: its own).
+
+        Example:
+            >>> from jazzmine_dspy.memory.procedural import FastembedEmbedder
+            >>> index = FlowIndex(FlowRegistry(), FastembedEmbedder())
+            >>> index.ranked(index.lists("where is my order"), k=3, settings=Settings(rrf_k=60))
+            []
+        """
+        return ranking.recalled(lists, settings or self.settings, self._describe, self._rank.__getitem__, k=k)
 
     def build(self) -> None:
         """Embed all texts and store them, once. The first recall does it where this was not called.
@@ -230,24 +258,110 @@ class FlowIndex:
         with self._build_lock:
             self._closed = True
             self._answers.clear()
-            if self._collection is not None:
-                self._collection.close()
+            if self._opened is not None:
+                self._opened[0].close()
 
-    def _built(self) -> _collection.Collection:
-        if self._collection is not None:
-            return self._collection
+    def _search(
+        self,
+        query: str,
+        summaries: Sequence[str],
+        k: int,
+        flows: Sequence[str] | None,
+        left_out: Sequence[str],
+    ) -> list[Recalled]:
+        questions = self._questions(query, summaries)
+        depth = self.settings.depth
+        while True:
+            lists = self._asked(questions, flows, left_out, depth)
+            found = self.ranked(lists, k=k)
+            if len(found) >= k or depth >= len(self.points):
+                return found
+            depth *= 4
+
+    def _questions(self, query: str, summaries: Sequence[str]) -> dict[str, Branch]:
+        """What to ask for each of the :class:`Lists`; a text may hold nothing but stop words."""
+        summary = "\n".join(text for text in summaries if text.strip())
+        vectors = self._embedder.embed([query, summary] if summary else [query])
+        questions = {"dense": Branch(dense=vectors[0]), "sparse": Branch(words=_sparse.query(query))}
+        if summary:
+            questions["summary_dense"] = Branch(dense=vectors[1])
+            questions["summary_sparse"] = Branch(words=_sparse.query(summary))
+        return {name: each for name, each in questions.items() if each.words is None or each.words[0]}
+
+    def _asked(
+        self,
+        questions: dict[str, Branch],
+        flows: Sequence[str] | None,
+        left_out: Sequence[str],
+        depth: int,
+    ) -> Lists:
+        engine, layout = self._built()
+        where = {} if flows is None else {"flow_name": flows}
+        unwanted = set().union(*(self._stemming[each] for each in left_out))
+
+        def ask(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
+            # As many more as may have to go: the engines know no filter for all but a few.
+            lists = engine.search(layout, branches, depth=limit + len(unwanted), where=where)
+            if not unwanted:
+                return lists
+            return [[hit for hit in hits if hit.id not in unwanted] for hits in lists]
+
+        lists = ranking.searched(ask, list(questions.values()), self._describe, depth)
+        return Lists(**{"dense": (), **dict(zip(questions, lists, strict=True))})
+
+    def _describe(self, hit: Hit) -> Described:
+        return self._described[hit.id]
+
+    def _built(self) -> tuple[Engine, Layout]:
+        if self._opened is not None:
+            return self._opened
         with self._build_lock:
             if self._closed:
-                raise MemoryUnavailableError("The flow index is closed", remedy="Make a new one.")
-            if self._collection is None:
-                name = _collection.PREFIX + self._content()[:16]
-                self._collection = _collection.Collection(
-                    self._path, name, self.points, size=self._embedder.size, vectors=self._vectors
-                )
-            return self._collection
+                raise _closed(self._path)
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
 
-    def _vectors(self, texts: list[str]) -> tuple[NDArray[np.float32], list[Words]]:
-        return self._embedder.embed(texts), _sparse.documents(texts)
+    def _open(self) -> tuple[Engine, Layout]:
+        layout = Layout(_PREFIX + self._content()[:16], self._embedder.size, indexed=("flow_name",))
+        engine = open_embedded(self._path, self._chosen)
+        try:
+            kept = layout.collection in engine.collections()
+            if kept and sum(1 for _ in engine.scroll(layout, {}, keys=("kind",))) != len(self.points):
+                # A process was killed while it built it.
+                engine.drop(layout.collection)
+                kept = False
+            for name in engine.collections():
+                if name.startswith(_PREFIX) and name != layout.collection:
+                    engine.drop(name)
+            if not kept:
+                self._store(engine, layout)
+        except BaseException:
+            engine.close()
+            raise
+        return engine, layout
+
+    def _store(self, engine: Engine, layout: Layout) -> None:
+        texts = [point.text for point in self.points]
+        vectors, words = self._embedder.embed(texts), _sparse.documents(texts)
+        engine.ensure(layout)
+        for start in range(0, len(texts), _BATCH):
+            engine.upsert(
+                layout,
+                [
+                    StoredPoint(
+                        self._ids[number],
+                        vectors[number],
+                        words[number],
+                        {
+                            "flow_name": self.points[number].flow,
+                            "kind": self.points[number].kind,
+                            "conversation": self.points[number].conversation,
+                        },
+                    )
+                    for number in range(start, min(start + _BATCH, len(texts)))
+                ],
+            )
 
     def _content(self) -> str:
         """SHA-256 over what is stored, as against how it is asked."""
@@ -257,31 +371,9 @@ class FlowIndex:
     def _texts_hash(self) -> str:
         return sha256([sorted(ENGLISH), _sparse.AVERAGE_LENGTH, [[*point] for point in self.points]])
 
-    def _searches(self, query: str, summaries: Sequence[str]) -> list[Search]:
-        queries = [(query, 1.0)]
-        summary = "\n".join(text for text in summaries if text.strip())
-        if summary and self._summary_weight:
-            queries.append((summary, self._summary_weight))
-        dense, sparse = self._weights
-        vectors = self._embedder.embed([text for text, _ in queries]) if dense else None
-        searches = []
-        for number, (text, factor) in enumerate(queries):
-            if vectors is not None:
-                searches.append(Search("dense", vectors[number].tolist(), dense * factor))
-            words = _sparse.query(text)
-            if sparse and words[0]:  # a text may hold nothing but stop words
-                searches.append(Search("bm25", words, sparse * factor))
-        return searches
 
-    def _grouped(self, points: Iterable[tuple[int, float]]) -> list[Recalled]:
-        scores: dict[str, list[float]] = {}
-        for number, score in points:
-            best = scores.setdefault(self.points[number].flow, [])
-            if len(best) < self._top:
-                best.append(score)
-        # Rounded, since the same sum in another order may differ in its last digit.
-        sums = [Recalled(flow, round(sum(best), 12)) for flow, best in scores.items()]
-        return sorted(sums, key=lambda each: (-each.score, self._rank[each.name]))
+def _closed(path: str) -> MemoryUnavailableError:
+    return MemoryUnavailableError("The flow index is closed", where=path, remedy="Make a new one.")
 
 
 def _points(registry: FlowRegistry, examples: Iterable[tuple[str, str, str]]) -> Iterable[Point]:

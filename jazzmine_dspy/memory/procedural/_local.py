@@ -1,0 +1,231 @@
+"""Points in the embedded mode of qdrant-client: plain Python, a folder or memory, one process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from jazzmine_dspy.memory.errors import DimensionError
+from jazzmine_dspy.memory.procedural.engine import Branch, Hit, Layout, StoredPoint, Where
+from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError
+
+_BATCH = 1000
+
+
+class LocalEngine:
+    """Collections in memory or in a folder, for small ones: a search takes 10 ms for each 1,000 points.
+
+    The client breaks when two threads are in it at once, so every call is made under one lock.
+
+    Args:
+        path: A folder, made where it is absent, or ``:memory:``.
+
+    Raises:
+        MemoryUnavailableError: another engine, of this process or another one, has the folder open; or it can't be
+            written.
+
+    Example:
+        >>> engine = LocalEngine(":memory:")
+        >>> engine.collections()
+        []
+        >>> engine.close()
+    """
+
+    name = "local"
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        from qdrant_client import QdrantClient
+
+        self.path = os.fspath(path)
+        self._lock = threading.RLock()
+        self._closed = False
+        with self._alone():
+            if self.path == ":memory:":
+                self._client: Any = QdrantClient(":memory:")
+            else:
+                # Calls are made from any thread, but never from two at once.
+                self._client = QdrantClient(path=self.path, force_disable_check_same_thread=True)
+        # Left to the garbage collector at the interpreter's exit, the client complains on stderr.
+        weakref.finalize(self, self._client.close)
+
+    def ensure(self, layout: Layout) -> None:
+        """Create the collection where it is absent; check it where it is there."""
+        from qdrant_client import models
+
+        with self._alone():
+            if self._client.collection_exists(layout.collection):
+                self._check(layout)
+                return
+            self._client.create_collection(
+                layout.collection,
+                vectors_config={
+                    layout.dense: models.VectorParams(size=layout.size, distance=models.Distance.COSINE)
+                },
+                sparse_vectors_config={
+                    layout.sparse: models.SparseVectorParams(modifier=models.Modifier.IDF)
+                },
+            )
+
+    def search(
+        self, layout: Layout, branches: Sequence[Branch], *, depth: int, where: Where, payload: bool = False
+    ) -> list[list[Hit]]:
+        """The ``depth`` best points of each branch. A collection that is not there holds none."""
+        from qdrant_client import models
+
+        lists: list[list[Hit]] = []
+        with self._alone():
+            nothing = depth < 1 or not all(where.values())
+            if nothing or not self._client.collection_exists(layout.collection):
+                return [[] for _ in branches]
+            for branch in branches:
+                if branch.dense is not None:
+                    vector, using = branch.dense.tolist(), layout.dense
+                else:
+                    ids, values = branch.words or ([], [])
+                    if not ids:
+                        lists.append([])
+                        continue
+                    vector, using = models.SparseVector(indices=ids, values=values), layout.sparse
+                answer = self._client.query_points(
+                    layout.collection,
+                    query=vector,
+                    using=using,
+                    limit=depth,
+                    query_filter=_filter(where),
+                    with_payload=payload,
+                )
+                lists.append([Hit(str(hit.id), float(hit.score), hit.payload or {}) for hit in answer.points])
+        return lists
+
+    def upsert(self, layout: Layout, points: Sequence[StoredPoint]) -> None:
+        """Write points; the last of several with one id counts."""
+        from qdrant_client import models
+
+        last = {point.id: point for point in points}
+        made = [
+            models.PointStruct(
+                id=point.id,
+                vector=_vectors(layout, point),
+                payload=dict(point.payload),
+            )
+            for point in last.values()
+        ]
+        with self._alone(), warnings.catch_warnings():
+            # Above 20,000 points it recommends a server at every call.
+            warnings.filterwarnings("ignore", message="Local mode is not recommended")
+            self.ensure(layout)
+            for start in range(0, len(made), _BATCH):
+                self._client.upsert(layout.collection, points=made[start : start + _BATCH])
+
+    def delete(self, layout: Layout, ids: Sequence[str]) -> None:
+        """Remove points; ids that are not there are no error."""
+        from qdrant_client import models
+
+        with self._alone():
+            if ids and self._client.collection_exists(layout.collection):
+                self._client.delete(layout.collection, points_selector=models.PointIdsList(points=list(ids)))
+
+    def scroll(
+        self, layout: Layout, where: Where, keys: Sequence[str] = ()
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """All points that pass, as (id, payload), the payload cut to ``keys`` where they are given."""
+        if not all(where.values()):
+            return
+        offset = None
+        while True:
+            with self._alone():
+                if not self._client.collection_exists(layout.collection):
+                    return
+                found, offset = self._client.scroll(
+                    layout.collection,
+                    scroll_filter=_filter(where),
+                    limit=_BATCH,
+                    offset=offset,
+                    with_payload=list(keys) or True,
+                )
+            for record in found:
+                yield str(record.id), record.payload or {}
+            if offset is None:
+                return
+
+    def collections(self) -> list[str]:
+        """Names of all collections."""
+        with self._alone():
+            return sorted(each.name for each in self._client.get_collections().collections)
+
+    def drop(self, collection: str) -> None:
+        """Remove a collection whole; one that is not there is no error."""
+        with self._alone():
+            if self._client.collection_exists(collection):
+                self._client.delete_collection(collection)
+
+    def close(self) -> None:
+        """Give the folder back; may be called twice."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._client.close()
+
+    def _check(self, layout: Layout) -> None:
+        params = self._client.get_collection(layout.collection).config.params
+        held = params.vectors.get(layout.dense) if isinstance(params.vectors, dict) else params.vectors
+        size = getattr(held, "size", None)
+        if size != layout.size or layout.sparse not in (params.sparse_vectors or {}):
+            raise DimensionError(
+                f"The collection {layout.collection!r} holds vectors of {size} numbers, not of {layout.size} "
+                f"({layout.dense!r}, {layout.sparse!r})",
+                where=f"Qdrant embedded, {self.path}",
+                remedy="Use the embedding model that it was built with, or another folder or collection.",
+            )
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        with self._lock:
+            where = f"Qdrant embedded, {self.path}"
+            if self._closed:
+                raise MemoryUnavailableError(
+                    "The flow index is closed", where=where, remedy="Make a new one."
+                )
+            try:
+                yield
+            except JazzmineError:
+                raise
+            except Exception as error:
+                if "already accessed" in str(error):
+                    raise MemoryUnavailableError(
+                        "The folder of the flow index is already open in another client or process",
+                        where=where,
+                        remedy="Close that one, or use another folder, or ':memory:'.",
+                    ) from error
+                raise MemoryUnavailableError(
+                    f"The flow index does not answer: {type(error).__name__}: {error}",
+                    where=where,
+                    remedy="See that the folder can be written and has room, or remove it and build it anew.",
+                ) from error
+
+
+def _vectors(layout: Layout, point: StoredPoint) -> dict[str, Any]:
+    from qdrant_client import models
+
+    made: dict[str, Any] = {layout.dense: point.dense.tolist()}
+    if point.sparse[0]:  # without words it is no document, and must not count as one
+        made[layout.sparse] = models.SparseVector(indices=point.sparse[0], values=point.sparse[1])
+    return made
+
+
+def _filter(where: Where) -> Any:
+    from qdrant_client import models
+
+    if not where:
+        return None
+    return models.Filter(
+        must=[
+            models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
+            for key, values in where.items()
+        ]
+    )
