@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jazzmine_dspy.memory.messages import InMemoryMessageStore, SqlMessageStore
+    from jazzmine_dspy.memory.procedural import QdrantProceduralMemory
     from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, RedisWorkingMemoryStore
     from jazzmine_dspy.models.decision import TurnDecision
     from jazzmine_dspy.models.errors import EnhancementError, JazzmineError
@@ -52,14 +53,16 @@ _HOMES = {
     "RedisWorkingMemoryStore": "memory.working",
     "InMemoryMessageStore": "memory.messages",
     "SqlMessageStore": "memory.messages",
+    "QdrantProceduralMemory": "memory.procedural",
     "EnhancementError": "models.errors",
     "JazzmineError": "models.errors",
 }
 
 __all__ = [
     "Conversation", "EnhancementError", "Entity", "Flow", "FlowRegistry", "InMemoryMessageStore",
-    "InMemoryWorkingMemoryStore", "JazzmineError", "Message", "MessageRole", "MessageRoute", "RedisWorkingMemoryStore",
-    "Runtime", "Slot", "SqlMessageStore", "Turn", "TurnDecision", "TurnProgram", "TurnTrace", "load",
+    "InMemoryWorkingMemoryStore", "JazzmineError", "Message", "MessageRole", "MessageRoute",
+    "QdrantProceduralMemory", "RedisWorkingMemoryStore", "Runtime", "Slot", "SqlMessageStore", "Turn", "TurnDecision",
+    "TurnProgram", "TurnTrace", "load",
 ]  # fmt: skip
 
 

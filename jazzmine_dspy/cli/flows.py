@@ -1,8 +1,12 @@
-"""``flows check``."""
+"""``flows check`` and ``flows sync``."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import re
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,14 +18,16 @@ from jazzmine_dspy.cli._output import AsJson, output
 if TYPE_CHECKING:
     from jazzmine_dspy.models.registry import FlowRegistry
 
-app = typer.Typer(no_args_is_help=True, help="Check flow definitions.")
+app = typer.Typer(no_args_is_help=True, help="Check flow definitions, and store them for recall.")
 _FEW = 3
+_KEY = "QDRANT_API_KEY"
 
 
-@app.callback()
-def _flows() -> None:
-    # Keeps `check` a subcommand while it is the only one.
-    return
+class Layouts(StrEnum):
+    """How flows are laid out in memory."""
+
+    EXAMPLES = "examples"
+    JAZZMINE = "jazzmine"
 
 
 @app.command("check")
@@ -61,12 +67,88 @@ def check(
         raise typer.Exit(CHECK_FAILED)
 
 
+@app.command("sync")
+def sync(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="YAML file of flows, or a folder with flows.yaml.")
+    ],
+    memory: Annotated[
+        str,
+        typer.Option("--memory", metavar="URL|PATH", help="Qdrant's URL, or the folder of an embedded one."),
+    ],
+    agent: Annotated[str, typer.Option("--agent", metavar="ID", help="Whose flows these are.")] = "",
+    layout: Annotated[
+        Layouts, typer.Option("--layout", help="Our own collection alone, or jazzmine's beside it.")
+    ] = Layouts.EXAMPLES,
+    prefix: Annotated[
+        str, typer.Option("--prefix", help="First part of the collections' names.")
+    ] = "jazzmine",
+    api_key_env: Annotated[
+        str, typer.Option("--api-key-env", metavar="NAME", help="Environment variable with the API key.")
+    ] = _KEY,
+    ca: Annotated[
+        Path | None, typer.Option("--ca", metavar="FILE", help="PEM file of authorities for https.")
+    ] = None,
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds that a request may take.")] = 30.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Tell what would be done, and do nothing.")
+    ] = False,
+    _json: AsJson = False,
+) -> None:
+    """Make procedural memory hold these flows for an agent, and no others.
+
+    May be repeated: what is the same is skipped. The API key is read from the environment, never from the command line.
+    """
+    from jazzmine_dspy.memory.procedural import QdrantProceduralMemory
+    from jazzmine_dspy.models.errors import InputError
+    from jazzmine_dspy.models.registry import FlowRegistry
+
+    key = os.environ.get(api_key_env, "")
+    if api_key_env != _KEY and not key:
+        raise InputError(
+            f"The environment variable {api_key_env} is not set",
+            where="--api-key-env",
+            remedy="Set it, or leave the option out.",
+        )
+    registry = FlowRegistry.from_yaml(file / "flows.yaml" if file.is_dir() else file, agent_id=agent)
+    held = QdrantProceduralMemory(
+        memory,
+        prefix=prefix,
+        layout=layout.value,
+        api_key=key if key and "://" in memory else None,
+        timeout=timeout,
+        verify=str(ca) if ca else True,
+    )
+
+    async def work() -> Any:
+        async with held:
+            return await held.sync(registry, agent, dry_run=dry_run)
+
+    report = asyncio.run(work())
+    out = output()
+    named = {name: getattr(report, name) for name in ("created", "updated", "deleted", "skipped")}
+    out.document(
+        {
+            "memory": held.where,
+            "agent": agent,
+            "layout": layout.value,
+            "prefix": prefix,
+            "dry_run": dry_run,
+            **named,
+        }
+    )
+    out.show(str(report))
+    if dry_run:
+        out.show("nothing was done (--dry-run)")
+
+
 def _problems(registry: FlowRegistry) -> Iterator[dict[str, Any]]:
     if not registry:
         yield _problem(
             "warning", "flows", "There is no flow", "Write one; without flows nothing is ever selected."
         )
     said: dict[str, str] = {}
+    nearly: dict[str, tuple[str, str]] = {}
     for flow in registry.values():
         at = f"flow {flow.name!r}"
         if len(flow.examples) < _FEW:
@@ -80,6 +162,14 @@ def _problems(registry: FlowRegistry) -> Iterator[dict[str, Any]]:
             if said.setdefault(key, flow.name) != flow.name:
                 message = f"Example {example!r} is also one of {said[key]!r}"
                 yield _problem("error", f"{at}, examples", message, "Keep it with the flow that it wants.")
+                continue
+            words = " ".join(sorted(re.findall(r"\w+", key)))
+            other, theirs = nearly.setdefault(words, (flow.name, example)) if words else (flow.name, example)
+            if other != flow.name:
+                message = f"Example {example!r} has the words of {theirs!r} of {other!r}"
+                yield _problem(
+                    "warning", f"{at}, examples", message, "Say in each what tells the flows apart."
+                )
         if not flow.condition:
             remedy = "Say when the flow is the right one: language models choose by it."
             yield _problem("warning", f"{at}, condition", "No condition", remedy)

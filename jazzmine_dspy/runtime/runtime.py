@@ -30,6 +30,7 @@ from jazzmine_dspy.models.traces import LLMCallRecord, TaskEmission, ToolTrace
 from jazzmine_dspy.runtime.actions import Actions
 from jazzmine_dspy.runtime.outbox import ensure_conversation, entry
 from jazzmine_dspy.runtime.outcome import MessageRoute, NextStep, TurnOutcome
+from jazzmine_dspy.runtime.recall import resilient
 from jazzmine_dspy.runtime.replies import Done, stored_reply
 from jazzmine_dspy.runtime.router import is_queued, route
 from jazzmine_dspy.runtime.state_machine import apply
@@ -38,6 +39,7 @@ from jazzmine_dspy.runtime.tracing import enriched, turn_trace
 from jazzmine_dspy.runtime.turns import (
     build_turn,
     checked_name,
+    clean_attributes,
     clean_message,
     clean_snippets,
     pruned_history,
@@ -46,6 +48,7 @@ from jazzmine_dspy.runtime.turns import (
 )
 
 if TYPE_CHECKING:
+    from jazzmine_dspy.memory.procedural import QdrantProceduralMemory
     from jazzmine_dspy.program.ports import RecallPort
     from jazzmine_dspy.program.turn import TurnProgram
 
@@ -66,7 +69,9 @@ class Runtime(Actions):
         program: Decides turns. It is not changed; what is given here is bound to a copy of it.
         flows: The agent's flows, where they are not the program's own.
         working_memory, messages: Stores; in this process where none is given.
-        procedural_memory: Recall of flows, where it is not the program's own.
+        procedural_memory: Recall of flows, where it is not the program's own: a ``QdrantProceduralMemory`` that the
+            flows were synced to, or a recall port. While it is down, the registry's own index stands in, and decisions
+            are degraded; without an embedding model for that, nothing is recalled.
         agent_id: Whose conversations these are.
         deadline: Seconds for a decision, 10 by default, None for no limit; what is late is left to the floors.
             It should be shorter than a turn waits for the one before it, 15 seconds by default.
@@ -88,7 +93,7 @@ class Runtime(Actions):
         program: TurnProgram,
         flows: FlowRegistry | Mapping[Any, Any] | Iterable[Any] | None = None,
         working_memory: WorkingMemoryStore | None = None,
-        procedural_memory: RecallPort | None = None,
+        procedural_memory: QdrantProceduralMemory | RecallPort | None = None,
         messages: MessageStore | None = None,
         agent_id: str = "",
         deadline: float | None = 10.0,
@@ -99,10 +104,12 @@ class Runtime(Actions):
         if flows is not None:
             known = isinstance(flows, FlowRegistry)
             bound["registry"] = flows if known else FlowRegistry(flows, agent_id=agent_id)
-        if procedural_memory is not None:
-            bound["recall"] = procedural_memory
-        self.program: TurnProgram = program.deepcopy().bind(**bound) if bound else program
+        self.program: TurnProgram = (
+            program.deepcopy().bind(**bound) if bound or procedural_memory is not None else program
+        )
         embedder = self.program.bindings.embedder
+        if procedural_memory is not None:
+            self.program.bind(recall=resilient(procedural_memory, self.program, agent_id))
         if bound and self.program.bindings.recall is None and embedder is not None:
             self.program.bind(recall=FlowIndex(self.program.registry, embedder))
         self.registry: FlowRegistry = self.program.registry
@@ -124,6 +131,7 @@ class Runtime(Actions):
         episode_summaries: Sequence[str] | None = None,
         now: dt.datetime | None = None,
         locale: str | None = None,
+        user_attributes: Mapping[str, Any] | None = None,
         begin: bool = False,
     ) -> TurnOutcome:
         """Take one message of a user. Messages of one conversation are taken one after another.
@@ -135,6 +143,7 @@ class Runtime(Actions):
             episode_summaries: One line for each earlier episode, 50 at most.
             now: The user's local time; without it, the clock's in UTC.
             locale: The user's, "en" without it.
+            user_attributes: What is known of the user, for the guards of flows: names with JSON values, 50 at most.
             begin: Begin the action at once where the next step is ``run_flow``, so that no other message comes
                 between; whoever gets the outcome that is not ``repeated`` runs it.
 
@@ -159,6 +168,7 @@ class Runtime(Actions):
             now=now,
             timezone=zone_of(now) if now is not None else None,
             locale=checked_name(locale, "locale") if locale is not None else None,
+            user_attributes=clean_attributes(user_attributes),
         )
         async with self.working_memory.turn(conversation_id):
             state = await self._opened(conversation_id, incoming)
@@ -299,8 +309,7 @@ class Runtime(Actions):
         after.episode_id = message.episode_id
         after.last_agent_response = step.text or after.last_agent_response
         after.open_trace = trace.id
-        dumped = step.model_dump(mode="json")
-        handled = HandledMessage(message_id=message.id, next_step=dumped, reply=step.text)
+        handled = HandledMessage(message_id=message.id, next_step=step.record(), reply=step.text)
         after.handled = [*after.handled, handled][-HANDLED_KEPT:]
         if begin and step.kind == "run_flow":
             after = self._begun(after)

@@ -48,7 +48,7 @@ print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
 
 
 def test_every_command_takes_json(run: Any) -> None:
-    groups = ("datasets check", "datasets stats", "flows check")
+    groups = ("datasets check", "datasets stats", "flows check", "flows sync")
     for command in (
         *["init", "optimize", "evaluate", "report", "decide", "chat", "contract", "doctor"],
         *groups,

@@ -236,6 +236,7 @@ class QueuedMessage(Stored):
     now: dt.datetime | None = None
     timezone: str | None = None
     locale: str | None = None
+    user_attributes: dict[str, StoredJson] = Field(default_factory=dict)
 
 
 class HandledMessage(Stored):

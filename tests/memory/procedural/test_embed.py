@@ -53,16 +53,64 @@ def test_a_text_is_embedded_once(minilm: FastembedEmbedder, monkeypatch: pytest.
     class Model:
         def embed(self, texts: list[str], batch_size: int) -> list[np.ndarray]:
             asked.extend(texts)
-            return [np.full(384, len(text), dtype=np.float32) for text in texts]
+            return [np.full(768, len(text), dtype=np.float32) for text in texts]
 
     monkeypatch.setattr(embedder, "_open", Model)
     first = embedder.embed(["a", "bb", "a"])
     first[:] = 0  # the caller's own copy
     assert embedder.embed(["bb", "a"])[0] @ embedder.embed(["a"])[0] == pytest.approx(1)
+    embedder.features(["bb", "a"])[:] = 0
     assert asked == ["a", "bb"]
     embedder.embed(["ccc"])
     embedder.embed(["bb"])
     assert asked == ["a", "bb", "ccc", "bb"], "of two remembered texts the one asked for least lately goes"
+
+
+def test_more_texts_are_remembered_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    embedder = FastembedEmbedder(cache_size=1)
+
+    class Model:
+        def embed(self, texts: list[str], batch_size: int) -> list[np.ndarray]:
+            asked.extend(texts)
+            return [np.ones(768, dtype=np.float32) for _ in texts]
+
+    monkeypatch.setattr(embedder, "_open", Model)
+    embedder.remember(3)
+    embedder.remember(2)
+    for text in ("a", "b", "c", "a", "b", "c"):
+        embedder.embed([text])
+    assert asked == ["a", "b", "c"]
+
+
+@pytest.mark.row("C2")
+async def test_heads_see_the_last_two_layers_of_the_same_pass(
+    minilm: FastembedEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = minilm.features(TEXTS)
+    assert (rows.shape, rows.dtype) == ((len(TEXTS), minilm.feature_size), np.float32)
+    assert np.array_equal(rows[:, :384], 8 * minilm.embed(TEXTS))
+    assert np.linalg.norm(rows[:, 384:], axis=1) == pytest.approx(5.6, abs=1e-4)
+    assert np.array_equal(await minilm.afeatures(TEXTS), rows)
+    monkeypatch.setattr(minilm, "_load", lambda: pytest.fail("the text was remembered"))
+    minilm.features(TEXTS)
+    minilm.embed(TEXTS)
+
+
+def test_the_second_output_changes_no_vector(minilm: FastembedEmbedder, tmp_path: Path) -> None:
+    """Bit for bit what fastembed makes of the model as it is installed, batches and long texts included."""
+    from fastembed import TextEmbedding
+
+    minilm.embed(["load"])
+    folder = tmp_path / "plain"
+    shutil.copytree(next(minilm._cache_dir.iterdir()), folder)  # type: ignore[union-attr]
+    (folder / "model.onnx").unlink()
+    shutil.copyfile(_minilm._source(_minilm.PARTS["model.onnx"]), folder / "model.onnx")
+    plain = TextEmbedding(_minilm._REGISTERED, specific_model_path=str(folder), threads=1)
+    texts = sorted([*TEXTS, "", "🙂 \x00", *(f"where is parcel {number}" for number in range(60))], key=len)
+    made = np.asarray(list(plain.embed(texts, batch_size=32)), dtype=np.float32)
+    made /= np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-12)
+    assert np.array_equal(minilm.embed(texts), made)
 
 
 async def test_async_is_the_same(minilm: FastembedEmbedder) -> None:
@@ -85,7 +133,7 @@ def test_threads(minilm: FastembedEmbedder, tmp_path: Path) -> None:
 def test_describing_a_model_does_not_load_it(tmp_path: Path) -> None:
     embedder = FastembedEmbedder(cache_dir=tmp_path / "new")
     assert embedder.fingerprint == FastembedEmbedder(threads=2).fingerprint
-    assert embedder.size == 384
+    assert (embedder.size, embedder.feature_size) == (384, 768)
     assert copy.deepcopy(embedder) is embedder
     assert embedder._loaded is None
     assert not (tmp_path / "new").exists()
@@ -120,7 +168,6 @@ def test_changed_files_are_refused(
     minilm: FastembedEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     path = _fake_packages(tmp_path, monkeypatch)[name]
-    FastembedEmbedder(cache_dir=tmp_path / "cache").embed(["warm, so that the folder is there"])
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -205,18 +252,18 @@ def test_another_model_that_is_there(
     minilm: FastembedEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The name that our own model is registered under stands in for any other that fastembed has."""
-    from fastembed import TextEmbedding
-
     minilm.embed(["load"])
     folder = next(minilm._cache_dir.iterdir())  # type: ignore[union-attr]
     monkeypatch.setattr(
         FastembedEmbedder, "_options", lambda self, offline: {"specific_model_path": str(folder)}
     )
     other = FastembedEmbedder(_minilm._REGISTERED)
-    assert isinstance(minilm._loaded, TextEmbedding)
-    assert other.fingerprint == f"{_minilm._REGISTERED}:{_minilm.PARTS['model.onnx'].sha256}"
+    assert isinstance(minilm._loaded, _minilm.TwoLayers)
+    assert other.fingerprint == f"{_minilm._REGISTERED}:{_minilm.MADE['model.onnx']}"
     assert other._loaded is None
     assert np.array_equal(other.embed(["hello"]), minilm.embed(["hello"]))
+    assert other.feature_size == other.size
+    assert np.array_equal(other.features(["hello"]), other.embed(["hello"]))
 
 
 def test_an_unknown_model_gets_suggestions() -> None:

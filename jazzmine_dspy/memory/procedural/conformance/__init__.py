@@ -1,0 +1,41 @@
+"""What a procedural memory over an engine promises, as tests to subclass: for engines of one's own, and for ours.
+
+Give the fixture ``harness``, and pytest collects the rest.
+
+Example:
+    >>> import pytest
+    >>> from jazzmine_dspy.memory.procedural import QdrantProceduralMemory
+    >>> class InMemory(Harness):
+    ...     def make(self, **settings):
+    ...         return QdrantProceduralMemory(":memory:", engine="local", **settings)
+    >>> class TestInMemory(ProceduralMemorySuite):
+    ...     @pytest.fixture
+    ...     def harness(self):
+    ...         return InMemory()
+"""
+
+from __future__ import annotations
+
+import pytest
+
+for _part in ("_recalling", "_sharing", "_syncing"):
+    pytest.register_assert_rewrite(f"{__name__}.{_part}")
+
+from jazzmine_dspy.memory.procedural.conformance._recalling import RecallSuite  # noqa: E402
+from jazzmine_dspy.memory.procedural.conformance._sharing import SharingSuite  # noqa: E402
+from jazzmine_dspy.memory.procedural.conformance._syncing import SyncSuite  # noqa: E402
+from jazzmine_dspy.memory.procedural.conformance.harness import Harness, Suite, WordEmbedder  # noqa: E402
+
+__all__ = [
+    "Harness",
+    "ProceduralMemorySuite",
+    "RecallSuite",
+    "SharingSuite",
+    "Suite",
+    "SyncSuite",
+    "WordEmbedder",
+]
+
+
+class ProceduralMemorySuite(SyncSuite, RecallSuite):
+    """Everything that a procedural memory promises to one process; :class:`SharingSuite` is for several."""

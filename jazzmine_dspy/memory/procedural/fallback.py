@@ -1,0 +1,214 @@
+"""Recall that goes on where procedural memory is down: from a stand-in, and said so."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol
+
+from jazzmine_dspy.memory.errors import DimensionError
+from jazzmine_dspy.models.decision import Degraded, Recalled
+from jazzmine_dspy.models.errors import MemoryUnavailableError
+
+logger = logging.getLogger("jazzmine_dspy")
+
+_DOWN = (MemoryUnavailableError, DimensionError)
+
+
+class Recall(Protocol):
+    """What is asked, and what stands in: any recall port."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with whatever may change an answer."""
+        ...
+
+    def recall(
+        self,
+        query: str,
+        *,
+        k: int,
+        summaries: Sequence[str] = (),
+        allowed: Collection[str] | None = None,
+        exclude: Collection[str] = (),
+    ) -> list[Recalled]:
+        """Candidates for a query."""
+        ...
+
+    async def arecall(
+        self,
+        query: str,
+        *,
+        k: int,
+        summaries: Sequence[str] = (),
+        allowed: Collection[str] | None = None,
+        exclude: Collection[str] = (),
+    ) -> list[Recalled]:
+        """The same without blocking the loop."""
+        ...
+
+
+class FallbackRecall:
+    """A recall port that never fails because memory does: it answers from a stand-in, as a ``Degraded`` list.
+
+    After a failure the memory is left alone for a while, so that no turn waits for what is known to be down; then one
+    question tries it again, and the others go on with the stand-in meanwhile.
+
+    Args:
+        primary: The port that should answer.
+        stand_in: Makes what answers in its place, once, when it is first needed. None, or one that fails too: the
+            answer is empty, and degraded.
+        pause: Seconds for which the memory is not asked after a failure.
+        clock: Seconds.
+
+    Example:
+        >>> from jazzmine_dspy.memory.procedural import FastembedEmbedder, FlowIndex
+        >>> from jazzmine_dspy.models.registry import FlowRegistry
+        >>> index = FlowIndex(FlowRegistry(), FastembedEmbedder())
+        >>> index.close()
+        >>> FallbackRecall(index, None).recall("where is my order", k=3).cause
+        'The flow index is closed (:memory:). Make a new one.'
+    """
+
+    def __init__(
+        self,
+        primary: Recall,
+        stand_in: Callable[[], Recall] | None,
+        *,
+        pause: float = 30.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.primary = primary
+        self._make = stand_in
+        self._pause = pause
+        self._clock = clock
+        self._made: Recall | None = None
+        self._again = float("-inf")
+        self._cause = ""
+        self._lock = threading.Lock()
+        self._making = threading.Lock()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FallbackRecall:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        # Whose flows it knows is asked of a port where it has them.
+        if name in ("registry", "points", "settings"):
+            return getattr(self.primary, name)
+        raise AttributeError(name)
+
+    @property
+    def fingerprint(self) -> str:
+        """The primary's: what the stand-in gives is marked, and kept by nobody."""
+        return self.primary.fingerprint
+
+    @property
+    def down(self) -> str:
+        """Why the memory is not asked at the moment; empty where it is."""
+        return self._cause if self._clock() < self._again else ""
+
+    def recall(
+        self,
+        query: str,
+        *,
+        k: int,
+        summaries: Sequence[str] = (),
+        allowed: Collection[str] | None = None,
+        exclude: Collection[str] = (),
+    ) -> list[Recalled]:
+        """Candidates for a query; a ``Degraded`` list where the stand-in gave them.
+
+        Raises:
+            EmbeddingError: the embedder fails, which helps the stand-in as little.
+        """
+        cause = self._resting()
+        if not cause:
+            try:
+                found = self.primary.recall(query, k=k, summaries=summaries, allowed=allowed, exclude=exclude)
+            except _DOWN as error:
+                cause = self._failed(error)
+            else:
+                self._answered()
+                return found
+        return self._instead(cause, query, k=k, summaries=summaries, allowed=allowed, exclude=exclude)
+
+    async def arecall(
+        self,
+        query: str,
+        *,
+        k: int,
+        summaries: Sequence[str] = (),
+        allowed: Collection[str] | None = None,
+        exclude: Collection[str] = (),
+    ) -> list[Recalled]:
+        """The same without blocking the loop."""
+        asked: dict[str, Any] = {"k": k, "summaries": summaries, "allowed": allowed, "exclude": exclude}
+        cause = self._resting()
+        if not cause:
+            try:
+                found = await self.primary.arecall(query, **asked)
+            except _DOWN as error:
+                cause = self._failed(error)
+            else:
+                self._answered()
+                return found
+        return await asyncio.to_thread(self._instead, cause, query, **asked)
+
+    def forget(self) -> None:
+        """Let remembered answers go, and ask the memory again at once."""
+        with self._lock:
+            self._again = float("-inf")
+        for one in (self.primary, self._made):
+            forget = getattr(one, "forget", None)
+            if forget is not None:
+                forget()
+
+    def close(self) -> None:
+        """Give the stand-in back. The memory belongs to whoever opened it."""
+        with self._making:
+            close = getattr(self._made, "close", None)
+            self._made, self._make = None, None
+        if close is not None:
+            close()
+
+    def _resting(self) -> str:
+        """Why the memory is not to be asked now. Who may try it again makes the others wait for the result."""
+        with self._lock:
+            if not self._cause:
+                return ""
+            now = self._clock()
+            if now < self._again:
+                return self._cause
+            self._again = now + self._pause
+            return ""
+
+    def _failed(self, error: Exception) -> str:
+        with self._lock:
+            if not self._cause:
+                logger.warning("procedural memory is down, the registry's own index stands in: %s", error)
+            self._cause = str(error)
+            self._again = self._clock() + self._pause
+            return self._cause
+
+    def _answered(self) -> None:
+        with self._lock:
+            if self._cause:
+                logger.warning("procedural memory answers again")
+            self._cause = ""
+
+    def _instead(self, cause: str, query: str, **asked: Any) -> Degraded:
+        try:
+            stand_in = self._stand_in()
+            found = stand_in.recall(query, **asked) if stand_in is not None else []
+        except _DOWN as error:
+            return Degraded(cause=f"{cause}; and the stand-in: {error}")
+        return Degraded(found, cause=cause)
+
+    def _stand_in(self) -> Recall | None:
+        with self._making:
+            if self._made is None and self._make is not None:
+                self._made = self._make()
+            return self._made

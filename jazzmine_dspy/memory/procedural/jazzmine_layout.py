@@ -1,0 +1,156 @@
+"""The collection in which jazzmine keeps its flows: one point for each, under jazzmine's ids, keys and checksums.
+
+Written as ``jazzmine.core.flows`` and its ``sync_registry`` write it, so that either side skips what the other has
+written. Both must use the same embedding model: the dense vectors are its, and the sparse ones count its tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from jazzmine_dspy.memory.errors import ConflictError
+from jazzmine_dspy.memory.procedural.engine import Layout, Words
+from jazzmine_dspy.models.flows import Flow
+
+KEYS = (
+    "flow_id", "flow_name", "flow_type", "description", "condition", "agent_id", "desired_effects", "checksum",
+)  # fmt: skip
+
+
+def layout(prefix: str, size: int) -> Layout:
+    """Jazzmine's collection, with the payload indexes that it makes."""
+    return Layout(f"{prefix}_flows", size, indexed=("flow_id", "agent_id", "flow_name", "flow_type"))
+
+
+def flow_id(name: str) -> str:
+    """The id that jazzmine gives a flow. It is the same for every agent.
+
+    Example:
+        >>> flow_id("track_order")
+        '6ccdc85a-88f3-5fb9-8818-43f28d73da31'
+    """
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+
+
+def flow_type(flow: Flow) -> str:
+    """The name of jazzmine's class, in lower case.
+
+    Example:
+        >>> flow_type(Flow(name="a", description="Do a."))
+        'flow'
+    """
+    return "flow" if flow.kind == "flow" else f"{flow.kind}flow"
+
+
+def embedding_text(flow: Flow) -> str:
+    """What jazzmine embeds: of a composite flow neither its parts nor its effects.
+
+    Example:
+        >>> embedding_text(Flow(name="a", description="Do a.", examples=["do a", "a now"], desired_effects=["done"]))
+        'Do a. | do a | a now | done'
+    """
+    effects = flow.desired_effects if flow.kind == "flow" else ()
+    parts = (flow.description, flow.condition, *flow.examples, *effects)
+    return " | ".join(part.strip() for part in parts if part.strip())
+
+
+def checksum(flow: Flow) -> str:
+    """Jazzmine's checksum of the same flow, 16 hex digits. Parts of a composite flow do not count."""
+    content: dict[str, Any] = {
+        "type": flow_type(flow),
+        "name": flow.name,
+        "description": flow.description,
+        "condition": flow.condition,
+        "examples": list(flow.examples),
+        "priority": [flow.priority, 0],
+    }
+    if flow.kind == "flow":
+        content |= {"desired_effects": list(flow.desired_effects), "tools": list(flow.tools)}
+    if flow.kind == "conditional":
+        content["condition_expr"] = flow.condition_expr
+    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=True).encode()).hexdigest()[:16]
+
+
+def payload(flow: Flow, agent_id: str, point_id: str) -> dict[str, Any]:
+    """A point's payload: jazzmine's keys and no others."""
+    return {
+        "flow_id": point_id,
+        "flow_name": flow.name,
+        "flow_type": flow_type(flow),
+        "description": flow.description,
+        "condition": flow.condition,
+        "agent_id": agent_id,
+        "desired_effects": list(flow.desired_effects) if flow.kind == "flow" else [],
+        "checksum": checksum(flow),
+    }
+
+
+def words(embedder: Any, texts: Sequence[str]) -> list[Words]:
+    """Sparse vectors as jazzmine's compiled memory makes them: how often each token of the embedding model occurs.
+
+    Args:
+        embedder: One with ``token_ids(text)``, or one of fastembed's models. Of others the vectors are empty, and
+            jazzmine finds the points through the dense vector alone.
+        texts: What is embedded.
+    """
+    token_ids = getattr(embedder, "token_ids", None) or _tokens_of(embedder)
+    if token_ids is None:
+        return [([], []) for _ in texts]
+    counted = (sorted(Counter(token_ids(text)).items()) for text in texts)
+    return [([token for token, _ in each], [float(count) for _, count in each]) for each in counted]
+
+
+def _tokens_of(embedder: Any) -> Callable[[str], list[int]] | None:
+    load = getattr(embedder, "_load", None)
+    loaded = load() if load is not None else None
+    # Our own model keeps fastembed's tokenizer; any other is a model of fastembed, which has it inside.
+    tokenize = getattr(loaded, "_tokenize", None) or getattr(getattr(loaded, "model", None), "tokenize", None)
+    if tokenize is None:
+        return None
+
+    def token_ids(text: str) -> list[int]:
+        [encoded] = tokenize([text])
+        return [token for token, there in zip(encoded.ids, encoded.attention_mask, strict=True) if there]
+
+    return token_ids
+
+
+def kept_ids(stored: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[dict[str, str], list[str]]:
+    """The one point of each flow's name, and the ids of points beyond it.
+
+    A flow that jazzmine was given an id of its own for keeps it: jazzmine knows it by no other.
+    """
+    kept: dict[str, str] = {}
+    beyond: list[str] = []
+    for point_id, held in sorted(stored, key=lambda each: each[0]):
+        name = str(held.get("flow_name", ""))
+        if name not in kept:
+            kept[name] = point_id
+        elif point_id == flow_id(name):
+            beyond.append(kept[name])
+            kept[name] = point_id
+        else:
+            beyond.append(point_id)
+    return kept, beyond
+
+
+def refuse_taken(taken: Iterable[tuple[str, Mapping[str, Any]]], agent_id: str, collection: str) -> None:
+    """Check that no point is another agent's: jazzmine's ids are of names alone.
+
+    Raises:
+        ConflictError: one is.
+    """
+    for _, held in taken:
+        owner = held.get("agent_id")
+        if owner != agent_id:
+            raise ConflictError(
+                f"Agent {owner!r} has a flow {held.get('flow_name')!r} of the same name, and jazzmine's layout keeps "
+                "one flow for each name",
+                where=f"collection {collection!r}",
+                remedy="Give one of the agents another prefix, or rename the flow.",
+            )

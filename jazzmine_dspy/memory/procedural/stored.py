@@ -1,0 +1,382 @@
+"""Recall from flows that a sync has stored: what is there, the ranked lists, and a port over both."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jazzmine_dspy.memory.procedural import _sparse, ranking
+from jazzmine_dspy.memory.procedural._wanted import MANIFEST, wanted_points
+from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Hit, Layout
+from jazzmine_dspy.memory.procedural.ranking import Described, Lists, Settings
+from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.decision import Recalled
+from jazzmine_dspy.models.errors import MemoryUnavailableError
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.memory.procedural.recall import Embedder
+    from jazzmine_dspy.models.registry import FlowRegistry
+
+logger = logging.getLogger("jazzmine_dspy")
+
+_SETTINGS = Settings()
+
+REFRESH = 60.0
+"""Seconds for which the list of an agent's flows is believed."""
+
+_TOLD = ("flow_id", "flow_name", "flow_type", "description", "condition", "agent_id")
+_READ = (*_TOLD, "content", "checksum", "embedder", "points")
+
+
+class Held(NamedTuple):
+    """What memory holds of an agent.
+
+    Args:
+        own: Manifests of the flows that were synced here, by name.
+        theirs: Payloads of the flows that only jazzmine has written, by name.
+        points: Points of all flows of ``own``.
+    """
+
+    own: Mapping[str, Mapping[str, Any]]
+    theirs: Mapping[str, Mapping[str, Any]]
+    points: int
+
+    @property
+    def names(self) -> set[str]:
+        """Of all flows."""
+        return {*self.own, *self.theirs}
+
+    def told(self, name: str) -> dict[str, Any]:
+        """A flow as jazzmine's recall tells of it. In a shared memory the id is jazzmine's."""
+        held = {**self.own.get(name, {}), **self.theirs.get(name, {})}
+        return {key: held.get(key, "") for key in _TOLD}
+
+
+class Reader:
+    """Reads one place: the collections of a prefix, with one embedding model. Everything here blocks.
+
+    Args:
+        engine: What stores the points.
+        own: Layout of our own collection.
+        theirs: Layout of jazzmine's collection, where both share one memory.
+        embedder: Must be the one that the points were made with.
+        where: What errors call the place.
+        clock: Seconds; how old a list of flows is.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        own: Layout,
+        theirs: Layout | None,
+        embedder: Embedder,
+        *,
+        where: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.engine, self.own, self.theirs = engine, own, theirs
+        self.embedder = embedder
+        self.where = where
+        self._clock = clock
+        self._known: dict[str, tuple[float, Held]] = {}
+        self._lock = threading.Lock()
+
+    def last(self, agent_id: str) -> Held | None:
+        """What was held when it was looked at last; nothing is asked for."""
+        known = self._known.get(agent_id)
+        return known[1] if known else None
+
+    def held(self, agent_id: str, *, anew: bool = False) -> Held:
+        """What memory holds of an agent, at most a minute ago.
+
+        Raises:
+            MemoryUnavailableError: it does not answer.
+        """
+        known = self._known.get(agent_id)
+        if known is not None and not anew and self._clock() - known[0] < REFRESH:
+            return known[1]
+        held = self._look(agent_id)
+        with self._lock:
+            self._known[agent_id] = (self._clock(), held)
+        return held
+
+    def forget(self) -> None:
+        """Look anew at the next question."""
+        with self._lock:
+            self._known.clear()
+
+    def _look(self, agent_id: str) -> Held:
+        present = set(self.engine.collections())
+        own: dict[str, Mapping[str, Any]] = {}
+        theirs: dict[str, Mapping[str, Any]] = {}
+        if self.own.collection in present:
+            found = self.engine.scroll(self.own, {"agent_id": [agent_id], "kind": [MANIFEST]}, _READ)
+            own = {str(payload.get("flow_name")): payload for _, payload in found}
+        if self.theirs is not None and self.theirs.collection in present:
+            for point, payload in self.engine.scroll(self.theirs, {"agent_id": [agent_id]}):
+                theirs[str(payload.get("flow_name"))] = {"flow_id": point, **payload}
+        return Held(own, theirs, sum(int(each.get("points") or 1) for each in own.values()))
+
+    def recall(
+        self,
+        query: str,
+        agent_id: str,
+        *,
+        k: int,
+        names: Collection[str],
+        describe: Callable[[Hit], Described],
+        rank: Callable[[str], Any],
+        settings: Settings,
+        summaries: Sequence[str] = (),
+        exclude: Collection[str] = (),
+    ) -> list[Recalled]:
+        """Flows for a query, best first, out of those of ``names`` that are held.
+
+        Raises:
+            EmbeddingError: the embedder fails.
+            MemoryUnavailableError: memory does not answer, holds nothing of this agent, or vectors of another model.
+        """
+        held = self._usable(agent_id)
+        found = self._recalled(held, query, agent_id, k, names, describe, rank, settings, summaries, exclude)
+        if not found and held.names & set(names):
+            # Removed under us, perhaps: an embedded collection that is gone holds nothing.
+            self._usable(agent_id, anew=True)
+        return found
+
+    def _usable(self, agent_id: str, *, anew: bool = False) -> Held:
+        held = self.held(agent_id, anew=anew)
+        if not held.names and not anew:
+            held = self.held(agent_id, anew=True)
+        if not held.names:
+            raise MemoryUnavailableError(
+                f"Procedural memory holds no flows of agent {agent_id!r}",
+                where=f"{self.where}, collection {self.own.collection!r}",
+                remedy="Sync them: await memory.sync(registry, agent_id), or jazzmine-dspy flows sync.",
+            )
+        models = {str(each["embedder"]) for each in held.own.values() if each.get("embedder")}
+        if models - {self.embedder.fingerprint}:
+            raise MemoryUnavailableError(
+                f"The flows of agent {agent_id!r} were stored with another embedding model: "
+                f"{', '.join(sorted(models - {self.embedder.fingerprint}))}, not {self.embedder.fingerprint}",
+                where=f"{self.where}, collection {self.own.collection!r}",
+                remedy="Sync them again with this model, or use that one.",
+            )
+        return held
+
+    def _recalled(
+        self, held: Held, query: str, agent_id: str, k: int, names: Collection[str],
+        describe: Callable[[Hit], Described], rank: Callable[[str], Any], settings: Settings,
+        summaries: Sequence[str], exclude: Collection[str],
+    ) -> list[Recalled]:  # fmt: skip
+        among = held.names & set(names)
+        k = min(k, len(among))
+        if k < 1:
+            return []
+        questions = self._questions(query, summaries)
+        depth, most = settings.depth, held.points + len(held.theirs)
+        while True:
+            lists = self._asked(held, questions, agent_id, among, describe, frozenset(exclude), depth)
+            found = ranking.recalled(lists, settings, describe, rank, k=k)
+            if len(found) >= k or depth >= most:
+                return found
+            depth *= 4
+
+    def _questions(self, query: str, summaries: Sequence[str]) -> dict[str, Branch]:
+        """What to ask for each of the lists; a text may hold nothing but stop words."""
+        summary = "\n".join(text for text in summaries if text.strip())
+        vectors = self.embedder.embed([query, summary] if summary else [query])
+        questions = {"dense": Branch(dense=vectors[0]), "sparse": Branch(words=_sparse.query(query))}
+        if summary:
+            questions["summary_dense"] = Branch(dense=vectors[1])
+            questions["summary_sparse"] = Branch(words=_sparse.query(summary))
+        return {name: each for name, each in questions.items() if each.words is None or each.words[0]}
+
+    def _asked(
+        self, held: Held, questions: Mapping[str, Branch], agent_id: str, among: Collection[str],
+        describe: Callable[[Hit], Described], exclude: frozenset[str], depth: int,
+    ) -> Lists:  # fmt: skip
+        """Lists of both collections as one: cosines are comparable, and of jazzmine's words none are ours."""
+        branches = list(questions.values())
+        lists: list[list[Hit]] = [[] for _ in branches]
+        own, theirs = (
+            sorted(held.own.keys() & set(among)),
+            sorted((held.theirs.keys() - held.own.keys()) & set(among)),
+        )
+        for layout, names, all_names in ((self.own, own, held.own), (self.theirs, theirs, held.theirs)):
+            if layout is None or not names:
+                continue
+            where = {"agent_id": [agent_id]}
+            if len(names) < len(all_names):
+                where["flow_name"] = names
+            ask = self._asking(layout, where, exclude)
+            for merged, more in zip(lists, ranking.searched(ask, branches, describe, depth), strict=True):
+                merged += more
+        if own and theirs:
+            lists = [ranking.ordered(merged, describe, depth) for merged in lists]
+        return Lists(**{"dense": (), **dict(zip(questions, lists, strict=True))})
+
+    def _asking(
+        self, layout: Layout, where: Mapping[str, Sequence[str]], exclude: frozenset[str]
+    ) -> Callable[[Sequence[Branch], int], list[list[Hit]]]:
+        def ask(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
+            wanted = limit
+            while True:
+                lists = self.engine.search(layout, branches, depth=wanted, where=where, payload=True)
+                passing = [
+                    [hit for hit in hits if hit.payload.get("conversation") not in exclude] for hits in lists
+                ]
+                short = any(
+                    len(left) < limit and len(hits) >= wanted
+                    for left, hits in zip(passing, lists, strict=True)
+                )
+                if not exclude or not short:
+                    return passing
+                wanted *= 4
+
+        return ask
+
+
+class StoredRecall:
+    """A recall port over stored flows of one agent: what a program is bound to where memory is shared.
+
+    It ranks as a :class:`~jazzmine_dspy.memory.procedural.recall.FlowIndex` over the same texts; only the words'
+    document frequencies are those of the whole collection, other agents' flows included. Flows that are stored and
+    not in the registry are left out and told of, once each, by a warning and in :attr:`stale`; those of the registry
+    that are not stored, or in another version, likewise in :attr:`missing` and :attr:`outdated`.
+
+    Args:
+        reader: Gives what reads the place; first asked when something is recalled.
+        registry: The agent's flows.
+        agent_id: Whose flows these are.
+        embedder: The reader's.
+        settings: How to rank.
+    """
+
+    def __init__(
+        self,
+        reader: Callable[[], Reader],
+        registry: FlowRegistry,
+        agent_id: str,
+        embedder: Embedder,
+        *,
+        settings: Settings = _SETTINGS,
+    ) -> None:
+        self.registry = registry
+        self.agent_id = agent_id
+        self.settings = ranking.check(settings)
+        self.stale: frozenset[str] = frozenset()
+        self.missing: frozenset[str] = frozenset()
+        self.outdated: frozenset[str] = frozenset()
+        self._reader = reader
+        self._rank = {name: number for number, name in enumerate(registry)}
+        self._embedder = embedder
+        self._last: Callable[[], Held | None] = lambda: None
+        wanted = wanted_points(registry, agent_id, embedder.fingerprint)
+        self._place = {point: number for number, point in enumerate(wanted)}
+        self._compared: Held | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> StoredRecall:
+        return self
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over flows, embedder, settings, and what memory held when it was asked last; it asks nothing."""
+        held = self._last()
+        stored = None
+        if held is not None:
+            own = {name: each.get("checksum") for name, each in held.own.items()}
+            stored = [own, {name: each.get("checksum") for name, each in held.theirs.items()}]
+        embedder = self._embedder.fingerprint
+        return sha256([self.agent_id, self.registry.checksum, embedder, [*self.settings], stored])
+
+    def recall(
+        self,
+        query: str,
+        *,
+        k: int,
+        summaries: Sequence[str] = (),
+        allowed: Collection[str] | None = None,
+        exclude: Collection[str] = (),
+    ) -> list[Recalled]:
+        """Candidates for a query, best first; equal scores stand in the registry's order.
+
+        Raises:
+            EmbeddingError: the embedder fails.
+            MemoryUnavailableError: memory does not answer, or holds nothing of this agent.
+            DimensionError: memory holds vectors of another length.
+        """
+        names = self._rank.keys() if allowed is None else self._rank.keys() & set(allowed)
+        if k < 1 or not names:
+            return []
+        reader = self._reader()
+        self._last = lambda: reader.last(self.agent_id)
+        found = reader.recall(
+            query,
+            self.agent_id,
+            k=k,
+            names=names,
+            describe=self._describe,
+            rank=self._rank.__getitem__,
+            settings=self.settings,
+            summaries=summaries,
+            exclude=exclude,
+        )
+        self._compare()
+        return found
+
+    async def arecall(
+        self,
+        query: str,
+        *,
+        k: int,
+        summaries: Sequence[str] = (),
+        allowed: Collection[str] | None = None,
+        exclude: Collection[str] = (),
+    ) -> list[Recalled]:
+        """The same in a thread. Who is cancelled does not wait; the thread ends with the call's own deadline."""
+        return await asyncio.to_thread(
+            self.recall, query, k=k, summaries=summaries, allowed=allowed, exclude=exclude
+        )
+
+    def forget(self) -> None:
+        """Let remembered answers go."""
+        self._reader().forget()
+        forget = getattr(self._embedder, "forget", None)
+        if forget is not None:
+            forget()
+
+    def _describe(self, hit: Hit) -> Described:
+        name = str(hit.payload.get("flow_name", ""))
+        text = str(hit.payload.get("text") or hit.payload.get("description", ""))
+        order = (
+            self._rank.get(name, len(self._rank)),
+            self._place.get(hit.id, len(self._place)),
+            text,
+            hit.id,
+        )
+        return Described(name, str(hit.payload.get("kind", MANIFEST)), text, order)
+
+    def _compare(self) -> None:
+        held = self._last()
+        if held is None or held is self._compared:
+            return
+        self._compared = held
+        stale = frozenset(held.names - self._rank.keys())
+        missing = frozenset(self._rank.keys() - held.names)
+        outdated = frozenset(
+            name
+            for name, each in held.own.items()
+            if name in self.registry and each.get("content") != self.registry[name].checksum()
+        )
+        for names, known, what in (
+            (stale, self.stale, "memory holds flows that the registry has not"),
+            (missing, self.missing, "memory lacks flows of the registry; sync them"),
+            (outdated, self.outdated, "memory holds other versions of flows; sync them"),
+        ):
+            if names - known:
+                logger.warning("%s: %s", what, ", ".join(sorted(names - known)))
+        self.stale, self.missing, self.outdated = stale, missing, outdated

@@ -1,0 +1,263 @@
+"""Bringing procedural memory in line with a registry: writes what differs, removes what is gone, skips the rest."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from jazzmine_dspy.memory.procedural._mirror import Mirror
+from jazzmine_dspy.memory.procedural._wanted import (
+    MANIFEST,
+    SHORT,
+    Place,
+    Stored,
+    Wanted,
+    batches,
+    manifests,
+    wanted_points,
+    write,
+)
+from jazzmine_dspy.models.errors import MemoryUnavailableError
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.memory.procedural.qdrant import QdrantProceduralMemory
+    from jazzmine_dspy.models.registry import FlowRegistry
+
+logger = logging.getLogger("jazzmine_dspy")
+
+_ROUNDS = 12
+_KEYS = ("agent_id", "flow_name", "kind", "text", "conversation", "checksum", "embedder", "texts")
+_TEXT_KEYS = ("agent_id", "flow_name", "kind", "text", "conversation", "checksum")
+
+
+@dataclass
+class SyncReport:
+    """What a sync did, by flow names in the registry's order.
+
+    Example:
+        >>> print(SyncReport(created=["track_order"], skipped=["cancel_order"]))
+        CREATE (1): track_order
+        SKIP (1): cancel_order
+        1 change, 1 unchanged
+    """
+
+    created: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+    @property
+    def changes(self) -> int:
+        """How many flows were not skipped."""
+        return len(self.created) + len(self.updated) + len(self.deleted)
+
+    def __str__(self) -> str:
+        named = {
+            "CREATE": self.created,
+            "UPDATE": self.updated,
+            "DELETE": self.deleted,
+            "SKIP": self.skipped,
+        }
+        lines = [f"{what} ({len(names)}): {', '.join(names)}" for what, names in named.items() if names]
+        plural = "" if self.changes == 1 else "s"
+        return "\n".join([*lines, f"{self.changes} change{plural}, {len(self.skipped)} unchanged"])
+
+
+class Sync:
+    """One sync of one agent's flows. :meth:`run` blocks; it may be ended between two batches by ``stop``.
+
+    Points are written first, then each flow's manifest, then what is no longer wanted is removed: a sync that is
+    killed leaves nothing that the next one does not complete. Where two processes sync different content at once,
+    the flow belongs to whoever wrote its manifest last, and that one removes what the other left.
+
+    Args:
+        place: Where.
+        registry: The flows that should be there. Flows of other agents are not touched.
+        agent_id: Whose flows these are.
+        examples: Further examples, as (text, flow, id of the conversation that it stems from).
+        patience: Seconds that points of a sync which seems to run at the same time are left alone.
+        sleep: Waits so many seconds.
+        stop: Set to end it.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        registry: FlowRegistry,
+        agent_id: str,
+        *,
+        examples: Iterable[tuple[str, str, str]] = (),
+        patience: float = 3.0,
+        sleep: Callable[[float], object] = time.sleep,
+        stop: threading.Event | None = None,
+    ) -> None:
+        self._place = place
+        self._registry = registry
+        self._agent = agent_id
+        self._patience = patience
+        self._sleep = sleep
+        self._stop = stop
+        self._wanted = wanted_points(registry, agent_id, place.embedder.fingerprint, examples)
+
+    def run(self, *, dry_run: bool = False) -> SyncReport:
+        """Do it, or with ``dry_run`` tell what would be done.
+
+        Raises:
+            DimensionError: a collection holds vectors of another length.
+            ConflictError: in jazzmine's layout, another agent has a flow of the same name.
+            EmbeddingError, MemoryUnavailableError: what is not done is left to the next sync.
+        """
+        engine, own, theirs, _ = self._place
+        layouts = [own] if theirs is None else [own, theirs]
+        present = {one.collection for one in layouts}
+        if dry_run:
+            present &= set(engine.collections())
+        else:
+            for one in layouts:
+                engine.ensure(one)
+        first = self._scan() if own.collection in present else {}
+        beside = Mirror(self._place, self._registry, self._agent, first) if theirs is not None else None
+        if beside is not None:
+            beside.look(there=theirs is not None and theirs.collection in present)
+        report = self._report(first, beside)
+        if dry_run or not report.changes:
+            return report
+        self._write(self._differing(first))
+        if beside is not None:
+            for write in beside.writes():
+                self._going()
+                write()
+        self._settle(first)
+        return report
+
+    # --- steps ---------------------------------------------------------------------------------------------
+
+    def _scan(self) -> dict[str, Mapping[str, Any]]:
+        return dict(self._place.engine.scroll(self._place.own, {"agent_id": [self._agent]}, _KEYS))
+
+    def _differing(self, stored: Stored, flows: Iterable[str] | None = None) -> list[Wanted]:
+        among = None if flows is None else set(flows)
+        return [
+            point
+            for point in self._wanted.values()
+            if (among is None or point.flow in among)
+            and stored.get(point.id, {}).get("checksum") != point.payload["checksum"]
+        ]
+
+    def _report(self, stored: Stored, beside: Mirror | None) -> SyncReport:
+        known = {str(held.get("flow_name")) for held in stored.values() if held.get("kind") == MANIFEST} | (
+            beside.known if beside is not None else set()
+        )
+        held = {str(held.get("flow_name")) for held in stored.values()} | known
+        changed = {point.flow for point in self._differing(stored)}
+        changed |= {str(one.get("flow_name")) for point, one in stored.items() if point not in self._wanted}
+        changed |= beside.changed if beside is not None else set()
+        report = SyncReport(deleted=sorted(held - set(self._registry)))
+        for name in self._registry:
+            if name not in known:
+                report.created.append(name)
+            elif name in changed:
+                report.updated.append(name)
+            else:
+                report.skipped.append(name)
+        return report
+
+    def _write(self, points: Sequence[Wanted]) -> None:
+        """Write points, manifests after all others."""
+        parted = sorted(points, key=lambda point: point.payload["kind"] == MANIFEST)
+        for _, group in itertools.groupby(parted, key=lambda point: point.payload["kind"] == MANIFEST):
+            for batch in batches(list(group)):
+                self._going()
+                write(
+                    self._place, self._place.own, [(point.id, point.text, point.payload) for point in batch]
+                )
+
+    def _delete(self, stored: Stored, ids: Iterable[str]) -> None:
+        """Remove points, manifests before all others, so that no flow without its points is told of."""
+        gone = sorted(ids, key=lambda point_id: stored[point_id].get("kind") != MANIFEST)
+        for batch in batches(gone):
+            self._going()
+            self._place.engine.delete(self._place.own, batch)
+
+    def _settle(self, first: Stored) -> None:
+        """Remove what is no longer wanted, looking each time at what is there: another sync may run meanwhile."""
+        removed: dict[str, Mapping[str, Any]] = {}
+        for number in range(_ROUNDS):
+            now = self._scan()
+            owned = self._owned(first, now)
+            missing = self._differing(now, owned)
+            beyond = [
+                point_id
+                for point_id, held in now.items()
+                if point_id not in self._wanted and held.get("flow_name") in owned
+            ]
+            lost = self._lost(removed, now, owned)
+            if not missing and not beyond and not lost:
+                return
+            self._write(missing)
+            write(self._place, self._place.own, lost)
+            # Points that came meanwhile may be of a sync that is about to write its manifest.
+            old = [point_id for point_id in beyond if point_id in first]
+            if number < _ROUNDS - 2 and len(old) < len(beyond):
+                self._sleep(self._patience / (_ROUNDS - 2))
+                beyond = old
+            self._delete(now, beyond)
+            removed |= {point_id: now[point_id] for point_id in beyond}
+        logger.warning("Flows of agent %r are being changed by another sync; sync again.", self._agent)
+
+    def _owned(self, first: Stored, now: Stored) -> set[str]:
+        """Flows that are this sync's to complete: its manifest stands, or nobody has written one since it began."""
+        stands = manifests(now)
+        stood = manifests(first)
+        mine = {point.flow: point for point in self._wanted.values() if point.payload["kind"] == MANIFEST}
+        owned = {
+            name
+            for name, point in mine.items()
+            if stands.get(name, {}).get("checksum") == point.payload["checksum"]
+        }
+        gone = {str(held.get("flow_name")) for held in first.values()} - mine.keys()
+        return owned | {
+            name
+            for name in gone
+            if stands.get(name, {}).get("checksum") in (None, stood.get(name, {}).get("checksum"))
+        }
+
+    def _lost(self, removed: Stored, now: Stored, owned: set[str]) -> list[tuple[str, str, dict[str, Any]]]:
+        """What was removed just when another sync took the flow over, and is one of the flow's texts now."""
+        lost = []
+        stands = manifests(now)
+        for point_id, held in removed.items():
+            name = str(held.get("flow_name"))
+            if point_id in now or name in owned or held.get("kind") == MANIFEST:
+                continue
+            if point_id[:SHORT] in (stands.get(name, {}).get("texts") or ()):
+                lost.append((point_id, str(held["text"]), {key: held.get(key, "") for key in _TEXT_KEYS}))
+        return lost
+
+    def _going(self) -> None:
+        if self._stop is not None and self._stop.is_set():
+            raise MemoryUnavailableError("The sync was ended before its end", remedy="Sync again.")
+
+
+async def sync_registry(
+    proc_mem: QdrantProceduralMemory,
+    agent_id: str,
+    verbose: bool = True,
+    *,
+    registry: FlowRegistry,
+) -> SyncReport:
+    """:meth:`QdrantProceduralMemory.sync` under jazzmine's name, but of an explicit registry.
+
+    Args:
+        verbose: Whether every change is logged.
+    """
+    report = await proc_mem.sync(registry, agent_id)
+    if verbose:
+        for line in str(report).splitlines():
+            logger.info("%s", line)
+    return report

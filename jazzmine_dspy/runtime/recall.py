@@ -1,0 +1,41 @@
+"""Recall for a runtime: from procedural memory, with the registry's own index as its stand-in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from jazzmine_dspy.memory.procedural import FallbackRecall, FlowIndex, QdrantProceduralMemory
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.memory.procedural.recall import Embedder
+    from jazzmine_dspy.program.ports import RecallPort
+    from jazzmine_dspy.program.turn import TurnProgram
+
+
+def resilient(
+    memory: QdrantProceduralMemory | RecallPort, program: TurnProgram, agent_id: str
+) -> FallbackRecall:
+    """A port over procedural memory that goes on where the memory is down.
+
+    The stand-in is the index that the program is bound to already, with its labelled examples and its fitted ranking;
+    else one over the registry, built when it is first needed; none where there is no embedding model to build it with.
+    """
+    if isinstance(memory, FallbackRecall):
+        return memory
+    own = program.bindings.recall
+    embedder: Embedder | None = program.bindings.embedder
+    port: RecallPort
+    if isinstance(memory, QdrantProceduralMemory):
+        fitted = own.settings if isinstance(own, FlowIndex) else None
+        port = memory.port(program.registry, agent_id, settings=fitted)
+        embedder = embedder or memory.embedder
+    else:
+        port = memory
+    stand_in: Callable[[], RecallPort] | None = None
+    if isinstance(own, FlowIndex):
+        stand_in = lambda: own  # noqa: E731
+    elif embedder is not None:
+        model = embedder
+        stand_in = lambda: FlowIndex(program.registry, model)  # noqa: E731
+    return FallbackRecall(port, stand_in)

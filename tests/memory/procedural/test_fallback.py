@@ -1,0 +1,281 @@
+"""Recall goes on where procedural memory is down, and says so."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+import qdrant_server
+from jazzmine_dspy import FlowRegistry, Runtime, TurnProgram
+from jazzmine_dspy.memory.errors import DimensionError
+from jazzmine_dspy.memory.procedural import (
+    FallbackRecall,
+    FlowIndex,
+    QdrantProceduralMemory,
+    Settings,
+)
+from jazzmine_dspy.memory.procedural.conformance import WordEmbedder
+from jazzmine_dspy.models.decision import Degraded, Recalled
+from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
+from jazzmine_dspy.program.ports import RecallPort
+
+
+class Port:
+    """Answers with its own name, or fails."""
+
+    def __init__(self, name: str = "primary") -> None:
+        self.name = name
+        self.fingerprint = f"port:{name}"
+        self.failing: Exception | None = None
+        self.asked = 0
+        self.closed = False
+
+    def recall(
+        self,
+        query: str,
+        *,
+        k: int,
+        summaries: Sequence[str] = (),
+        allowed: Collection[str] | None = None,
+        exclude: Collection[str] = (),
+    ) -> list[Recalled]:
+        self.asked += 1
+        if self.failing is not None:
+            raise self.failing
+        return [Recalled(self.name, 1.0)]
+
+    async def arecall(self, query: str, **asked: Any) -> list[Recalled]:
+        return self.recall(query, **asked)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+DOWN = MemoryUnavailableError("Qdrant can't be reached", where="http://qdrant:6333")
+
+
+async def _ask(port: FallbackRecall, is_async: bool) -> list[Recalled]:
+    return await port.arecall("hello", k=3) if is_async else port.recall("hello", k=3)
+
+
+@pytest.mark.row("F15")
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_stand_in_answers_and_the_answer_says_so(
+    is_async: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    primary, clock, made = Port(), Clock(), []
+
+    def stand_in() -> Port:
+        made.append(Port("stand-in"))
+        return made[-1]
+
+    port = FallbackRecall(primary, stand_in, pause=30.0, clock=clock)
+    assert isinstance(port, RecallPort)
+    found = await _ask(port, is_async)
+    assert (found, type(found), made) == ([Recalled("primary", 1.0)], list, [])
+
+    primary.failing = DOWN
+    with caplog.at_level(logging.WARNING, logger="jazzmine_dspy"):
+        for _ in range(5):
+            found = await _ask(port, is_async)
+            assert isinstance(found, Degraded)
+            assert found == [Recalled("stand-in", 1.0)]
+            assert "can't be reached" in found.cause
+    assert (primary.asked, len(made)) == (2, 1)
+    assert "can't be reached" in port.down
+    assert len(caplog.records) == 1
+
+    clock.now = 31.0
+    assert isinstance(await _ask(port, is_async), Degraded)
+    assert primary.asked == 3
+    primary.failing = None
+    assert isinstance(await _ask(port, is_async), Degraded)
+    clock.now = 62.0
+    assert await _ask(port, is_async) == [Recalled("primary", 1.0)]
+    assert (port.down, type(await _ask(port, is_async))) == ("", list)
+    port.close()
+    assert (made[0].closed, primary.closed) == (True, False)
+
+
+@pytest.mark.row("F15")
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_without_a_stand_in_the_answer_is_empty(is_async: bool) -> None:
+    primary = Port()
+    primary.failing = DimensionError("The collection holds vectors of another length")
+    found = await _ask(FallbackRecall(primary, None), is_async)
+    assert isinstance(found, Degraded)
+    assert (list(found), "another length" in found.cause) == ([], True)
+    broken = Port("stand-in")
+    broken.failing = MemoryUnavailableError("No room for the index")
+    found = await _ask(FallbackRecall(primary, lambda: broken), is_async)
+    assert isinstance(found, Degraded)
+    assert found == []
+    assert "another length" in found.cause
+    assert "No room" in found.cause
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_other_errors_are_not_hidden(is_async: bool) -> None:
+    primary = Port()
+    port = FallbackRecall(primary, lambda: Port("stand-in"))
+    for error in (EmbeddingError("The model is missing"), ValueError("a fault of ours")):
+        primary.failing = error
+        with pytest.raises(type(error)):
+            await _ask(port, is_async)
+
+
+async def test_a_cancelled_question_is_cancelled() -> None:
+    class Slow(Port):
+        async def arecall(self, query: str, **asked: Any) -> list[Recalled]:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    task = asyncio.create_task(FallbackRecall(Slow(), lambda: Port("stand-in")).arecall("hello", k=1))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_one_tries_again_while_the_others_do_not_wait() -> None:
+    clock = Clock()
+    primary, port = Port(), None
+    seen: list[Any] = []
+
+    class Trying(Port):
+        def recall(self, query: str, **asked: Any) -> list[Recalled]:
+            if clock.now:
+                assert port is not None
+                seen.append(port._resting())
+            raise DOWN
+
+    port = FallbackRecall(Trying(), lambda: primary, clock=clock)
+    port.recall("hello", k=1)
+    clock.now = 31.0
+    port.recall("hello", k=1)
+    assert seen == [str(DOWN)]
+
+
+def test_forgetting_asks_again_at_once() -> None:
+    primary = Port()
+    primary.failing = DOWN
+    port = FallbackRecall(primary, lambda: Port("stand-in"), clock=Clock())
+    port.recall("hello", k=1)
+    primary.failing = None
+    port.forget()
+    assert port.recall("hello", k=1) == [Recalled("primary", 1.0)]
+    assert copy.deepcopy(port) is port
+    assert port.fingerprint == primary.fingerprint
+    assert not hasattr(port, "registry")
+
+
+# --- with a server and a runtime ---------------------------------------------------------------------------
+
+FLOWS = [
+    {"name": "track_order", "description": "Tell where an order is.", "examples": ["where is my order"]},
+    {"name": "buy_hat", "description": "Sell a hat.", "examples": ["I want a hat", "a hat please"]},
+]
+
+
+@pytest.fixture
+def running() -> Iterator[qdrant_server.QdrantDouble]:
+    with qdrant_server.server() as running:
+        yield running
+
+
+def _memory(running: qdrant_server.QdrantDouble) -> QdrantProceduralMemory:
+    return QdrantProceduralMemory(running.url, embedder=WordEmbedder(), sleep=lambda _: None)
+
+
+async def _decided(runtime: Runtime, text: str) -> tuple[list[str], bool, str]:
+    outcome = await runtime.process(conversation_id=text, user_id="u", text=text)
+    assert outcome.decision is not None
+    found = [name for name, _ in outcome.decision.selection.candidates]
+    record = outcome.decision.stages["select"]
+    return found, record.degraded, record.cause or ""
+
+
+@pytest.mark.row("F15")
+@pytest.mark.chaos
+async def test_a_runtime_goes_on_while_the_server_is_down(running: qdrant_server.QdrantDouble) -> None:
+    registry = FlowRegistry(FLOWS, agent_id="shop")
+    async with _memory(running) as memory:
+        await memory.sync(registry, "shop")
+        program = TurnProgram(registry).with_policy("floor").bind(embedder=WordEmbedder())
+        runtime = Runtime(program, procedural_memory=memory, agent_id="shop")
+        found, degraded, _ = await _decided(runtime, "a hat please")
+        assert (found[0], degraded) == ("buy_hat", False)
+        running.always = 503
+        found, degraded, cause = await _decided(runtime, "I want a hat")
+        assert (found[0], degraded) == ("buy_hat", True)
+        assert "503" in cause
+
+
+@pytest.mark.row("F15")
+async def test_a_runtime_without_a_stand_in_selects_nothing() -> None:
+    registry = FlowRegistry(FLOWS, agent_id="shop")
+    program = TurnProgram(registry).with_policy("floor")
+    primary = Port()
+    primary.failing = DOWN
+    runtime = Runtime(program, procedural_memory=primary, agent_id="shop")
+    found, degraded, cause = await _decided(runtime, "I want a hat")
+    assert (found, degraded) == ([], True)
+    assert "can't be reached" in cause
+
+
+@pytest.mark.row("F14")
+async def test_a_stale_entry_reaches_no_decision(
+    running: qdrant_server.QdrantDouble, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = {"name": "buy_shoes", "description": "Sell shoes.", "examples": ["I want shoes", "shoes please"]}
+    async with _memory(running) as memory:
+        await memory.sync(FlowRegistry([*FLOWS, gone]), "shop")
+        program = TurnProgram(FlowRegistry(FLOWS)).with_policy("floor")
+        runtime = Runtime(program, procedural_memory=memory, agent_id="shop")
+        with caplog.at_level(logging.WARNING, logger="jazzmine_dspy"):
+            found, degraded, _ = await _decided(runtime, "shoes please")
+        assert "buy_shoes" not in found
+        assert not degraded
+        assert [r.getMessage() for r in caplog.records if "registry has not" in r.getMessage()] == [
+            "memory holds flows that the registry has not: buy_shoes"
+        ]
+
+
+async def test_the_stand_in_is_the_registrys_own_index(running: qdrant_server.QdrantDouble) -> None:
+    registry = FlowRegistry(FLOWS, agent_id="shop")
+    async with _memory(running) as memory:
+        runtime = Runtime(TurnProgram(registry), procedural_memory=memory, agent_id="shop")
+        bound = runtime.program.bindings.recall
+        assert isinstance(bound, FallbackRecall)
+        stand_in = bound._stand_in()
+        assert isinstance(stand_in, FlowIndex)
+        assert stand_in.registry is registry
+        assert bound.registry is registry
+
+
+async def test_the_programs_own_index_stands_in_with_its_examples_and_its_ranking(
+    running: qdrant_server.QdrantDouble,
+) -> None:
+    registry, model = FlowRegistry(FLOWS, agent_id="shop"), WordEmbedder()
+    with FlowIndex(registry, model, settings=Settings(rrf_k=33), engine="local") as index:
+        async with _memory(running) as memory:
+            program = TurnProgram(registry).bind(recall=index, embedder=model)
+            bound = Runtime(program, procedural_memory=memory, agent_id="shop").program.bindings.recall
+            assert isinstance(bound, FallbackRecall)
+            assert bound._stand_in() is index
+            assert bound.settings.rrf_k == 33
+            again = Runtime(program, procedural_memory=bound)
+            assert again.program.bindings.recall is bound
+            assert program.bindings.recall is index
