@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jazzmine_dspy.models._base import sha256
-from jazzmine_dspy.models.errors import DatasetError, EmbeddingError
-from jazzmine_dspy.program.heads import SELECTION_FEATURES, STATE_SIZE, LinearHead
+from jazzmine_dspy.models.errors import DatasetError, EmbeddingError, InputError
+from jazzmine_dspy.program.heads import NONE
+from jazzmine_dspy.program.ports import Judgement, Seen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from jazzmine_dspy.program.ports import EmbedderPort, HeadPort
+_STEPS = 300
 
 
 class TfidfEmbedder:
@@ -28,7 +30,7 @@ class TfidfEmbedder:
     def __init__(self, vectorizer: Any) -> None:
         self._vectorizer = vectorizer
         vocabulary = {str(word): int(column) for word, column in vectorizer.vocabulary_.items()}
-        self.size = len(vocabulary)
+        self.size = self.feature_size = len(vocabulary)
         """Length of a vector."""
         self.fingerprint = "tfidf:" + sha256(
             [vocabulary, sha256(np.asarray(vectorizer.idf_, np.float64).tobytes())]
@@ -58,14 +60,75 @@ class TfidfEmbedder:
         """Vectors of shape (number of texts, size), float32."""
         if not texts:
             return np.empty((0, self.size), dtype=np.float32)
-        return np.asarray(self._vectorizer.transform(list(texts)).toarray(), dtype=np.float32)
+        return np.asarray(self.sparse(texts).toarray(), dtype=np.float32)
+
+    def sparse(self, texts: Sequence[str]) -> Any:
+        """The same as a sparse matrix: of thousands of texts the dense one would be gigabytes."""
+        return self._vectorizer.transform(list(texts))
 
     async def aembed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Same as :meth:`embed`, in a thread."""
         return await asyncio.to_thread(self.embed, texts)
 
+    def features(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """What the head sees: the same vectors."""
+        return self.embed(texts)
 
-def tfidf_baseline(texts: Sequence[str], labels: Sequence[str], seed: int) -> tuple[EmbedderPort, HeadPort]:
+    async def afeatures(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Same as :meth:`features`, in a thread."""
+        return await asyncio.to_thread(self.features, texts)
+
+
+class TfidfHead:
+    """The classic classifier as a selection head: it sees the message's words alone, neither state nor recall.
+
+    Args:
+        labels: A flow's name, or ``"none"``, each once.
+        weights: Shape (labels, words).
+        bias: Shape (labels,).
+    """
+
+    def __init__(self, labels: Sequence[str], weights: NDArray[Any], bias: NDArray[Any]) -> None:
+        self.labels = tuple(labels)
+        self._weights, self._bias = weights.astype(np.float32), bias.astype(np.float32)
+        self.fingerprint = sha256(
+            [list(labels), sha256(self._weights.tobytes()), sha256(self._bias.tobytes())]
+        )
+        """SHA-256 over labels and weights."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TfidfHead:
+        return self
+
+    def parts(self, text: str) -> tuple[str, ...]:  # noqa: ARG002
+        """A message is one wish."""
+        return ()
+
+    def judge(self, seen: Seen) -> Judgement:
+        """The likeliest of the labels that may be chosen.
+
+        Raises:
+            InputError: the features are not those of the embedder that belongs to this head.
+        """
+        if np.shape(seen.features) != self._weights.shape[1:]:
+            raise InputError(
+                f"The baseline was trained on {self._weights.shape[1]} words",
+                where=f"features of shape {np.shape(seen.features)}",
+                remedy="Bind the embedder that was made with it.",
+            )
+        z = self._weights @ seen.features + self._bias
+        p = np.exp(z - z.max())
+        p /= p.sum()
+        may = {*seen.flows, NONE}
+        order = np.argsort(-p, kind="stable")
+        ranking = tuple((self.labels[place], float(p[place])) for place in order if self.labels[place] in may)
+        if not ranking:
+            return Judgement((), 0.0, (), 0.0, "nothing that may be chosen was learnt")
+        label, confidence = ranking[0]
+        none = dict(ranking).get(NONE, 0.0)
+        return Judgement(() if label == NONE else (label,), confidence, ranking, 1.0 - none, "TF-IDF")
+
+
+def tfidf_baseline(texts: Sequence[str], labels: Sequence[str], seed: int) -> tuple[TfidfEmbedder, TfidfHead]:
     """The classic text classifier: TF-IDF of words and pairs of words, logistic regression with C = 100.
 
     Args:
@@ -74,13 +137,13 @@ def tfidf_baseline(texts: Sequence[str], labels: Sequence[str], seed: int) -> tu
         seed: For the solver.
 
     Returns:
-        An embedder, and a head that is asked like the trained one, with ``selection_features(vector, turn)``,
-        and pays no heed to the state.
+        An embedder for words, and a head that takes its features; both are to be bound together.
 
     Raises:
         DatasetError: fewer than two labels, or not one label for each text.
         EmbeddingError: the texts hold no word.
     """
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     names = sorted(set(labels))
@@ -91,11 +154,12 @@ def tfidf_baseline(texts: Sequence[str], labels: Sequence[str], seed: int) -> tu
             remedy="Label more turns.",
         )
     embedder = TfidfEmbedder.fit(texts)
-    model = LogisticRegression(C=100.0, max_iter=5000, random_state=seed).fit(
-        embedder.embed(texts), list(labels)
-    )
+    model = LogisticRegression(C=100.0, max_iter=_STEPS, random_state=seed)
+    with warnings.catch_warnings():
+        # Stopped at its limit it is as good to 0.1 %, and a thousand flows end within minutes.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(embedder.sparse(texts), list(labels))
     weights, bias = model.coef_, model.intercept_
     if len(names) == 2:
         weights, bias = np.vstack([np.zeros_like(weights), weights]), np.array([0.0, bias[0]])
-    blind = np.hstack([weights, np.zeros((len(names), STATE_SIZE))])
-    return embedder, LinearHead(names, blind, bias, features=SELECTION_FEATURES)
+    return embedder, TfidfHead(names, weights, bias)

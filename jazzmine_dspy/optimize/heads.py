@@ -10,17 +10,47 @@ import numpy as np
 
 from jazzmine_dspy.models.errors import DatasetError, InputError
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.heads import SELECTION_FEATURES, LinearHead, selection_features
+from jazzmine_dspy.optimize import _head_fit as fitting
+from jazzmine_dspy.optimize._head_blend import log_loss
+from jazzmine_dspy.optimize._head_left_out import left_out
+from jazzmine_dspy.optimize._head_rows import (
+    HeadRow,
+    Item,
+    Material,
+    Parts,
+    Seen,
+    blank,
+    fill,
+    group_folds,
+    neighbours,
+    told_of,
+    usable,
+)
+from jazzmine_dspy.optimize.clauses import ClauseRow, Judge, fit_clause_rule, training_clauses
+from jazzmine_dspy.program import ports
+from jazzmine_dspy.program.clauses import ClauseRule
+from jazzmine_dspy.program.heads import NONE, SelectionHead
+from jazzmine_dspy.program.heads._blend import Blend
+from jazzmine_dspy.program.ports import Judgement
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from jazzmine_dspy.program.ports import EmbedderPort
 
-REGULARIZATIONS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+    Floats = NDArray[np.floating]
+    Numbers = NDArray[np.int64]
+
+__all__ = ["HeadRow", "TrainedHead", "group_folds", "train_selection_head"]
+
+REGULARIZATIONS = (0.3, 1.0, 3.0, 10.0)
 """Values of C that are tried: the larger, the closer the fit."""
 
 FOLDS = 5
+_LARGE = 4_000
+"""Rows from which on fewer folds and values of C are tried, to end within minutes."""
+
+_MOST_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -28,172 +58,280 @@ class TrainedHead:
     """A head, and what it answers on turns that it was not trained on.
 
     Args:
-        head: Trained on all turns.
-        out_of_fold_probabilities: Of shape (turns, labels of the head): row i is the answer to turn i of a
-            model that saw no turn of its conversation. A label that such a model never saw has probability 0.
-        folds: Shape (turns,): the part of the cross-validation in which a turn was held out.
-        c: The chosen regularization.
-        log_loss: Mean out-of-fold log-loss, in nats.
-        accuracy: Out-of-fold share of turns whose best label is right.
+        head: Trained on all rows.
+        judgements: Of each row by a head that saw no turn of its conversation, neither in its parts nor in what weighs
+            them; empty where there were no rows.
+        folds: Shape (rows,): the part of the cross-validation in which a row was held out.
+        facts: JSON for the manifest: ``rows``, ``labels``, ``c``, ``weights``, ``open_set`` with the scores compared,
+            ``log_loss`` in nats and ``accuracy`` out of fold, ``clauses``.
     """
 
-    head: LinearHead
-    out_of_fold_probabilities: NDArray[np.float64]
+    head: SelectionHead
+    judgements: list[Judgement]
     folds: NDArray[np.int64]
-    c: float
-    log_loss: float
-    accuracy: float
+    facts: dict[str, Any]
 
 
 def train_selection_head(
-    texts: Sequence[str],
-    turns: Sequence[Turn],
-    labels: Sequence[str],
-    groups: Sequence[str],
+    rows: Sequence[HeadRow],
     *,
     embedder: EmbedderPort,
     seed: int,
-    extra: Sequence[tuple[str, str]] = (),
+    examples: Sequence[tuple[str, str]] = (),
+    flows: Sequence[str] = (),
+    out_of_scope_share: float | None = None,
+    c: float | None = None,
 ) -> TrainedHead:
-    """Fit a logistic regression; C and the temperature are chosen on out-of-fold predictions.
+    """Train a head; all that is chosen is chosen on answers to conversations that were not seen.
 
-    The result is a function of the arguments: it runs on one thread, and nothing is random but the folds.
+    The result is a function of the arguments: it runs on one thread, and what is drawn by lot hangs on the seed.
 
     Args:
-        texts: What is embedded for each turn, as it will be when serving: the message, or its rewrite.
-        turns: The turns, for their state.
-        labels: A flow's name, or ``"none"``, for each turn.
-        groups: The conversation of each turn; no conversation is on both sides of a fold.
+        rows: Labelled turns; of more than 20,000 so many are learnt from, by lot, and all are judged.
         embedder: The embedding model that will serve.
         seed: Decides which conversations share a fold.
-        extra: Further (text, label) to train on in every fold, as the flows' own examples are; taken for
-            messages that open a conversation.
+        examples: Further (text, flow) to train on in every fold, as the flows' own examples and descriptions are; taken
+            for messages that open a conversation. Alone, without rows, they make a head too.
+        flows: Names of the flows that may be chosen, in the registry's order; default all that are named in rows, what
+            was recalled for them, and examples.
+        out_of_scope_share: Share of the messages, from 0 to below 1, that want no flow: the more, the more readily the
+            open-set score says so; 0 never. None takes what the labels tell, or 0.05 where fewer than 20 want none.
+        c: Regularization, where it was chosen before.
 
     Raises:
-        DatasetError: fewer than two labels or two conversations.
-        InputError: the sequences differ in length.
+        DatasetError: fewer than two labels, or rows of one conversation only.
+        InputError: ``out_of_scope_share`` or ``c`` makes no sense.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    lengths = {"turns": len(turns), "labels": len(labels), "conversations": len(groups), "texts": len(texts)}
-    if len(set(lengths.values())) != 1:
-        where = ", ".join(f"{number} {what}" for what, number in lengths.items())
-        raise InputError("Each turn needs a label, a conversation and a text", where=where)
-    names = sorted({*labels, *(label for _, label in extra)})
-    if len(names) < 2 or len(set(groups)) < 2:
-        raise DatasetError(
-            "A head needs turns of two labels and of two conversations at least",
-            where=f"{len(names)} labels, {len(set(groups))} conversations",
-            remedy="Label more conversations.",
-        )
-    opening = [Turn(text=text) for text, _ in extra]
-    inputs = _features(embedder, [*texts, *(text for text, _ in extra)], [*turns, *opening])
-    targets = np.array([names.index(label) for label in [*labels, *(label for _, label in extra)]])
-    gold = targets[: len(turns)]
-    folds = group_folds(groups, seed=seed)
+    share = out_of_scope_share
+    if not 0.0 <= (share or 0.0) < 1.0 or (c is not None and not c > 0):
+        raise InputError("A head needs a share from 0 to below 1 and a C above 0", where=f"{share}, {c}")
     with threadpool_limits(limits=1):
-        tried = []
-        for c in REGULARIZATIONS:
-            scores = _out_of_fold(inputs, targets, folds, len(names), c)
-            temperature = fit_temperature(scores, gold)
-            tried.append((_log_loss(scores, gold, temperature), c, temperature, scores))
-        loss, c, temperature, scores = min(tried, key=lambda each: (each[0], each[1]))
-        weights, bias = _fit(inputs, targets, len(names), c)
-    probabilities = _softmax(scores / temperature)
-    return TrainedHead(
-        head=LinearHead(names, weights, bias, temperature, features=SELECTION_FEATURES),
-        out_of_fold_probabilities=probabilities,
-        folds=folds,
-        c=c,
-        log_loss=loss,
-        accuracy=float(np.mean(probabilities.argmax(axis=1) == gold)),
-    )
+        return _Training(rows, embedder, seed, examples, flows, share).run(c)
 
 
-def group_folds(groups: Sequence[str], *, seed: int, folds: int = FOLDS) -> NDArray[np.int64]:
-    """The fold that each row is held out in; the rows of a group share one. Folds are of about equal size."""
-    from sklearn.model_selection import GroupKFold
+class _Training:
+    """One training, step by step."""
 
-    names = sorted(set(groups))
-    # GroupKFold is deterministic, and orders groups of equal size by their number.
-    numbers = dict(zip(names, np.random.default_rng(seed).permutation(len(names)), strict=True))
-    numbered = np.array([numbers[group] for group in groups])
-    held = np.empty(len(groups), dtype=np.int64)
-    splitter = GroupKFold(n_splits=min(folds, len(names)))
-    for fold, (_, out) in enumerate(splitter.split(np.zeros((len(groups), 1)), groups=numbered)):
-        held[out] = fold
-    return held
+    def __init__(
+        self,
+        rows: Sequence[HeadRow],
+        embedder: EmbedderPort,
+        seed: int,
+        examples: Sequence[tuple[str, str]],
+        flows: Sequence[str],
+        share: float | None,
+    ) -> None:
+        self.embedder, self.seed, self.share = embedder, seed, share
+        own = [(text, flow) for text, flow in dict.fromkeys(examples) if usable(text)]
+        self.given = list(rows)
+        self.rows = self.given or _rows_of(own, embedder)
+        if not self.given:
+            own = []
+        named = {name for row in self.rows for name in (*row.flows, *(one.name for one in row.recalled))}
+        self.flows = tuple(flows) or tuple(sorted((named | {flow for _, flow in own}) - {NONE}))
+        groups = [row.group for row in self.rows]
+        if len(set(groups)) < 2:
+            raise DatasetError(
+                "A head needs turns of two conversations at least",
+                where=f"{len(self.rows)} turns, {len(set(groups))} conversations",
+                remedy="Label more conversations.",
+            )
+        self.folds = group_folds(groups, seed=seed, folds=FOLDS if len(groups) < _LARGE else 3)
+        self.rule, clause_facts = self._rule()
+        clauses = training_clauses(self.rows, self.rule, seed=seed) if _several(self.rows) else []
+        items = [Item(row.text, row.turn, (*row.flows, NONE)[0], row.group) for row in self.rows]
+        shares: dict[tuple[str, str], int] = {}
+        for clause in clauses:
+            key = clause.text, clause.group
+            shares[key] = shares.get(key, 0) + 1
+        items += [
+            Item(
+                clause.text,
+                Turn(text=clause.text),
+                clause.flow,
+                clause.group,
+                1 / shares[clause.text, clause.group],
+            )
+            for clause in clauses
+            if usable(clause.text)
+        ]
+        items += [Item(text, Turn(text=text), flow, "") for text, flow in own]
+        taught = np.array([len(row.flows) < 2 for row in self.rows] + [True] * (len(items) - len(self.rows)))
+        taught[_left_over(groups, seed)] = False
+        labels = fitting.labels_of([item.label for item, taken in zip(items, taught, strict=True) if taken])
+        if len(labels) < 2:
+            raise DatasetError(
+                "A head needs turns of two labels at least", where=f"labels: {', '.join(labels) or 'none'}",
+                remedy="Label more conversations.",
+            )  # fmt: skip
+        known = set(labels)
+        items = [item if item.label in known else item._replace(label=labels[0]) for item in items]
+        self.material = Material(items, labels, embedder)
+        self.taught = np.flatnonzero(taught)
+        of_group = dict(zip(groups, self.folds, strict=True))
+        self.item_folds = np.array([of_group.get(item.group, -1) if item.group else -1 for item in items])
+        self.columns = [label for label in labels if label != NONE]
+        self.has_none = NONE in known
+        self.facts: dict[str, Any] = {"rows": len(self.given), "examples": len(own), "labels": len(labels)}
+        if clause_facts:
+            self.facts["clauses"] = clause_facts
+
+    def run(self, c: float | None) -> TrainedHead:
+        held = sorted(set(self.folds.tolist()))
+        c = self._chosen_c(held) if c is None else c
+        parts = {fold: self.material.fit(self._without(fold), c) for fold in held}
+        seen = self._seen(parts)
+        outside, apart = left_out(self.material, self.rows, self.taught, self.columns, c, self.seed)
+        distance = np.zeros(len(self.rows))
+        spaces = {fold: self.material.space(self._without(fold)) for fold in held}
+        for fold, space in spaces.items():
+            out = np.flatnonzero(self.folds == fold)
+            distance[out] = space.distance(self.material.inputs[out][:, : self.material.features])
+        weighed, facts = self._weighed(seen, self.folds, distance, outside, apart, None)
+        judgements: list[Judgement] = [Judgement((), 0.0, ())] * len(self.rows)
+        for fold in held:
+            kept = np.flatnonzero(self.folds != fold)
+            mine, _ = self._weighed(
+                seen.of(kept), self.folds[kept], distance[kept], outside, apart, facts["open_set"]["kept"]
+            )
+            head = fitting.build(self.material, parts[fold], mine, spaces[fold], self.rule)
+            for number in np.flatnonzero(self.folds == fold):
+                judgements[number] = self._judged(head, self.rows[number], self.material.inputs[number])
+        whole = self.material.fit(self.taught, c)
+        away = self.material.space(self.taught) if weighed.open_set.kind == "mahalanobis" else None
+        head = fitting.build(self.material, whole, weighed, away, self.rule)
+        single = seen.targets >= 0
+        right = [set(j.flows) == set(row.flows) for j, row in zip(judgements, self.rows, strict=True)]
+        self.facts |= facts | {
+            "c": c,
+            "log_loss": round(log_loss(fitting.score(weighed, seen.of(single)), seen.targets[single]), 4),
+            "accuracy": round(float(np.mean(right)), 4),
+        }
+        if not self.given:
+            return TrainedHead(head, [], np.zeros(0, np.int64), self.facts)
+        return TrainedHead(head, judgements, self.folds, self.facts)
+
+    def _weighed(
+        self,
+        seen: Seen,
+        folds: Numbers,
+        distance: Floats,
+        outside: fitting.Outside | None,
+        apart: Seen | None,
+        kind: Any,
+    ) -> tuple[fitting.Weighed, dict[str, Any]]:
+        weighed = fitting.fit_blend(seen, self.has_none, self.seed)
+        weighed = fitting.fit_new(weighed, apart, self.seed)
+        weighed, found = fitting.fit_open(
+            weighed, seen, folds, distance, outside, self.share, None if kind == "none" else kind
+        )
+        weights = {"logistic": weighed.logistic, "means": weighed.means, **weighed.blend._asdict()}
+        rounded = {name: np.round(weight, 4).tolist() for name, weight in weights.items() if name != "linear"}
+        return weighed, {"weights": rounded, "open_set": found}
+
+    def _judged(self, head: SelectionHead, row: HeadRow, inputs: Floats) -> Judgement:
+        texts = head.parts(row.text)
+        features = self.embedder.features(texts) if texts else ()
+        clauses = [ports.Clause(text, each) for text, each in zip(texts, features, strict=True)]
+        turn = row.turn if row.turn.text == row.text else row.turn.model_copy(update={"text": row.text})
+        return head.judge(
+            ports.Seen(turn, inputs[: self.material.features], row.recalled, self.flows, clauses)
+        )
+
+    def _without(self, fold: int) -> Numbers:
+        kept: Numbers = self.taught[self.item_folds[self.taught] != fold]
+        return kept
+
+    def _chosen_c(self, held: Sequence[int]) -> float:
+        """By the log-loss of the logistic part alone on held-out rows; of many rows, by one fold."""
+        values = REGULARIZATIONS if len(self.rows) < _LARGE else REGULARIZATIONS[:3]
+        folds = held if len(self.rows) < _LARGE else held[:1]
+        losses = dict.fromkeys(values, 0.0)
+        for fold in folds:
+            rows, start = self._without(fold), None
+            out = self.taught[self.item_folds[self.taught] == fold]
+            targets = self.material.targets[out]
+            if not len(out):
+                continue
+            for value in values:
+                start = _logistic(self.material, rows, value, start)
+                z = start.scores(self.material.inputs[out])
+                z[:, np.bincount(self.material.targets[rows], minlength=z.shape[1]) == 0] = -1e9
+                loss = log_loss(z, targets)
+                losses[value] += loss if np.isfinite(loss) else 0.0
+        return min(values, key=lambda value: (round(losses[value], 9), value))
+
+    def _seen(self, parts: dict[int, Parts]) -> Seen:
+        """What each row's own fold says of it."""
+        told = told_of([row.recalled for row in self.rows], [row.turn for row in self.rows], self.columns)
+        made = blank(len(self.columns), *told)
+        for fold, held in parts.items():
+            out = np.flatnonzero(self.folds == fold)
+            fill(made, out, out, held, self.material)
+        made.targets[:] = [
+            -1 if len(row.flows) > 1 else self._column((*row.flows, NONE)[0]) for row in self.rows
+        ]
+        return made
+
+    def _column(self, label: str) -> int:
+        if label == NONE:
+            return len(self.columns) if self.has_none else -1
+        return self.columns.index(label) if label in self.columns else -1
+
+    def _rule(self) -> tuple[ClauseRule | None, dict[str, Any]]:
+        if not _several(self.rows):
+            return None, {}
+        return fit_clause_rule(self.rows, self._clause_judge, seed=self.seed)
+
+    def _clause_judge(self, rows: Sequence[ClauseRow]) -> Judge:
+        """A quick judge of texts alone: the logistic part."""
+        labels = fitting.labels_of([row.flow for row in rows])
+        items = [Item(row.text, Turn(text=row.text), row.flow, row.group) for row in rows if usable(row.text)]
+        material = Material(items, labels, self.embedder)
+        parts = material.fit(np.arange(len(items)), 3.0)
+        weighed = fitting.Weighed(0.6, 0.0, Blend(lexical=1.0, bare=(1.0, 1.5, 0.0)))
+        head = fitting.build(material, parts, weighed, None, None)
+
+        def judge(texts: Sequence[str]) -> list[list[tuple[str, float]]]:
+            names = tuple(label for label in labels if label != NONE)
+            features = self.embedder.features(texts)
+            return [
+                list(head.judge(ports.Seen(Turn(text=text or "?"), row, (), names)).ranking)
+                for text, row in zip(texts, features, strict=True)
+            ]
+
+        return judge
 
 
-def fit_temperature(scores: NDArray[np.float64], targets: NDArray[np.int64]) -> float:
-    """The temperature, from 1/20 to 20, under which the scores' softmax has the least log-loss.
-
-    Args:
-        scores: Shape (rows, labels); -inf where a label could not be answered.
-        targets: Shape (rows,), the right label of each row.
-    """
-    from scipy.optimize import minimize_scalar
-
-    best = minimize_scalar(
-        lambda log_t: _log_loss(scores, targets, float(np.exp(log_t))),
-        bounds=(-np.log(20.0), np.log(20.0)),
-        method="bounded",
-        options={"xatol": 1e-6},
-    )
-    return float(np.exp(best.x))
-
-
-def _features(embedder: EmbedderPort, texts: Sequence[str], turns: Sequence[Turn]) -> NDArray[np.float64]:
+def _rows_of(examples: Sequence[tuple[str, str]], embedder: EmbedderPort) -> list[HeadRow]:
+    """Examples of flows as rows, with what similarity alone would recall among the others."""
+    texts, flows = [text for text, _ in examples], [flow for _, flow in examples]
+    groups = [str(number) for number in range(len(texts))]
     vectors = embedder.embed(texts)
-    return np.array(
-        [selection_features(vector, turn) for vector, turn in zip(vectors, turns, strict=True)], np.float64
+    found = neighbours(vectors, groups, vectors, flows, groups) if texts else []
+    return [
+        HeadRow(text, Turn(text=text), (flow,), group, recalled)
+        for text, flow, group, recalled in zip(texts, flows, groups, found, strict=True)
+    ]
+
+
+def _logistic(material: Material, rows: Numbers, c: float, start: Any) -> Any:
+    from jazzmine_dspy.optimize._head_parts import fit_logistic
+
+    return fit_logistic(
+        material.inputs[rows], material.targets[rows], material.weights[rows], len(material.labels), c, start
     )
 
 
-def _fit(
-    inputs: NDArray[Any], targets: NDArray[np.int64], labels: int, c: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Weights (labels, features) and bias (labels,); the bias of a label that does not occur is -inf."""
-    from sklearn.linear_model import LogisticRegression
-
-    weights, bias = np.zeros((labels, inputs.shape[1])), np.full(labels, -np.inf)
-    present = np.unique(targets)
-    if len(present) == 1:
-        bias[present] = 0.0
-        return weights, bias
-    model = LogisticRegression(C=c, max_iter=2000, tol=1e-4).fit(inputs, targets)
-    if len(present) == 2:  # one row for two labels: the score of the second, against 0 of the first
-        weights[present[1]], bias[present] = model.coef_[0], (0.0, model.intercept_[0])
-    else:
-        weights[present], bias[present] = model.coef_, model.intercept_
-    return weights, bias
+def _several(rows: Sequence[HeadRow]) -> bool:
+    return any(len(row.flows) > 1 for row in rows)
 
 
-def _out_of_fold(
-    inputs: NDArray[Any], targets: NDArray[np.int64], folds: NDArray[np.int64], labels: int, c: float
-) -> NDArray[np.float64]:
-    """Scores (turns, labels). Rows beyond the folds are extra ones, trained on every time."""
-    turns = len(folds)
-    scores = np.empty((turns, labels))
-    for fold in np.unique(folds):
-        out = np.flatnonzero(folds == fold)
-        kept = np.concatenate([np.flatnonzero(folds != fold), np.arange(turns, len(targets))])
-        weights, bias = _fit(inputs[kept], targets[kept], labels, c)
-        scores[out] = inputs[out] @ weights.T + bias
-    return scores
-
-
-def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    raised = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
-
-
-def _log_loss(scores: NDArray[np.float64], targets: NDArray[np.int64], temperature: float) -> float:
-    """Mean over the rows whose right label could be answered: of the others no setting says anything."""
-    known = np.isfinite(scores[np.arange(len(targets)), targets])
-    if not known.any():
-        return float("inf")
-    scaled = scores[known] / temperature
-    top = scaled.max(axis=1)
-    totals = top + np.log(np.exp(scaled - top[:, None]).sum(axis=1))
-    return float(np.mean(totals - scaled[np.arange(len(scaled)), targets[known]]))
+def _left_over(groups: Sequence[str], seed: int) -> Numbers:
+    """Rows that are not learnt from, where there are too many."""
+    if len(groups) <= _MOST_ROWS:
+        return np.zeros(0, np.int64)
+    order = np.random.default_rng(seed + 2).permutation(len(groups))
+    return np.sort(order[_MOST_ROWS:])

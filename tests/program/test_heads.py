@@ -1,118 +1,269 @@
+"""The selection head as it serves: its parts, its answers, its file."""
+
 from __future__ import annotations
 
 import copy
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.models.turn import ConversationStatus, Turn
-from jazzmine_dspy.program.heads import STATE_SIZE, LinearHead, selection_features
-from jazzmine_dspy.program.ports import HeadPort
+from jazzmine_dspy.program.clauses import ClauseRule
+from jazzmine_dspy.program.heads import NONE, STATE_SIZE, SelectionHead, state_features
+from jazzmine_dspy.program.heads._blend import Blend, Trust
+from jazzmine_dspy.program.heads._lexical import Lexical, quantised
+from jazzmine_dspy.program.heads._ngrams import pieces, words
+from jazzmine_dspy.program.heads._open import OpenSet, Space
+from jazzmine_dspy.program.ports import Clause, HeadPort, Seen
 
-LABELS = ["track_order", "cancel_order", "none"]
+LABELS = ["track_order", "cancel_order", NONE]
+FLOWS = ("cancel_order", "track_order")
+BLEND = Blend(
+    told=(0.4, 0.3, 0.2, -1.0),
+    new=(0.0, 0.9, 0.5, 0.2, 0.0),
+    none=(0.5, 0.0, -0.2, 0.0, 0.0),
+    bare=(0.8, 0.5, 0.1),
+)
 
 
-@pytest.fixture
-def head() -> LinearHead:
-    weights = np.random.default_rng(5).normal(size=(3, 4))
-    return LinearHead(LABELS, weights, [0.1, -0.2, 0.3], temperature=1.5, features="selection/1")
+def make(labels: Any = LABELS, size: int = 3, **changes: Any) -> SelectionHead:
+    """A head that knows its first label by the first feature, and so on."""
+    weights = np.zeros((len(labels), size + STATE_SIZE))
+    weights[:, :size] = 3 * np.eye(len(labels), size)
+    return SelectionHead(labels, weights, np.zeros(len(labels)), **({"blend": BLEND} | changes))
 
 
-def test_probabilities_are_a_softmax(head: LinearHead) -> None:
-    vector = np.array([0.5, -1.0, 2.0, 0.0])
-    scores = [float(w @ vector + b) / 1.5 for w, b in zip(head.weights, head.bias, strict=True)]
-    total = sum(map(math.exp, scores))
-    answer = head.predict(vector)
-    assert isinstance(head, HeadPort)
-    assert dict(answer) == pytest.approx(
-        {label: math.exp(score) / total for label, score in zip(LABELS, scores, strict=True)}
+def seen(text: str = "hello", features: Any = (0, 0, 0), **changes: Any) -> Seen:
+    given_: dict[str, Any] = {"recalled": (), "flows": FLOWS} | changes
+    turn = given_.pop("turn", None) or Turn(text=text)
+    return Seen(turn, np.asarray(features, dtype=np.float32), **given_)
+
+
+def lexical() -> Lexical:
+    weights, scales = quantised(np.array([[4, 0, 0], [0, 4, 0], [0, 0, 4.0], [1, 0, 0]], np.float32))
+    return Lexical(
+        ["where", "stop", "thanks"], ["wh"], np.ones(4, np.float32), weights, scales, np.zeros(3, np.float32)
     )
-    assert [p for _, p in answer] == sorted((p for _, p in answer), reverse=True)
-    assert head.probabilities(np.stack([vector, vector]))[1].tolist() == [
-        dict(answer)[name] for name in LABELS
+
+
+@pytest.mark.row("C2")
+def test_each_part_has_its_say() -> None:
+    head = make(lexical=lexical(), blend=BLEND._replace(lexical=1.0))
+    assert isinstance(head, HeadPort)
+    assert head.judge(seen(features=(2, 0, 0))).flows == ("track_order",)
+    assert head.judge(seen("stop", (0, 0, 0))).flows == ("cancel_order",)
+    assert head.judge(seen("thanks a lot", (0, 0, 0))).flows == ()
+    recalled = [Recalled("track_order", 0.5, 0.9, 0.8), Recalled("cancel_order", 0.1, 0.2, 0.0)]
+    assert head.judge(seen("?", recalled=recalled)).flows == ("track_order",)
+    both = head.judge(seen("stop", recalled=recalled))
+    assert (
+        dict(both.ranking)["track_order"]
+        < dict(head.judge(seen("?", recalled=recalled)).ranking)["track_order"]
+    )
+
+
+@given(
+    st.lists(st.floats(-50, 50, width=32), min_size=3, max_size=3),
+    st.lists(st.tuples(st.sampled_from([*FLOWS, "new", "gone"]), *[st.floats(0, 1)] * 3), max_size=4),
+)
+def test_any_turn_gets_probabilities(
+    features: list[float], found: list[tuple[str, float, float, float]]
+) -> None:
+    recalled = [Recalled(*one) for one in {one[0]: one for one in found}.values()]
+    flows = (*FLOWS, "new")
+    said = make().judge(seen(features=features, recalled=recalled, flows=flows))
+    assert {name for name, _ in said.ranking} == {*flows, NONE}
+    chances = [p for _, p in said.ranking]
+    assert chances == sorted(chances, reverse=True)
+    assert sum(chances) == pytest.approx(1)
+    assert 0 <= said.confidence <= 1
+    assert 0 <= said.in_scope <= 1
+    assert set(said.flows) <= set(flows)
+
+
+@pytest.mark.row("C2")
+def test_a_flow_that_was_never_learnt_is_chosen_by_what_recall_tells_of_it() -> None:
+    head = make()
+    near = [Recalled("new", 0.5, 0.95, 0.9), Recalled("track_order", 0.1, 0.2, 0.0)]
+    assert head.judge(seen(recalled=near, flows=(*FLOWS, "new"))).flows == ("new",)
+    assert head.judge(seen(recalled=near, flows=FLOWS)).flows != ("new",)
+    far = [near[0]._replace(similarity=0.1, support=0.0, score=0.05), near[1]]
+    assert head.judge(seen(features=(3, 0, 0), recalled=far, flows=(*FLOWS, "new"))).flows == ("track_order",)
+
+
+def test_equal_flows_stand_in_the_registrys_order() -> None:
+    for flows in (FLOWS, FLOWS[::-1]):
+        assert [name for name, _ in make().judge(seen(flows=flows)).ranking if name != NONE] == list(flows)
+
+
+def test_names_carry_nothing() -> None:
+    other = make(["x9", "x1", NONE])
+    recalled = [Recalled("cancel_order", 0.3, 0.6, 0.2), Recalled("track_order", 0.2, 0.5, 0.1)]
+    renamed = [Recalled("x1", *recalled[0][1:]), Recalled("x9", *recalled[1][1:])]
+    mine = make().judge(seen(features=(1, 0.8, 0.3), recalled=recalled))
+    theirs = other.judge(seen(features=(1, 0.8, 0.3), recalled=renamed, flows=("x1", "x9")))
+    assert [p for _, p in mine.ranking] == [p for _, p in theirs.ranking]
+    assert mine.confidence == theirs.confidence
+
+
+def test_nothing_to_choose_from() -> None:
+    assert make().judge(seen(features=(3, 0, 0), flows=())).flows == ()
+    strangers = make(blend=BLEND._replace(bare=(1.0, 0.0, 0.0)), labels=["a", "b"]).judge(
+        seen(flows=("c", "d"))
+    )
+    assert strangers.flows == ()
+
+
+def test_the_running_flow_counts() -> None:
+    recalled = [Recalled(name, 0.3, 0.5, 0.1) for name in FLOWS]
+    running = Turn(text="hello", flow="cancel_order", status="in_flow")
+    assert (
+        dict(make().judge(seen(recalled=recalled, turn=running)).ranking)["cancel_order"]
+        < (dict(make().judge(seen(recalled=recalled)).ranking)["cancel_order"])
+    )
+
+
+@pytest.mark.row("C4")
+def test_below_the_line_no_flow_is_wanted() -> None:
+    """Whatever the softmax says: of two flows one is likely, although neither is near."""
+    head = make(LABELS[:2], open_set=OpenSet("neighbours", threshold=4.0, scale=1.0, shift=-4.0))
+    near = [Recalled("track_order", 0.5, 0.8, 0.5), Recalled("cancel_order", 0.1, 0.2)]
+    far = [one._replace(similarity=one.similarity / 4, support=0.0) for one in near]
+    assert head.judge(seen(features=(3, 0, 0), recalled=near)).flows == ("track_order",)
+    refused = head.judge(seen(features=(3, 0, 0), recalled=far))
+    assert (refused.flows, refused.reason) == ((), "nothing like it was learnt")
+    assert refused.in_scope < 0.5 < head.judge(seen(features=(3, 0, 0), recalled=near)).in_scope
+    assert refused.ranking[0][0] == NONE
+
+
+def test_distance_to_the_flows_means() -> None:
+    space = Space(np.eye(3, dtype=np.float32), np.array([[2, 0, 0], [0, 2, 0]], np.float32))
+    assert space.distance(np.array([[2.0, 0, 0], [2, 0, 3]])) == pytest.approx([0, 3])
+    head = make(
+        LABELS[:2], space=space, open_set=OpenSet("mahalanobis", threshold=-1.0, scale=1.0, shift=1.0)
+    )
+    near = [Recalled("track_order", 0.5, 0.8, 0.5)]
+    assert head.judge(seen(features=(2, 0, 0), recalled=near)).flows == ("track_order",)
+    assert head.judge(seen(features=(2, 0, 4), recalled=near)).flows == ()
+    assert SelectionHead.from_bytes(head.to_bytes()).fingerprint == head.fingerprint
+
+
+def test_several_wishes_by_the_rule() -> None:
+    text = "where is my parcel and then cancel the lamp"
+    head = make(rule=ClauseRule(), blend=BLEND._replace(bare=(2.0, 0.0, -2.0)))
+    parts = head.parts(text)
+    assert parts[0] == text
+    rows = [
+        (2, 2, 0) if part == text else ((3, 0, 0) if part.startswith("where") else (0, 3, 0))
+        for part in parts
     ]
+    clauses = [Clause(part, np.array(row, dtype=np.float32)) for part, row in zip(parts, rows, strict=True)]
+    said = head.judge(seen(text, (2, 2, 0), clauses=clauses))
+    assert said.flows == ("track_order", "cancel_order")
+    assert make().parts(text) == ()
+    again = SelectionHead.from_bytes(head.to_bytes())
+    assert again.judge(seen(text, (2, 2, 0), clauses=clauses)) == said
 
 
-@given(st.lists(st.floats(-1e6, 1e6), min_size=4, max_size=4))
-def test_any_finite_vector_gets_probabilities(numbers: list[float]) -> None:
-    head = LinearHead(LABELS, np.ones((3, 4)) * [[1000.0], [0.0], [-1000.0]], [0, 0, 0])
-    answer = head.predict(np.array(numbers))
-    assert sum(p for _, p in answer) == pytest.approx(1)
-    assert {label for label, _ in answer} == set(LABELS)
+# --- n-grams ------------------------------------------------------------------------------------------------
 
 
-def test_equal_labels_stand_in_their_order() -> None:
-    head = LinearHead(["b", "a"], np.zeros((2, 2)), [0, 0])
-    assert head.predict(np.ones(2)) == [("b", 0.5), ("a", 0.5)]
+@settings(max_examples=40, deadline=None)
+@given(st.text(max_size=40) | st.text(alphabet="aB é'\t\n_1", max_size=30))
+def test_ngrams_are_those_of_scikit_learn(text: str) -> None:
+    vectorizers = pytest.importorskip("sklearn.feature_extraction.text")
+    word = vectorizers.TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b").build_analyzer()
+    piece = vectorizers.TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5)).build_analyzer()
+    for mine, theirs in ((words, word), (pieces, piece)):
+        found: dict[str, int] = {}
+        for gram in theirs(text):
+            found[gram] = found.get(gram, 0) + 1
+        assert mine(text) == found
 
 
-def test_temperature_changes_how_sure_it_is_and_nothing_else(head: LinearHead) -> None:
-    cold = LinearHead(LABELS, head.weights, head.bias, temperature=0.1)
-    warm, sure = head.predict(np.ones(4)), cold.predict(np.ones(4))
-    assert [label for label, _ in warm] == [label for label, _ in sure]
-    assert sure[0][1] > warm[0][1]
+def test_eight_bits_are_near_enough() -> None:
+    weights = np.random.default_rng(0).normal(size=(40, 7)).astype(np.float32)
+    held, scales = quantised(weights)
+    assert np.abs(held * scales[:, None] - weights).max() <= np.abs(weights).max() / 250
 
 
-def test_saved_and_loaded(head: LinearHead, tmp_path: Path) -> None:
-    head.save(tmp_path / "a.safetensors")
-    head.save(tmp_path / "a.safetensors")
-    assert [path.name for path in tmp_path.iterdir()] == ["a.safetensors"]
-    assert (tmp_path / "a.safetensors").read_bytes() == head.to_bytes()
-    again = LinearHead.load(tmp_path / "a.safetensors")
+def test_a_very_long_message_is_read_in_part() -> None:
+    assert words("word " * 10_000) == words("word " * 400)
+
+
+# --- the file -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("C2")
+def test_written_and_read(tmp_path: Path) -> None:
+    head = make(
+        lexical=lexical(),
+        trust=Trust((0.1, 0.9, 0.2), (0.0, 0.8)),
+        open_set=OpenSet("energy", -3.0, 0.5, 1.0),
+    )
+    path = tmp_path / "heads.safetensors"
+    path.write_bytes(head.to_bytes())
+    again = SelectionHead.from_bytes(path.read_bytes())
+    assert head.to_bytes() == again.to_bytes()
     assert again.fingerprint == head.fingerprint
-    assert again.predict(np.ones(4)) == head.predict(np.ones(4))
-    assert (again.labels, again.temperature, again.features) == (tuple(LABELS), 1.5, "selection/1")
+    asked = seen("where and stop", (1, 0.5, 0), recalled=[Recalled("track_order", 0.3, 0.5, 0.1)])
+    assert again.judge(asked) == head.judge(asked)
+    assert (again.labels, again.trust, again.open_set, again.blend) == (
+        head.labels,
+        head.trust,
+        head.open_set,
+        head.blend,
+    )
 
 
-def test_the_fingerprint_speaks_for_all_of_it(head: LinearHead) -> None:
-    weights = head.weights.copy()
-    weights[0, 0] += 1e-3
+def test_the_fingerprint_speaks_for_all_of_it() -> None:
+    head = make()
     others = [
-        LinearHead(LABELS, weights, head.bias, 1.5, features="selection/1"),
-        LinearHead(LABELS, head.weights, [0, 0, 0], 1.5, features="selection/1"),
-        LinearHead(LABELS[::-1], head.weights, head.bias, 1.5, features="selection/1"),
-        LinearHead(LABELS, head.weights, head.bias, 1.4, features="selection/1"),
-        LinearHead(LABELS, head.weights, head.bias, 1.5),
+        make(lexical=lexical()),
+        make(LABELS[::-1]),
+        make(blend=BLEND._replace(lexical=0.1)),
+        make(trust=Trust((0.1, 1.0, 0.0))),
+        make(open_set=OpenSet(threshold=-1.0)),
+        make(rule=ClauseRule()),
     ]
-    assert len({head.fingerprint, *(other.fingerprint for other in others)}) == 6
+    assert len({head.fingerprint, *(other.fingerprint for other in others)}) == 7
     assert copy.deepcopy(head) is head
     with pytest.raises(ValueError, match="read-only"):
         head.weights[0, 0] = 0
 
 
 @pytest.mark.parametrize(
-    ("labels", "weights", "bias", "temperature", "match"),
+    ("labels", "weights", "bias", "match"),
     [
-        (["a", "b"], np.zeros((3, 4)), np.zeros(2), 1.0, "do not fit its labels"),
-        (["a", "b"], np.zeros((2, 4)), np.zeros(3), 1.0, "do not fit its labels"),
-        (["a", "b"], np.zeros(2), np.zeros(2), 1.0, "do not fit its labels"),
-        (["a", "a"], np.zeros((2, 4)), np.zeros(2), 1.0, "each once"),
-        ([], np.zeros((0, 4)), np.zeros(0), 1.0, "needs labels"),
-        (["a", "b"], np.full((2, 4), np.nan), np.zeros(2), 1.0, "not finite"),
-        (["a", "b"], np.zeros((2, 4)), np.array([0, np.inf]), 1.0, "not finite"),
-        (["a", "b"], np.zeros((2, 4)), np.zeros(2), 0.0, "temperature"),
-        (["a", "b"], np.zeros((2, 4)), np.zeros(2), math.nan, "temperature"),
+        (["a", "b"], np.zeros((3, 12)), np.zeros(2), "do not fit its labels"),
+        (["a", "b"], np.zeros((2, 12)), np.zeros(3), "do not fit its labels"),
+        (["a", "b"], np.zeros((2, 4)), np.zeros(2), "do not fit its labels"),
+        (["a", "b"], np.zeros(2), np.zeros(2), "do not fit its labels"),
+        (["a", "a"], np.zeros((2, 12)), np.zeros(2), "each once"),
+        ([], np.zeros((0, 12)), np.zeros(0), "needs labels"),
+        (["a", "b"], np.full((2, 12), np.nan), np.zeros(2), "not finite"),
+        (["a", "b"], np.zeros((2, 12)), np.array([0, np.inf]), "not finite"),
     ],
 )
-def test_bad_weights(labels: list[str], weights: Any, bias: Any, temperature: float, match: str) -> None:
+def test_bad_weights(labels: list[str], weights: Any, bias: Any, match: str) -> None:
     with pytest.raises(ArtifactError, match=match):
-        LinearHead(labels, weights, bias, temperature)
+        SelectionHead(labels, weights, bias)
 
 
-@pytest.mark.parametrize("vector", [np.ones(3), np.ones((2, 4)), np.array([1, 2, np.nan, 4]), np.array(1.0)])
-def test_bad_vectors(head: LinearHead, vector: Any) -> None:
+@pytest.mark.parametrize("features", [np.ones(4), np.ones((2, 3)), np.array([1, np.nan, 4]), np.array(1.0)])
+def test_bad_features(features: Any) -> None:
     with pytest.raises(InputError):
-        head.predict(vector)
+        make().judge(Seen(Turn(text="hello"), features, (), FLOWS))
 
 
-def _tampered(head: LinearHead, **changes: Any) -> bytes:
+def _tampered(head: SelectionHead, **changes: Any) -> bytes:
     """The head's file with other metadata."""
     data = head.to_bytes()
     length = int.from_bytes(data[:8], "little")
@@ -124,56 +275,44 @@ def _tampered(head: LinearHead, **changes: Any) -> bytes:
     return len(text).to_bytes(8, "little") + text + data[8 + length :]
 
 
-def test_bad_files(head: LinearHead, tmp_path: Path) -> None:
+def test_bad_files() -> None:
     from safetensors.numpy import save
 
+    head = make(lexical=lexical())
     data = head.to_bytes()
-    assert LinearHead.from_bytes(_tampered(head)).fingerprint == head.fingerprint
-    for number, (bad, match) in enumerate(
-        [
-            (b"", "cannot be read"),
-            (b"no safetensors at all", "cannot be read"),
-            (data[:-4], "cannot be read"),
-            (save({"weights": head.weights, "bias": head.bias}), "cannot be read"),
-            (save({"weights": head.weights}, metadata={"head": "{}"}), "cannot be read"),
-            (_tampered(head, format=2), "unknown format 2"),
-            (_tampered(head, features="selection/0"), r"other features \(selection/0\)"),
-            (_tampered(head, labels=["a", "b"]), "do not fit its labels"),
-            (_tampered(head, temperature="hot"), "cannot be read"),
-        ]
-    ):
-        path = tmp_path / f"{number}.safetensors"
-        path.write_bytes(bad)
+    assert SelectionHead.from_bytes(_tampered(head)).fingerprint == head.fingerprint
+    old = {"format": 1, "features": "selection/1", "labels": ["a", "b"], "temperature": 1.0}
+    for bad, match in [
+        (b"", "cannot be read"),
+        (b"no safetensors at all", "cannot be read"),
+        (data[:-4], "cannot be read"),
+        (save({"weights": head.weights, "bias": head.bias}), "cannot be read"),
+        (save({"weights": head.weights}, metadata={"head": "{}"}), "cannot be read"),
+        (save({"weights": head.weights}, metadata={"head": json.dumps(old)}), "format 1"),
+        (_tampered(head, format=3), "format 3"),
+        (_tampered(head, features="selection/0"), r"other features \(selection/0\)"),
+        (_tampered(head, labels=["a", "b"]), "do not fit its labels"),
+        (_tampered(head, blend={"linear": 1, "unknown": 2}), "cannot be read"),
+        (_tampered(head, open_set={"kind": "mahalanobis"}), "do not fit"),
+    ]:
         with pytest.raises(ArtifactError, match=match) as caught:
-            LinearHead.load(path)
+            SelectionHead.from_bytes(bad, where="here")
+        assert caught.value.where == "here"
         assert caught.value.remedy == "Compile the program again."
-    with pytest.raises(ArtifactError, match="No such file") as caught:
-        LinearHead.load(tmp_path / "absent.safetensors")
-    assert str(tmp_path) in caught.value.where
 
 
-# --- features -----------------------------------------------------------------------------------------------
+# --- the state ----------------------------------------------------------------------------------------------
 
 
 def test_features_show_the_state() -> None:
-    vector = np.array([0.6, 0.8], dtype=np.float32)
-    idle = selection_features(vector, Turn(text="hello"))
-    assert (idle.shape, idle.dtype) == ((2 + STATE_SIZE,), np.float32)
-    assert idle.tolist() == pytest.approx([0.6, 0.8, 0.25, 0, 0, 0, 0, 0, 0, 0])
+    assert state_features(Turn(text="hello")).tolist() == [2, 0, 0, 0, 0, 0, 0, 0]
     busy = Turn(
         text="hello", status="collecting_slots", flow="track_order", awaiting="order_id", paused=["other"],
         history=[{"role": "user", "text": "hi"}],
     )  # fmt: skip
-    assert selection_features(vector, busy).tolist()[2:] == [0, 0, 0.25, 0, 0, 0.25, 0.25, 0.25]
+    assert state_features(busy).tolist() == [0, 0, 2, 0, 0, 2, 2, 2]
 
 
 def test_each_status_has_a_place() -> None:
-    rows = {
-        tuple(selection_features(np.zeros(1), Turn(text="x", status=each))) for each in ConversationStatus
-    }
+    rows = {tuple(state_features(Turn(text="x", status=each))) for each in ConversationStatus}
     assert len(rows) == len(ConversationStatus)
-
-
-def test_features_take_one_vector() -> None:
-    with pytest.raises(InputError, match="one vector at a time"):
-        selection_features(np.zeros((1, 384)), Turn(text="hello"))

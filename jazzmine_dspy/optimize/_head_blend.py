@@ -1,0 +1,155 @@
+"""Fits how a head's parts are weighed, and how sure it is, on answers to turns that the parts have not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jazzmine_dspy.program.heads import _blend
+from jazzmine_dspy.program.heads._blend import Trust, log_odds, none_terms, softmax
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.floating]
+    Numbers = NDArray[np.int64]
+
+_RIDGE = 1e-4
+
+
+def fit_weights(
+    terms: Sequence[Floats],
+    targets: Numbers,
+    *,
+    offset: Floats,
+    start: Sequence[float],
+    free: Sequence[bool],
+    ridge: float = _RIDGE,
+) -> list[float]:
+    """Weights under which the softmax of ``offset + sum(weight * term)`` has the least log-loss.
+
+    Args:
+        terms: Each of shape (rows, columns).
+        targets: Shape (rows,): right columns.
+        offset: Shape (rows, columns).
+        start: To begin with, and what the weights are drawn to.
+        free: Whether a weight may be below 0.
+        ridge: How strongly they are drawn.
+    """
+    from scipy.optimize import minimize
+
+    if not len(targets):
+        return list(start)
+    held = np.stack([np.asarray(term, dtype=np.float32) for term in terms])
+    base = np.asarray(offset, dtype=np.float32)
+    rows, first = np.arange(len(targets)), np.asarray(start, dtype=np.float64)
+    right = held[:, rows, targets].mean(axis=1, dtype=np.float64)
+
+    def loss(w: Floats) -> tuple[float, Floats]:
+        z = base + np.tensordot(w.astype(np.float32), held, 1)
+        top = z.max(axis=1)
+        p = np.exp(z - top[:, None])
+        sums = p.sum(axis=1)
+        value = float((top + np.log(sums) - z[rows, targets]).mean(dtype=np.float64))
+        p /= sums[:, None] * len(targets)
+        slope = np.einsum("jrc,rc->j", held, p, dtype=np.float32).astype(np.float64) - right
+        return value + ridge * float(((w - first) ** 2).sum()), slope + 2 * ridge * (w - first)
+
+    bounds = [(None if one else 0.0, None) for one in free]
+    made = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 200})
+    return [float(w) for w in made.x]
+
+
+def log_loss(z: Floats, targets: Numbers) -> float:
+    """Mean over the rows whose right column could be answered, in nats."""
+    right = z[np.arange(len(targets)), targets]
+    known = right > _blend.NOTHING / 2
+    if not known.any():
+        return float("inf")
+    top = z[known].max(axis=1)
+    return float(np.mean(top + np.log(np.exp(z[known] - top[:, None]).sum(axis=1)) - right[known]))
+
+
+def none_columns(told: Floats, found: Floats, busy: Floats) -> list[Floats]:
+    """The terms that count for "none" alone, each of shape (rows, flows + 1)."""
+    columns = []
+    for column in none_terms(told, found, busy).T:
+        term = np.zeros((len(told), told.shape[1] + 1), np.float32)
+        term[:, -1] = column
+        columns.append(term)
+    return columns
+
+
+def flow_columns(told: Floats, mask: NDArray[np.bool_]) -> list[Floats]:
+    """What recall tells, one term each, for the flows of a mask of shape (rows, flows) or (flows,)."""
+    terms = []
+    for number in range(told.shape[2]):
+        term = np.zeros((len(told), told.shape[1] + 1), np.float32)
+        term[:, :-1] = np.where(mask, told[:, :, number], 0.0)
+        terms.append(term)
+    return terms
+
+
+def fit_logit(
+    inputs: Floats, right: NDArray[np.bool_], start: Sequence[float], weights: Floats | None = None
+) -> list[float]:
+    """Weights of a logistic model; the first, of the constant, is free, the others are at least 0.
+
+    Args:
+        inputs: Shape (rows, terms), without the constant.
+        right: Shape (rows,).
+        start: To begin with, and what the weights are drawn to, as strongly as one row draws them.
+        weights: Shape (rows,).
+    """
+    from scipy.optimize import minimize
+
+    first = np.asarray(start, dtype=np.float64)
+    if not len(right):
+        return list(first)
+    x = np.column_stack([np.ones(len(right)), inputs])
+    y = right.astype(np.float64)
+    share = np.ones(len(y)) if weights is None else weights
+
+    def loss(w: Floats) -> tuple[float, Floats]:
+        z = np.clip(x @ w, -60, 60)
+        value = float((share * (np.logaddexp(0.0, z) - y * z)).sum()) + 0.5 * float(((w - first) ** 2).sum())
+        return value, x.T @ (share * (1 / (1 + np.exp(-z)) - y)) + (w - first)
+
+    bounds = [(None, None)] + [(0.0, None)] * (len(first) - 1)
+    return [float(w) for w in minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds).x]
+
+
+def fit_trust(
+    z: Floats,
+    in_scope: Floats,
+    rejected: NDArray[np.bool_],
+    targets: Numbers,
+    has_none: bool,
+    open_none: Floats,
+) -> Trust:
+    """How often an answer is right that looks so probable.
+
+    Args:
+        z: Blended scores, shape (rows, flows + 1), "none" last.
+        in_scope: By the open-set score, shape (rows,).
+        rejected: Whether that score is below its threshold, shape (rows,).
+        targets: Right columns, shape (rows,).
+        has_none: Whether "none" is a label, and rows of it are among these.
+        open_none: Probability of "none" of rows, shape (rows,).
+    """
+    p = softmax(z)
+    best = z.argmax(axis=1)
+    last = z.shape[1] - 1
+    flow = ~rejected & (best != last)
+    own = p[np.arange(len(z)), best]
+    if not has_none:
+        own = own * in_scope
+    inputs = np.column_stack([log_odds(own[flow]), log_odds(in_scope[flow])])
+    bias, slope, scope = fit_logit(inputs, best[flow] == targets[flow], [0.0, 1.0, 0.0])
+    none = (0.0, 1.0)
+    if has_none:
+        told = fit_logit(log_odds(open_none[~flow])[:, None], targets[~flow] == last, [0.0, 1.0])
+        none = (told[0], told[1])
+    return Trust((bias, slope, scope), none)

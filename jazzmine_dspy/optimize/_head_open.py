@@ -1,0 +1,139 @@
+"""Compares scores for the open set and sets the line (C4): in scope against "none", or against flows left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from jazzmine_dspy.optimize._head_blend import fit_logit
+from jazzmine_dspy.program.heads._open import KINDS, Kind, OpenSet, gate_signs, gated
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.floating]
+
+ENOUGH_NONE = 20
+"""Labelled rows that want nothing, from which on the line is set by them and not by flows left out."""
+
+UNKNOWN_SHARE = 0.05
+"""Share of messages out of scope where nobody says, and too few are labelled."""
+
+_LOSSES = (0.01, 0.02, 0.03, 0.05)
+_GATE_C = 0.1
+
+
+class Scoped(NamedTuple):
+    """Rows of which it is known whether they are in scope.
+
+    Args:
+        signs: Shape (rows, signs).
+        inside: Shape (rows,): whether a flow is wanted.
+        part: Shape (rows,): what is judged together, by a gate fitted on the other parts.
+    """
+
+    signs: Floats
+    inside: NDArray[np.bool_]
+    part: NDArray[np.int64]
+
+
+def compare(scoped: Scoped) -> dict[Kind, float]:
+    """Share of the rows out of scope that each score finds, a mean over losing 1, 2, 3 and 5 % of those in scope."""
+    found: dict[Kind, float] = {}
+    for kind in KINDS:
+        score = scores_of(kind, scoped)
+        lines = np.quantile(score[scoped.inside], _LOSSES)
+        found[kind] = float(np.mean([(score[~scoped.inside] < line).mean() for line in lines]))
+    return found
+
+
+def scores_of(kind: Kind, scoped: Scoped) -> Floats:
+    """The score of every row; of the gate by one that was fitted on other parts."""
+    if kind != "gate":
+        return OpenSet(kind).score(scoped.signs)
+    made = np.zeros(len(scoped.inside))
+    for part in np.unique(scoped.part):
+        out = scoped.part == part
+        made[out] = fit_gate(Scoped(*(column[~out] for column in scoped))).score(scoped.signs[out])
+    return made
+
+
+def fit_gate(scoped: Scoped) -> OpenSet:
+    """A logistic model over the signs and their squares, both sides weighing the same; no line is set yet."""
+    from sklearn.linear_model import LogisticRegression
+
+    seen = gate_signs(scoped.signs)
+    mean, spread = seen.mean(axis=0), seen.std(axis=0) + 1e-6
+    inputs = gated(scoped.signs, tuple(mean), tuple(spread))
+    if scoped.inside.all() or not scoped.inside.any():
+        return OpenSet("gate", mean=tuple(mean), spread=tuple(spread), weights=(0.0,) * inputs.shape[1])
+    model = LogisticRegression(C=_GATE_C, class_weight="balanced", max_iter=500).fit(inputs, scoped.inside)
+    return OpenSet(
+        "gate",
+        mean=tuple(map(float, mean)),
+        spread=tuple(map(float, spread)),
+        weights=tuple(map(float, model.coef_[0])),
+        bias=float(model.intercept_[0]),
+    )
+
+
+def fit_line(
+    open_set: OpenSet,
+    score: Floats,
+    inside: NDArray[np.bool_],
+    right: NDArray[np.bool_],
+    refused: NDArray[np.bool_],
+    share: float,
+    balanced: bool,
+) -> OpenSet:
+    """Set the threshold, and how probable a score makes it that a flow is wanted.
+
+    Of all thresholds the one is taken under which most is right where ``share`` of the messages are out of scope: rows
+    in scope with their flow, and rows out of scope with none; of equal ones the lowest.
+
+    Args:
+        open_set: The kind of score.
+        score: Shape (rows,).
+        inside: Whether a flow is wanted.
+        right: Whether the best flow is the right one, where one is wanted.
+        refused: Whether "none" is the best label anyway.
+        share: Of messages that want no flow, from 0 to below 1.
+        balanced: Whether both sides weigh the same for the probability too, and the line is where they are even.
+    """
+    good = inside & right & ~refused
+    options = np.unique(
+        np.concatenate([[-np.inf], np.sort(score[inside])[: max(2, int(inside.sum() * 0.3))]])
+    )
+    if len(options) > 400:
+        options = options[np.linspace(0, len(options) - 1, 400).astype(int)]
+    kept = np.array([(good & (score >= option)).sum() for option in options]) / max(1, inside.sum())
+    found = np.array([(~inside & (refused | (score < option))).sum() for option in options]) / max(
+        1, (~inside).sum()
+    )
+    worth = np.round((1.0 - share) * kept + share * found, 12)
+    weights = None
+    if balanced:
+        weights = np.where(inside, 0.5 / max(1, inside.sum()), 0.5 / max(1, (~inside).sum())) * len(inside)
+    spread = float(score.std()) + 1e-9
+    mean = float(score.mean())
+    shift, scale = fit_logit(((score - mean) / spread)[:, None], inside, [0.0, 1.0], weights)
+    line = float(options[int(np.argmax(worth))])
+    made = open_set._replace(threshold=line, scale=scale / spread, shift=shift - scale * mean / spread)
+    # How often messages are out of scope, flows left out can't tell; so the line itself counts as even.
+    return made._replace(shift=-made.scale * line) if balanced and np.isfinite(line) else made
+
+
+def facts_of(
+    open_set: OpenSet, compared: dict[Kind, float], scoped: Scoped, by: str, share: float
+) -> dict[str, Any]:
+    """What the manifest tells of the choice."""
+    return {
+        "kept": open_set.kind,
+        "threshold": round(max(open_set.threshold, -1e30), 6),
+        "negatives": by,
+        "share": round(share, 4),
+        "in_scope": int(scoped.inside.sum()),
+        "out_of_scope": int((~scoped.inside).sum()),
+        "recall_at_small_loss": {kind: round(value, 4) for kind, value in compared.items()},
+    }

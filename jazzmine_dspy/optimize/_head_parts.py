@@ -1,0 +1,267 @@
+"""Fits the parts of a selection head: linear models over features, and one over n-grams. One thread, no chance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from jazzmine_dspy.optimize._descent import descend
+from jazzmine_dspy.program.heads._lexical import Lexical, quantised
+from jazzmine_dspy.program.heads._ngrams import pieces, words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.floating]
+    Numbers = NDArray[np.int64]
+
+_STEPS = 80
+_MOST_BYTES = 24_000_000
+"""Of the weights over n-grams, one byte each: with more labels fewer n-grams are kept."""
+
+_SVM_C = 0.5
+_MOST_LABELS = 300
+_MANY_ROWS = 1_500
+"""From here on a piece has to occur in two texts to count."""
+
+
+class Linear(NamedTuple):
+    """Scores of all labels: ``inputs @ weights.T + bias``. A label without rows has weights of 0."""
+
+    weights: NDArray[np.float32]
+    bias: NDArray[np.float32]
+
+    def scores(self, inputs: Floats) -> Floats:
+        """Shape (rows, labels)."""
+        return np.asarray(inputs @ self.weights.T + self.bias)
+
+
+def fit_logistic(
+    inputs: NDArray[np.float32],
+    targets: Numbers,
+    weights: Floats,
+    labels: int,
+    c: float,
+    start: Linear | None = None,
+) -> Linear:
+    """Multinomial logistic regression by L-BFGS, in float32.
+
+    Args:
+        inputs: Shape (rows, features).
+        targets: Shape (rows,): numbers of labels.
+        weights: Shape (rows,): what each row counts.
+        labels: How many there are; those without rows take no part.
+        c: The larger, the closer the fit.
+        start: To begin with.
+    """
+    present, local = np.unique(targets, return_inverse=True)
+    found = Linear(np.zeros((labels, inputs.shape[1]), np.float32), np.zeros(labels, np.float32))
+    if len(present) < 2:
+        return found
+    count, size = len(present), inputs.shape[1]
+    total = float(weights.sum())
+    share = (weights / total).astype(np.float32)[:, None]
+    rows = np.arange(len(targets))
+
+    def loss(flat: NDArray[np.float32]) -> tuple[float, NDArray[np.float32]]:
+        w, b = flat[: count * size].reshape(count, size), flat[count * size :]
+        z = inputs @ w.T + b
+        z -= z.max(axis=1, keepdims=True)
+        right = z[rows, local].copy()
+        np.exp(z, out=z)
+        sums = z.sum(axis=1)
+        value = float((share[:, 0] * (np.log(sums) - right)).sum(dtype=np.float64))
+        z /= sums[:, None]
+        z[rows, local] -= 1.0
+        z *= share
+        slope = np.empty_like(flat)
+        np.matmul(z.T, inputs, out=slope[: count * size].reshape(count, size))
+        slope[: count * size] += flat[: count * size] * np.float32(1.0 / (c * total))
+        sums = z.sum(axis=0)
+        slope[count * size :] = sums - sums.mean()
+        return value + 0.5 * float(np.vdot(w, w)) / (c * total), slope
+
+    first = np.zeros(count * (size + 1), np.float32)
+    if start is not None:
+        first = np.concatenate([start.weights[present].ravel(), start.bias[present]])
+    made = descend(loss, first, steps=_STEPS)
+    found.weights[present] = made[: count * size].reshape(count, size)
+    found.bias[present] = made[count * size :]
+    return found
+
+
+def fit_means(
+    inputs: NDArray[np.float32], targets: Numbers, labels: int, features: int, shrink: float
+) -> Linear:
+    """Linear discriminants: distance to the labels' means under the covariance that they share, times 0.02.
+
+    Args:
+        inputs: Shape (rows, features and more); what is beyond ``features`` counts nothing.
+        targets: Shape (rows,).
+        labels: How many there are.
+        features: Columns that count.
+        shrink: From 0 to 1: how far the covariance is drawn towards a ball.
+    """
+    means, within = class_means(inputs[:, :features], targets, labels)
+    spread = (1 - shrink) * within + shrink * np.trace(within) / features * np.eye(features)
+    pulled = np.linalg.solve(spread, means.T).T
+    found = Linear(np.zeros((labels, inputs.shape[1]), np.float32), np.zeros(labels, np.float32))
+    present = np.unique(targets)
+    found.weights[present, :features] = 0.02 * pulled[present]
+    found.bias[present] = -0.01 * (pulled * means).sum(axis=1)[present]
+    return found
+
+
+def class_means(inputs: Floats, targets: Numbers, labels: int) -> tuple[Floats, Floats]:
+    """Mean of each label, that of all for a label without rows; and the covariance within labels."""
+    x = inputs.astype(np.float64)
+    counts = np.bincount(targets, minlength=labels)
+    sums = np.zeros((labels, x.shape[1]))
+    np.add.at(sums, targets, x)
+    means = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], x.mean(axis=0))
+    rest = x - means[targets]
+    within = rest.T @ rest / max(1, len(x) - int((counts > 0).sum()))
+    # Texts that are all the same have no covariance; a ten thousandth of what there is at all stands in.
+    return means, within + (1e-4 * float((x**2).mean()) + 1e-9) * np.eye(x.shape[1])
+
+
+class Counts(NamedTuple):
+    """N-grams of many texts: one sparse matrix for words and one for pieces, and the names of their columns."""
+
+    words: Any
+    pieces: Any
+    named_words: list[str]
+    named_pieces: list[str]
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Counts:
+        """Of texts, in their order; columns are sorted by name."""
+        first, second = _counted(map(words, texts)), _counted(map(pieces, texts))
+        return cls(first[0], second[0], first[1], second[1])
+
+
+def _counted(counts: Iterable[Mapping[str, int]]) -> tuple[Any, list[str]]:
+    from scipy.sparse import csr_matrix
+
+    numbers: dict[str, int] = {}
+    indices: list[int] = []
+    data: list[float] = []
+    ends = [0]
+    for held in counts:
+        for gram, count in held.items():
+            indices.append(numbers.setdefault(gram, len(numbers)))
+            data.append(1.0 + np.log(count) if count > 1 else 1.0)
+        ends.append(len(indices))
+    names = sorted(numbers)
+    place = np.empty(len(numbers), dtype=np.int64)
+    place[[numbers[name] for name in names]] = np.arange(len(names))
+    columns = place[np.array(indices, dtype=np.int64)] if indices else np.zeros(0, np.int64)
+    matrix = csr_matrix((np.array(data), columns, ends), shape=(len(ends) - 1, len(names)))
+    matrix.sort_indices()
+    return matrix, names
+
+
+class Lexicon(NamedTuple):
+    """A linear model over n-grams, before it is put in 8 bits."""
+
+    words: Numbers
+    pieces: Numbers
+    idf: Floats
+    weights: NDArray[np.float32]
+    bias: NDArray[np.float32]
+
+    def scores(self, counts: Counts, rows: Numbers) -> Floats:
+        """Shape (rows, labels)."""
+        if not len(self.idf):
+            return np.tile(self.bias, (len(rows), 1))
+        return np.asarray(
+            _weighted(counts, rows, self.words, self.pieces, self.idf) @ self.weights + self.bias
+        )
+
+    def known(self, counts: Counts, rows: Numbers) -> Floats:
+        """Share of each text's pieces that are known, shape (rows,)."""
+        held = counts.pieces[rows]
+        return np.asarray(np.diff(held[:, self.pieces].indptr) / np.maximum(1, np.diff(held.indptr)))
+
+    def served(self, counts: Counts, factor: float = 1.0) -> Lexical:
+        """As it is served."""
+        weights, scales = quantised(self.weights * np.float32(factor))
+        return Lexical(
+            [counts.named_words[column] for column in self.words],
+            [counts.named_pieces[column] for column in self.pieces],
+            self.idf.astype(np.float32),
+            weights,
+            scales,
+            (self.bias * factor).astype(np.float32),
+        )
+
+
+def fit_lexicon(counts: Counts, rows: Numbers, targets: Numbers, weights: Floats, labels: int) -> Lexicon:
+    """A linear support vector machine over tf-idf of n-grams, one label against the rest.
+
+    Above 300 labels it is empty: its training, one model for each label, would take longer than all the rest.
+
+    Args:
+        counts: Of all texts.
+        rows: Those that are learnt from.
+        targets, weights: Shape (rows,).
+        labels: How many there are.
+    """
+    from sklearn.svm import LinearSVC
+
+    if labels > _MOST_LABELS:
+        none = np.zeros(0, np.int64)
+        empty = np.zeros((0, labels), np.float32)
+        return Lexicon(none, none, np.zeros(0), empty, np.zeros(labels, np.float32))
+    least = 2 if len(rows) >= _MANY_ROWS else 1
+    found = [_frequencies(counts.words, rows), _frequencies(counts.pieces, rows)]
+    kept = [np.flatnonzero(found[0] >= 1), np.flatnonzero(found[1] >= least)]
+    most = max(1, _MOST_BYTES // labels)
+    if len(kept[0]) + len(kept[1]) > most:
+        both = np.concatenate([found[0][kept[0]], found[1][kept[1]]])
+        taken = np.sort(np.argsort(-both, kind="stable")[:most])
+        kept = [kept[0][taken[taken < len(kept[0])]], kept[1][taken[taken >= len(kept[0])] - len(kept[0])]]
+    seen = np.concatenate([found[0][kept[0]], found[1][kept[1]]])
+    idf = np.log((1 + len(rows)) / (1 + seen)) + 1.0
+    coefficients = np.zeros((len(idf), labels), np.float32)
+    bias = np.full(labels, -1.0, np.float32)
+    present = np.unique(targets)
+    if len(present) > 1 and len(idf):
+        x = _weighted(counts, rows, kept[0], kept[1], idf)
+        model = LinearSVC(C=_SVM_C, tol=1e-3, max_iter=300, random_state=0)
+        _quietly(lambda: model.fit(x, targets, sample_weight=weights))
+        if len(present) == 2:
+            coefficients[:, present] = np.vstack([-model.coef_, model.coef_]).T
+            bias[present] = (-model.intercept_[0], model.intercept_[0])
+        else:
+            coefficients[:, present], bias[present] = model.coef_.T, model.intercept_
+    return Lexicon(kept[0], kept[1], idf, coefficients, bias)
+
+
+def _quietly(work: Callable[[], Any]) -> None:
+    """Without the warning that the solver stopped at its limit: what it has by then serves."""
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        work()
+
+
+def _frequencies(matrix: Any, rows: Numbers) -> Numbers:
+    return np.bincount(matrix[rows].indices, minlength=matrix.shape[1])
+
+
+def _weighted(counts: Counts, rows: Numbers, words: Numbers, pieces: Numbers, idf: Floats) -> Any:
+    """tf-idf, words and pieces each of length 1."""
+    from scipy.sparse import diags, hstack
+    from sklearn.preprocessing import normalize
+
+    sides = [
+        normalize(counts.words[rows][:, words] @ diags(idf[: len(words)])),
+        normalize(counts.pieces[rows][:, pieces] @ diags(idf[len(words) :])),
+    ]
+    return hstack(sides, format="csr")

@@ -1,0 +1,104 @@
+"""A selection head as a safetensors file: arrays, and the rest as JSON in its metadata."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jazzmine_dspy.models._base import canonical_json
+from jazzmine_dspy.models.errors import ArtifactError
+from jazzmine_dspy.program.heads._blend import Blend, Trust
+from jazzmine_dspy.program.heads._lexical import Lexical
+from jazzmine_dspy.program.heads._open import OpenSet, Space
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from jazzmine_dspy.program.heads.selection import SelectionHead
+
+FORMAT = 2
+FEATURES = "selection/2"
+"""Name of what a head sees of a turn; to be raised with every change of it."""
+
+_REMEDY = "Compile the program again."
+
+
+def to_bytes(head: SelectionHead) -> bytes:
+    """The whole head; equal heads give equal bytes."""
+    from safetensors.numpy import save
+
+    arrays: dict[str, NDArray[Any]] = {"weights": head.weights, "bias": head.bias}
+    said: dict[str, Any] = {
+        "format": FORMAT,
+        "features": FEATURES,
+        "labels": head.labels,
+        "blend": head.blend._asdict(),
+        "trust": head.trust._asdict(),
+        "open_set": head.open_set._asdict() | {"threshold": max(head.open_set.threshold, -1e30)},
+        "rule": None if head.rule is None else head.rule.model_dump(mode="json"),
+    }
+    if head.lexical is not None:
+        grams = canonical_json([head.lexical.words, head.lexical.pieces]).encode()
+        arrays |= {
+            "lexical.grams": np.frombuffer(grams, dtype=np.uint8),
+            "lexical.idf": head.lexical.idf,
+            "lexical.weights": head.lexical.weights,
+            "lexical.scales": head.lexical.scales,
+            "lexical.bias": head.lexical.bias,
+        }
+    if head.space is not None:
+        arrays |= {"space.whitening": head.space.whitening, "space.means": head.space.means}
+    return save(
+        {name: np.ascontiguousarray(array) for name, array in arrays.items()}, {"head": canonical_json(said)}
+    )
+
+
+def from_bytes(data: bytes, where: str) -> tuple[list[str], NDArray[Any], NDArray[Any], dict[str, Any]]:
+    """Labels, weights, bias, and the further arguments of a head.
+
+    Raises:
+        ArtifactError: damaged, no head, of another format, or of other features.
+    """
+    from safetensors.numpy import load
+
+    try:
+        # safetensors tells the metadata of files only; they are in the JSON that its length precedes.
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        said = json.loads(header["__metadata__"]["head"])
+        if said["format"] != FORMAT:
+            raise ArtifactError(f"The head has the format {said['format']}, this version reads {FORMAT}")
+        if said["features"] != FEATURES:
+            raise ArtifactError(f"The head was trained on other features ({said['features']})")
+        arrays = load(data)
+        parts: dict[str, Any] = {
+            "blend": _tupled(Blend, said["blend"]),
+            "trust": _tupled(Trust, said["trust"]),
+            "open_set": _tupled(OpenSet, said["open_set"]),
+        }
+        if "lexical.grams" in arrays:
+            words, pieces = json.loads(arrays["lexical.grams"].tobytes())
+            lexical = {name: arrays[f"lexical.{name}"] for name in ("idf", "weights", "scales", "bias")}
+            rows = len(words) + len(pieces)
+            if {len(lexical["idf"]), len(lexical["weights"]), len(lexical["scales"])} != {rows}:
+                raise ArtifactError("The n-grams of a head do not fit its weights")
+            parts["lexical"] = Lexical(words, pieces, **lexical)
+        if "space.means" in arrays:
+            parts["space"] = Space(arrays["space.whitening"], arrays["space.means"])
+        if said["rule"] is not None:
+            from jazzmine_dspy.program.clauses import ClauseRule
+
+            parts["rule"] = ClauseRule.model_validate(said["rule"])
+        return said["labels"], arrays["weights"], arrays["bias"], parts
+    except ArtifactError as error:
+        raise ArtifactError(error.message, where=error.where or where, remedy=_REMEDY) from error
+    except Exception as error:
+        raise ArtifactError(
+            f"The head cannot be read: {type(error).__name__}: {error}", where=where, remedy=_REMEDY
+        ) from error
+
+
+def _tupled(kind: Any, said: dict[str, Any]) -> Any:
+    """A named tuple from its JSON form."""
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in said.items()})

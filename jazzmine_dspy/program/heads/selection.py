@@ -1,0 +1,237 @@
+"""The head that selects flows: a few small models, weighed against each other; numpy alone, about a millisecond."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.errors import ArtifactError, InputError
+from jazzmine_dspy.program.clarify import NONE
+from jazzmine_dspy.program.heads import _blend, _files, _open
+from jazzmine_dspy.program.heads._blend import Blend, Trust
+from jazzmine_dspy.program.heads._open import OpenSet, Space
+from jazzmine_dspy.program.heads._sight import STATE_SIZE, busy, evidence, state_features
+from jazzmine_dspy.program.ports import Judgement, Seen
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from jazzmine_dspy.models.decision import Recalled
+    from jazzmine_dspy.models.turn import Turn
+    from jazzmine_dspy.program.clauses import ClauseRule
+    from jazzmine_dspy.program.heads._lexical import Lexical
+
+_REMEDY = "Compile the program again."
+_EVEN, _NO_LINE, _AS_IT_IS = Blend(), OpenSet(), Trust()
+
+
+class _Ranked(NamedTuple):
+    names: Sequence[str]
+    probabilities: NDArray[np.floating]
+    plain: NDArray[np.floating]
+    in_scope: float
+    rejected: bool
+
+
+class SelectionHead:
+    """Ranks the flows that may be chosen, and says how sure it is of its choice.
+
+    Three parts score the flows: a linear model over the message's features and the state; one over its words and
+    pieces of words; and what recall found. Their weights are fitted, so that the softmax of the sum is calibrated. A
+    flow that was never learnt is scored by what recall tells of it alone. "none" is a label where the training had
+    such turns; beyond it, an open-set score tells whether any flow is wanted at all.
+
+    Args:
+        labels: What was learnt, each once; "none" among them or not.
+        weights: Of the linear model, shape (labels, features + 8 of the state), kept as float32.
+        bias: Shape (labels,).
+        lexical: The model over n-grams, of the same labels; None does without.
+        blend: Weights of the parts.
+        open_set: The score for "none of these".
+        trust: From probabilities to confidences.
+        space: For distances, where the open-set score is one.
+        rule: Finds several wishes in one message; None means that a message has one.
+
+    Raises:
+        ArtifactError: sizes do not fit, or a number is not finite.
+
+    Example:
+        >>> from jazzmine_dspy.models.turn import Turn
+        >>> weights = np.zeros((2, 2 + 8))
+        >>> weights[:, :2] = 3 * np.eye(2)
+        >>> head = SelectionHead(["refund", "none"], weights, [0.0, 0.0])
+        >>> head.judge(Seen(Turn(text="my money"), np.array([1.0, 0.0]), [], ["refund"])).flows
+        ('refund',)
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        weights: ArrayLike,
+        bias: ArrayLike,
+        *,
+        lexical: Lexical | None = None,
+        blend: Blend = _EVEN,
+        open_set: OpenSet = _NO_LINE,
+        trust: Trust = _AS_IT_IS,
+        space: Space | None = None,
+        rule: ClauseRule | None = None,
+    ) -> None:
+        self.labels = tuple(labels)
+        self.weights, self.bias = _frozen(weights), _frozen(bias)
+        self.lexical, self.blend, self.open_set, self.trust = lexical, blend, open_set, trust
+        self.space, self.rule = space, rule
+        if not self.labels or len(set(self.labels)) != len(self.labels):
+            raise ArtifactError("A head needs labels, each once", where=f"{len(self.labels)} labels")
+        shapes = [self.bias.shape, self.weights.shape[:1]] + ([lexical.bias.shape] if lexical else [])
+        if (
+            self.weights.ndim != 2
+            or set(shapes) != {(len(self.labels),)}
+            or self.weights.shape[1] < STATE_SIZE
+        ):
+            where = f"{len(self.labels)} labels, weights {self.weights.shape}, bias {self.bias.shape}"
+            raise ArtifactError("The weights of a head do not fit its labels", where=where, remedy=_REMEDY)
+        if not np.isfinite(self.weights).all() or not np.isfinite(self.bias).all():
+            raise ArtifactError("The weights of a head are not finite", remedy=_REMEDY)
+        if (open_set.kind == "mahalanobis") != (space is not None):
+            raise ArtifactError("A head's open-set score and its space do not fit", remedy=_REMEDY)
+        self._knows_none = NONE in self.labels
+        self._places = {label: place for place, label in enumerate(self.labels)}
+        self._columns: dict[tuple[str, ...], tuple[dict[str, int], NDArray[np.int64]]] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SelectionHead:
+        return self
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over all that it knows."""
+        return sha256(self.to_bytes())
+
+    @property
+    def feature_size(self) -> int:
+        """Length of the features that it was trained on."""
+        return int(self.weights.shape[1]) - STATE_SIZE
+
+    def parts(self, text: str) -> tuple[str, ...]:
+        """The parts of a message that may be wishes of their own; none without a rule for them."""
+        return () if self.rule is None else self.rule.parts(text)
+
+    def judge(self, seen: Seen) -> Judgement:
+        """The flows that a message wants, with probabilities for all that may be chosen.
+
+        Raises:
+            InputError: features of another size than the head was trained on, or not finite.
+        """
+        flows = tuple(dict.fromkeys(name for name in seen.flows if name != NONE))
+        if not flows:
+            return Judgement((), 1.0, (), 0.0, "no flow may be chosen")
+        told = [one for one in seen.recalled if one.name in self._column(flows)[0]]
+        whole = self._ranked(seen.features, seen.turn.text, seen.turn, told, flows)
+        ranking = _ordered(whole)
+        if self.rule is not None:
+            # Before the open set: two wishes in one message look like neither, and so like nothing known.
+            texts = [clause.text for clause in seen.clauses]
+            spans = [self._ranked(each.features, each.text, seen.turn, (), flows) for each in seen.clauses]
+            plain = [_ordered(each, plain=True) for each in (whole, *spans)]
+            chosen, confidence = self.rule.decide(plain[0], texts, plain[1:])
+            if len(chosen) > 1:
+                return Judgement(tuple(chosen), float(confidence), ranking, whole.in_scope, "several wishes")
+        # Where "none" was not learnt, the open-set score alone decides for it.
+        name, probability = next(
+            one for one in ranking if one[0] != NONE or self._knows_none or whole.rejected
+        )
+        if whole.rejected or name == NONE:
+            sure = float(self.trust.of_none(max(1.0 - whole.in_scope, dict(ranking).get(NONE, 0.0))))
+            reason = "nothing like it was learnt" if whole.rejected else "no flow is likely"
+            return Judgement((), sure, ranking, whole.in_scope, reason)
+        sure = float(self.trust.of_flow(probability, whole.in_scope))
+        return Judgement((name,), sure, ranking, whole.in_scope, "likeliest flow")
+
+    def _ranked(
+        self, features: NDArray[Any], text: str, turn: Turn, told: Sequence[Recalled], flows: tuple[str, ...]
+    ) -> _Ranked:
+        row = self._row(features, turn)
+        column, places = self._column(flows)
+        learnt = places >= 0
+        linear = np.where(learnt, (self.weights @ row + self.bias)[places], 0.0)[None]
+        lexical, known = np.zeros_like(linear), 0.0
+        if self.lexical is not None:
+            found, known = self.lexical.scores(text)
+            lexical = np.where(learnt, found[places], 0.0)[None]
+        tells = evidence(told, column, turn.flow)[None] if told else None
+        best = np.array([max((one.score for one in told), default=0.0)])
+        runs = np.array([busy(turn)])
+        z = _blend.scores(self.blend, linear, lexical, tells, best, runs, learnt)
+        if (z <= _blend.NOTHING).all():
+            return _Ranked((NONE,), np.ones(1), np.ones(1), 0.0, True)
+        away = np.zeros(1) if self.space is None else self.space.distance(row[None, :-STATE_SIZE])
+        words = np.array([len(text.split())])
+        seen = _open.signs(z, tells, np.where(learnt, lexical, -1.0), away, np.array([known]), words, runs)
+        score = self.open_set.score(seen)
+        # Without recall the scores are on another scale than the one that the line was fitted to.
+        in_scope = float(self.open_set.in_scope(score)[0]) if tells is not None else 1.0
+        p = plain = _blend.softmax(z[0])
+        if not learnt[-1]:
+            p = np.append(p[:-1] * in_scope, 1.0 - in_scope)
+        rejected = bool(tells is not None and score[0] < self.open_set.threshold)
+        return _Ranked((*flows, NONE), p, plain, in_scope, rejected)
+
+    def _row(self, features: NDArray[Any], turn: Turn) -> NDArray[np.float32]:
+        features = np.asarray(features, dtype=np.float32)
+        if features.shape != (self.feature_size,):
+            raise InputError(
+                f"The head was trained on {self.feature_size} features",
+                where=f"features of shape {features.shape}",
+                remedy="Bind the embedding model that the program was compiled with.",
+            )
+        if not np.isfinite(features).all():
+            raise InputError("Features for a head are not finite", remedy="Check the embedding model.")
+        return np.concatenate([features, state_features(turn)])
+
+    def _column(self, flows: tuple[str, ...]) -> tuple[dict[str, int], NDArray[np.int64]]:
+        """Where each flow stands in the scores, and where its label does among the labels; -1 if it was not learnt."""
+        known = self._columns.get(flows)
+        if known is None:
+            places = np.array([self._places.get(name, -1) for name in (*flows, NONE)])
+            known = {name: number for number, name in enumerate(flows)}, places
+            if len(self._columns) >= 64:
+                self._columns.clear()
+            self._columns[flows] = known
+        return known
+
+    def to_bytes(self) -> bytes:
+        """The head as a safetensors file; equal heads give equal bytes."""
+        return _files.to_bytes(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, where: str = "heads.safetensors") -> SelectionHead:
+        """The inverse of :meth:`to_bytes`.
+
+        Args:
+            data: A whole safetensors file.
+            where: What errors call it.
+
+        Raises:
+            ArtifactError: the data are damaged, no head, of another format, or of other features.
+        """
+        labels, weights, bias, parts = _files.from_bytes(data, where)
+        try:
+            return cls(labels, weights, bias, **parts)
+        except ArtifactError as error:
+            raise ArtifactError(error.message, where=where, remedy=error.remedy or _REMEDY) from error
+
+
+def _ordered(ranked: _Ranked, *, plain: bool = False) -> tuple[tuple[str, float], ...]:
+    """Best first; equal ones stay as they stand. ``plain`` leaves the open set out."""
+    p = ranked.plain if plain else ranked.probabilities
+    return tuple((ranked.names[place], float(p[place])) for place in np.argsort(-p, kind="stable"))
+
+
+def _frozen(numbers: ArrayLike) -> NDArray[np.float32]:
+    """A copy of one's own that nobody can change: the fingerprint speaks for it."""
+    array = np.array(numbers, dtype=np.float32, order="C")
+    array.setflags(write=False)
+    return array
