@@ -143,7 +143,11 @@ def _example() -> Any:
         date=dt.date(2026, 5, 4),
     )
     context = Context(turn=turn, registry=flows)
-    context.candidates = [Recalled(name, 1.0) for name in flows]
+    near = {
+        "book_table": ("a table for two tonight", "we'd like to eat outside"),
+        "cancel_table": ("we can't come",),
+    }
+    context.candidates = [Recalled(name, 1.0, near=near[name]) for name in flows]
     return context
 
 

@@ -87,6 +87,7 @@ def show_decision(decision: TurnDecision) -> None:
         ("message", meant.enhanced_query),
         ("intent", f"{meant.intent}, sentiment {meant.sentiment_score:+.1f}"),
         ("flows", ", ".join(chosen.flows) or "none"),
+        ("asks which", " or ".join(chosen.clarify)),
         ("candidates", ", ".join(f"{name} {score:.2f}" for name, score in chosen.candidates)),
         ("entities", ", ".join(entity.name for entity in meant.entities)),
         ("commands", "\n".join(map(_command, decision.commands)) or "none"),

@@ -13,6 +13,9 @@ from pydantic import Field, field_validator, model_validator
 
 from jazzmine_dspy.models._base import Value, sha256
 
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that no XML text can hold, escaped or not."""
+
 _NAMESPACE = uuid.UUID("6f1c3f0a-5f0e-5c1b-9a3a-3a6d1f4b8c21")
 
 
@@ -76,12 +79,40 @@ class Slot(Value):
         return self
 
 
-class Guard(Value):
-    """Hides a flow unless the state fits: every condition that is given must hold (F17)."""
+Status = Literal["idle", "in_flow", "collecting_slots", "awaiting_confirmation", "executing_action"]
+"""What a conversation may wait for, as guards name it."""
 
-    status: tuple[str, ...] = ()
+
+class Guard(Value):
+    """Hides a flow unless the state fits: every condition that is given must hold (F17).
+
+    Args:
+        status: The conversation's status is one of these.
+        requires_slots: All these slots are filled.
+        user: The user's attributes have these values, as texts; of an attribute that is a list one item must.
+
+    Example:
+        >>> Guard(status=["idle"], user={"plan": "gold", "adult": True}).user
+        (('plan', 'gold'), ('adult', 'true'))
+    """
+
+    status: tuple[Status, ...] = ()
     requires_slots: tuple[str, ...] = ()
     user: tuple[tuple[str, str], ...] = ()
+
+    @field_validator("user", mode="before")
+    @classmethod
+    def _texts(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        return tuple((name, _as_text(value)) for name, value in data.items())
+
+
+def _as_text(value: Any) -> Any:
+    """A value of a guard as text; what is none of the kind is left to be refused."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
 
 
 class Flow(Value):
@@ -150,24 +181,32 @@ class Flow(Value):
         Args:
             verbose: Also show examples and keywords.
         """
-        lines = [f"<flow name={quoteattr(self.name)} kind={quoteattr(self.kind)}>"]
+        lines = [f"<flow name={_attribute(self.name)} kind={_attribute(self.kind)}>"]
         lines += _tags("description", [self.description])
         lines += _tags("condition", [self.condition] if self.condition else [])
         lines += _tags("effect", self.desired_effects)
         lines += _tags("tool", self.tools)
         for slot in self.slots:
-            attributes = f"name={quoteattr(slot.name)} type={quoteattr(slot.type)}"
+            attributes = f"name={_attribute(slot.name)} type={_attribute(slot.type)}"
             attributes += ' required="true"' if slot.required else ""
-            lines.append(f"  <slot {attributes}>{escape(slot.description)}</slot>")
+            lines.append(f"  <slot {attributes}>{_escaped(slot.description)}</slot>")
         if verbose:
             lines += _tags("example", self.examples)
             lines += _tags("keyword", self.keywords)
         if self.condition_expr:
             lines += _tags("when", [self.condition_expr])
         for part in self.subflows:
-            lines += ["  " + line for line in part.build_prompt(verbose).splitlines()]
+            lines += ["  " + line for line in part.build_prompt(verbose).split("\n")]
         return "\n".join([*lines, "</flow>"])
 
 
 def _tags(tag: str, texts: Sequence[str]) -> list[str]:
-    return [f"  <{tag}>{escape(text)}</{tag}>" for text in texts]
+    return [f"  <{tag}>{_escaped(text)}</{tag}>" for text in texts]
+
+
+def _escaped(text: str) -> str:
+    return escape(_NO_XML.sub("", text))
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_NO_XML.sub("", text))

@@ -21,6 +21,8 @@ class FlowRegistry(Mapping[str, Flow]):
         flows: Flows, or their JSON forms, or a mapping of names or ids to either; a mapping of jazzmine flows is
             accepted too: of their objects the public attributes are read.
         agent_id: Whose flows these are; part of the flows' ids.
+        out_of_scope_share: Share of the messages, from 0 to below 1, that want none of these flows, if it is known: 0
+            says that every message wants one. A run weighs by it how readily "none" is answered.
 
     Raises:
         FlowError: a flow is malformed, or a name is taken twice.
@@ -31,9 +33,16 @@ class FlowRegistry(Mapping[str, Flow]):
         (['track_order'], False)
     """
 
-    def __init__(self, flows: Iterable[Any] | Mapping[Any, Any] = (), *, agent_id: str = "") -> None:
+    def __init__(
+        self,
+        flows: Iterable[Any] | Mapping[Any, Any] = (),
+        *,
+        agent_id: str = "",
+        out_of_scope_share: float | None = None,
+    ) -> None:
         items = flows.values() if isinstance(flows, Mapping) else flows
         self.agent_id = agent_id
+        self.out_of_scope_share = _share(out_of_scope_share)
         self._flows: dict[str, Flow] = {}
         for number, item in enumerate(items, start=1):
             flow = _flow(item, where=f"flow {number}")
@@ -46,11 +55,13 @@ class FlowRegistry(Mapping[str, Flow]):
             self._flows[flow.name] = flow
         self.checksum: str = sha256([flow.checksum() for flow in self._flows.values()])
         """SHA-256 over the content of all flows, in order."""
+        self.guarded: tuple[str, ...] = tuple(name for name, flow in self._flows.items() if flow.guards)
+        """Names of the flows that have guards."""
         self.views: tuple[FlowView, ...] = tuple(_view(flow) for flow in self._flows.values())
 
     @classmethod
     def from_yaml(cls, path: str | Path, *, agent_id: str = "") -> FlowRegistry:
-        """Read flows from a YAML file: a list under the key ``flows``.
+        """Read flows from a YAML file: a list under the key ``flows``, and ``out_of_scope_share`` beside it or not.
 
         Raises:
             FlowError: the file cannot be read, is no YAML, or holds a malformed flow; file and line are named.
@@ -87,7 +98,10 @@ class FlowRegistry(Mapping[str, Flow]):
                     f"Flow {name!r} is defined twice", where=where, remedy="Rename one of the two."
                 )
             flows[flow.name] = flow
-        return cls(flows.values(), agent_id=agent_id)
+        try:
+            return cls(flows.values(), agent_id=agent_id, out_of_scope_share=data.get("out_of_scope_share"))
+        except FlowError as error:
+            raise FlowError(error.message, where=f"{path}, {error.where}", remedy=error.remedy) from error
 
     def __getitem__(self, name: str) -> Flow:
         return self._flows[name]
@@ -104,6 +118,18 @@ class FlowRegistry(Mapping[str, Flow]):
     def to_json(self) -> list[dict[str, Any]]:
         """The JSON form of all flows, defaults left out; what :meth:`from_yaml` reads."""
         return [_plain(flow.model_dump(mode="json", exclude_defaults=True)) for flow in self._flows.values()]
+
+
+def _share(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise FlowError(
+            f"{value!r} is no share of messages",
+            where="field out_of_scope_share",
+            remedy="Give a number from 0 to below 1, or leave it out.",
+        )
+    return float(value)
 
 
 def _plain(data: dict[str, Any]) -> dict[str, Any]:

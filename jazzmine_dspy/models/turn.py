@@ -68,6 +68,7 @@ class Turn(Value):
     Args:
         text: The user's message, 1 to 8,000 characters.
         status, flow, step, awaiting, slots, paused, confirming: State before the message.
+        clarifying: Flows between which the assistant has just asked the user to choose, in the order of the question.
         history: Earlier messages of the conversation, oldest first, this one not among them.
         history_summaries: One line for each message that the history holds no longer, oldest first.
         available_flows: Flows to choose from; empty means all of the bound registry.
@@ -91,6 +92,7 @@ class Turn(Value):
     slots: FrozenMap = FrozenMap()
     paused: tuple[str, ...] = ()
     confirming: Confirming | None = None
+    clarifying: tuple[str, ...] = ()
     history: tuple[HistoryMessage, ...] = ()
     history_summaries: tuple[Text, ...] = ()
     explicit_context: tuple[str, ...] = ()

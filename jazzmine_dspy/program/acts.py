@@ -58,6 +58,22 @@ TALK = _set(
     "lovely thanks|brilliant thanks|ok thank you|great thank you|many thanks|thx|ty"
 )
 
+_FILLERS = _set(
+    "the|a|an|please|i|mean|meant|want|to|would|like|one|that|number|option|yes|no|my|it's|is|thanks|do"
+)
+_PLACES = {
+    **dict.fromkeys(("first", "1", "1st", "former"), 0),
+    **dict.fromkeys(("second", "2", "2nd", "two"), 1),
+    **dict.fromkeys(("third", "3", "3rd", "three"), 2),
+    **dict.fromkeys(("last", "latter"), -1),
+}
+_BOTH = (["both"], ["both", "of", "them"], ["both", "of", "those"])
+_NEITHER = tuple(
+    [word, *rest]
+    for word in ("neither", "none")
+    for rest in ([], ["of", "them"], ["of", "those"], ["of", "these"])
+)
+
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _MONEY = re.compile(
     r"(?:(?P<sign>[€£$])\s?)?(?P<amount>\d{1,6}(?:[.,]\d{1,2})?)\s?(?P<unit>€|£|\$|euros?|eur|gbp|usd)?", re.I
@@ -110,6 +126,35 @@ def closed_act(turn: Turn) -> list[Command] | None:
     if said in TALK:
         return [ChitChat()]
     return None
+
+
+def picked(turn: Turn) -> list[str] | None:
+    """Flows that answer "which of these do you mean?"; None where the message is no such answer and nothing else.
+
+    Taken are a place in the question, a name or words of one name alone, "both" and "neither".
+
+    Example:
+        >>> from jazzmine_dspy.models import Turn
+        >>> asked = ("track_order", "cancel_order")
+        >>> picked(Turn(text="The second one, please", clarifying=asked)), picked(Turn(text="both", clarifying=asked))
+        (['cancel_order'], ['track_order', 'cancel_order'])
+        >>> picked(Turn(text="the second one")) is None
+        True
+    """
+    asked = turn.clarifying
+    if not asked:
+        return None
+    said = [word for word in plain(turn.text).split() if word not in _FILLERS]
+    if not said:
+        return None
+    if said in _BOTH and len(asked) == 2:
+        return list(asked)
+    if said in _NEITHER:
+        return []
+    if len(said) == 1 and said[0] in _PLACES and _PLACES[said[0]] < len(asked):
+        return [asked[_PLACES[said[0]]]]
+    fitting = [name for name in asked if set(said) <= set(plain(name.replace("_", " ")).split())]
+    return fitting if len(fitting) == 1 else None
 
 
 def awaited_value(turn: Turn, slot: Slot | None) -> list[Command] | None:

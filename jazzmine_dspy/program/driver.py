@@ -20,7 +20,7 @@ from jazzmine_dspy.program.ports import EmbedderPort, HeadPort, RecallPort
 from jazzmine_dspy.program.stage import (
     Clock,
     Effect,
-    Embed,
+    Features,
     Predict,
     Predicted,
     PredictFailed,
@@ -199,8 +199,8 @@ def _perform(effect: Effect, owner: _Predictors, bindings: Bindings, log: CallLo
             allowed=effect.allowed,
             exclude=effect.exclude,
         )
-    if isinstance(effect, Embed):
-        return _embedder(bindings).embed([effect.text])[0]
+    if isinstance(effect, Features):
+        return _embedder(bindings).features(effect.texts)
     raise TypeError(f"not an effect: {effect!r}")
 
 
@@ -268,6 +268,6 @@ async def _aperform(effect: Effect, owner: _Predictors, bindings: Bindings, log:
             allowed=effect.allowed,
             exclude=effect.exclude,
         )
-    if isinstance(effect, Embed):
-        return (await _embedder(bindings).aembed([effect.text]))[0]
+    if isinstance(effect, Features):
+        return await _embedder(bindings).afeatures(effect.texts)
     raise TypeError(f"not an effect: {effect!r}")

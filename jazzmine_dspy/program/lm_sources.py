@@ -30,6 +30,7 @@ from jazzmine_dspy.models.errors import AnswerError
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import Entity
 from jazzmine_dspy.program import render
+from jazzmine_dspy.program.clauses import flow_mode
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.stage import (
@@ -48,6 +49,9 @@ from jazzmine_dspy.signatures.schema import response_format
 
 _MAX_TOKENS = {"enhance": 192, "select": 32, "understand": 160, "fused": 320}
 _SLOT_FLOWS = 2
+_INTENTS = 60
+"""Names that an answer's schema lists; with more of them decoders grow slow, and hosted models refuse."""
+
 _ACTS: dict[str, type[Any]] = {
     "affirm": Affirm, "deny": Deny, "ask": Ask, "repeat": Repeat, "restart": Restart, "chitchat": ChitChat,
     "handoff": Handoff, "out_of_scope": OutOfScope,
@@ -58,9 +62,18 @@ def offered(context: Context, top_k: int) -> list[Recalled]:
     """The flows that a prompt offers: the recalled ones, or a small registry whole where recall is down."""
     if context.candidates:
         return context.candidates[:top_k]
-    allowed = context.allowed
-    names = [name for name in context.registry if allowed is None or name in allowed]
+    names = context.choosable
     return [Recalled(name, 0.0) for name in names] if len(names) <= len(ALIASES) else []
+
+
+def intents(context: Context, candidates: Sequence[Recalled]) -> list[str]:
+    """Flows that an intent may name: those that may be chosen or are alive; of a large catalogue the likeliest."""
+    turn = context.turn
+    alive = {turn.flow, *turn.paused}
+    open_to = set(context.choosable)
+    if len(open_to) > _INTENTS:
+        open_to &= {candidate.name for candidate in candidates}
+    return [name for name in context.registry if name in open_to or name in alive]
 
 
 def slots_in_play(context: Context, predictor: str, top_k: int) -> tuple[Slot, ...]:
@@ -103,7 +116,7 @@ def call_for(context: Context, predictor: str, policy: Policy) -> Predict:
         turn,
         candidates=[c.name for c in candidates],
         slots=slots,
-        intents=list(context.registry),
+        intents=intents(context, candidates),
         max_commands=policy.max_commands,
     )
     config = {"response_format": schema, "max_tokens": _MAX_TOKENS[predictor]}
@@ -125,6 +138,11 @@ class LMSource:
 
     def steps(self, context: Context) -> Steps[Answer[Any] | Declined]:
         """Answer, or fail with a typed error."""
+        if self._stage == "select" and not offered(context, self._top_k):
+            # There is nothing to ask.
+            if context.recall_failure and context.choosable:
+                return Declined("there are no candidates")
+            return Answer(Selection(reason="there are no candidates"))
         predicted: Predicted = yield from self._ask(context)
         outputs, calls = predicted.outputs, predicted.calls
         if self._stage == "enhance":
@@ -177,14 +195,23 @@ class LMSource:
         letters = [letter for letter in letters if letter.strip().lower() not in ("", "none")]
         chosen = [by_letter.get(letter.strip().rstrip(".:").upper()) for letter in letters]
         known = list(dict.fromkeys(name for name in chosen if name))
+        invented = [_readable(letter) for letter, name in zip(letters, chosen, strict=True) if not name]
+        invented = list(dict.fromkeys(invented))[:10]
+        if invented:
+            context.memo["invented"] = invented
         if letters and not known:
-            return Declined(f"no such flow was offered: {', '.join(letters)[:60]}", failed=True, calls=calls)
-        selection = Selection(
-            flows=known,
-            mode="sequential" if len(known) > 1 else "single",
-            reason="chosen by the language model",
-        )
+            strange = ", ".join(invented)[:60]
+            return Declined(f"no such flow was offered: {strange}", failed=True, calls=calls)
+        reason = "chosen by the language model"
+        if invented:
+            reason += f"; not offered: {', '.join(invented)[:200]}"
+        selection = Selection(flows=known, mode=flow_mode(context.turn.text, known), reason=reason)
         return Answer(selection, self._trust, calls)
+
+
+def _readable(answer: str) -> str:
+    """What a model answered, as records can hold it: short, and without halves of characters."""
+    return answer.strip()[:60].encode("utf-8", "replace").decode()
 
 
 def _failed(calls: tuple[LMCall, ...], error: Exception) -> tuple[LMCall, ...]:

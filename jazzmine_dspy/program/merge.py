@@ -28,6 +28,8 @@ from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.clauses import flow_mode
+from jazzmine_dspy.program.guards import allowed_flows
 
 R = TypeVar("R", CancelFlow, ResumeFlow)
 
@@ -80,9 +82,9 @@ def merge(
     rest = [
         c for c in kept if not isinstance(c, (CancelFlow, ResumeFlow, SetSlot, CorrectSlot, *_ON_RUNNING))
     ]
-    merged += _once([c for c in rest if not ((starting or resumes) and isinstance(c, _IDLE_TALK))])
+    merged += _once([c for c in rest if not ((starting or resumes or clarify) and isinstance(c, _IDLE_TALK))])
     names = [flow.name for flow in starting]
-    mode = selection.mode if len(names) > 1 else "single"
+    mode = flow_mode(turn.text, names)
     selection = selection.model_copy(update={"flows": names, "clarify": clarify, "mode": mode})
     return _flags(enhancement, merged), selection, merged
 
@@ -153,8 +155,8 @@ def _once_named(commands: Sequence[R], turn: Turn) -> list[R]:
 
 def _starts(turn: Turn, registry: FlowRegistry, selection: Selection) -> tuple[list[Flow], list[str]]:
     wanted = [name for name in dict.fromkeys(selection.flows) if name in registry and name != turn.flow]
-    open_to = {view.name for view in turn.available_flows} or registry.keys()
-    starting = [registry[n] for n in wanted if n not in turn.paused and n in open_to]
+    allowed = allowed_flows(registry, turn)
+    starting = [registry[n] for n in wanted if n not in turn.paused and (allowed is None or n in allowed)]
     return starting, [n for n in wanted if n in turn.paused]
 
 

@@ -45,6 +45,11 @@ class Policy(Value):
         history_shown: Earlier messages shown to the language model.
         max_commands: Commands that one answer of the language model may hold.
         floor_score: Recall score that the best candidate needs for the floor to choose it, idle and busy.
+        clarify: Margin of the two best flows under which a source of selection asks which of them is meant, instead of
+            choosing: of the head's probabilities, or of the floor's recall scores as a share of the better one. 0, as
+            where none is given, never asks.
+        recall: How the index ranks, as fitted by a run: numbers by the names of recall's settings. Empty where they
+            are the defaults.
     """
 
     shape: Shape = "fused"
@@ -55,6 +60,8 @@ class Policy(Value):
     history_shown: int = Field(default=5, ge=0, le=10)
     max_commands: int = Field(default=6, ge=1, le=16)
     floor_score: dict[Load, float] = Field(default_factory=_scores)
+    clarify: dict[SourceKind, float] = Field(default_factory=dict)
+    recall: dict[str, float] = Field(default_factory=dict)
 
     def named(self, name: PolicyName) -> Policy:
         """This policy, or one with another order: ``lm`` and ``head`` force that source, ``floor`` asks no model.

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import dspy
 
-from jazzmine_dspy.models.decision import Selection, StageRecord
+from jazzmine_dspy.models.decision import Degraded, Selection, StageRecord
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program._flow_prompts import FlowPrompts
 from jazzmine_dspy.program.driver import adrive
+from jazzmine_dspy.program.guards import allowed_flows
 from jazzmine_dspy.program.policy import FLOOR, Policy
 from jazzmine_dspy.program.ports import Recalled, RecallPort
 from jazzmine_dspy.program.stage import Context
@@ -35,7 +39,10 @@ class FlowSelectionResult:
         chosen_flows: The caller's own flow objects, in the order of the wishes; empty where none fits.
         chosen_prompts, combined_prompt: Their prompts without examples, and all of them joined.
         unresolved_ids: Ids of candidates that memory holds and the registry does not.
+        invented_ids: What the language model answered that it was not offered.
         candidates: What was chosen from, as mappings, best first.
+        mode: single, sequential (one after the other, in their order) or parallel.
+        clarify: Names of two flows that are too close to choose between: ask which is meant. Nothing is chosen then.
         scores: Score of each known candidate, by flow name; comparable within one result only.
         confidence: From 0 to 1.
         source: What decided: rule, head, lm or floor; "" where there was nothing to decide.
@@ -46,6 +53,7 @@ class FlowSelectionResult:
     chosen_prompts: list[str] = field(default_factory=list)
     combined_prompt: str = ""
     unresolved_ids: list[str] = field(default_factory=list)
+    invented_ids: list[str] = field(default_factory=list)
     candidates: list[dict[str, Any]] = field(default_factory=list)
     scores: dict[str, float] = field(default_factory=dict)
     confidence: float = 0.0
@@ -76,6 +84,9 @@ class FlowSelector:
         InputError: ``top_k`` out of range, or a language model that is none.
     """
 
+    deadline: float | None = 10.0
+    """Seconds for one selection; a part that is late counts as down. None for no limit."""
+
     def __init__(
         self,
         llm: Any,
@@ -98,6 +109,7 @@ class FlowSelector:
         self._program = _program(llm, self.registry)
         self._memory: Any = proc_mem if proc_mem is not None else self._program.bindings.recall
         self._live, self._names = _index(flow_registry, self.registry, self.agent_id)
+        self._prompts = FlowPrompts()
 
     async def select(
         self,
@@ -122,43 +134,79 @@ class FlowSelector:
         turn = as_turn(None, enhanced_query).model_copy(
             update={"episode_summaries": tuple(episode_summaries or ())}
         )
-        failure: str | None = None
-        found: list[dict[str, Any]] = []
+        ends = None if self.deadline is None else time.monotonic() + self.deadline
+        result = FlowSelectionResult()
+        given: dict[str, Recalled] = {}
         if candidates is not None:
-            found = [self._described(candidate) for candidate in candidates][: len(ALIASES)]
+            result.candidates = [self._described(candidate) for candidate in candidates][: len(ALIASES)]
         elif self._memory is not None:
-            try:
-                found = (await self._recall(turn))[: self.top_k]
-            except Exception as error:
-                failure = f"recall: {error}"
-                log.warning("flow selection is degraded: %s", failure)
-        result = FlowSelectionResult(candidates=found, degraded=failure is not None, cause=failure)
-        known = self._resolve(found, result)
+            await self._recalled(turn, result, given, ends)
+        known = self._resolve(result, given)
         if not known:
             result.reason = "there are no candidates"
             return result
         # A head may know flows that were not recalled; what was given to choose from is all there is.
         views = tuple(view for view in self.registry.views if view.name in result.scores)
         turn = turn.model_copy(update={"available_flows": views})
-        context = Context(turn=turn, registry=self.registry, candidates=known)
+        context = Context(turn=turn, registry=self.registry)
+        context.recalled = [one for one in known if one.name in context.choosable]
+        context.candidates = list(context.recalled)
         steps = self._program._stage("select", context)
-        selection, record = await adrive(steps, self._program, self._program.bindings)
+        left = None if ends is None else max(0.0, ends - time.monotonic())
+        selection, record = await adrive(steps, self._program, self._program.bindings, left)
+        result.invented_ids = list(context.memo.get("invented", ()))
+        if result.invented_ids:
+            log.warning(
+                "the language model named flows that were not offered: %s", ", ".join(result.invented_ids)
+            )
         if record.degraded:
             log.warning("flow selection is degraded: %s", record.cause)
         return self._filled(result, selection, record)
 
-    async def _recall(self, turn: Turn) -> list[dict[str, Any]]:
-        memory = self._memory
+    async def _recalled(
+        self, turn: Turn, result: FlowSelectionResult, given: dict[str, Recalled], ends: float | None
+    ) -> None:
+        """Ask the memory, and where it is down the program's own index, for the candidates of a result."""
+        own = self._program.bindings.recall
+        for memory in (self._memory, own if own is not self._memory else None):
+            if memory is None:
+                continue
+            left = None if ends is None else max(0.0, ends - time.monotonic())
+            # The stand-in has half of the time to itself.
+            wait = left if left is None or memory is own or own is None else left / 2
+            try:
+                async with asyncio.timeout(wait):
+                    found, cause = await self._recall(memory, turn, given)
+            except Exception as error:
+                late = isinstance(error, TimeoutError) and not str(error)
+                told = "no answer in time" if late else str(error) or type(error).__name__
+                result.cause = "; ".join(filter(None, (result.cause, f"recall: {told}")))
+            else:
+                result.candidates = found[: self.top_k]
+                result.cause = "; ".join(filter(None, (result.cause, cause))) or None
+                break
+        if result.cause is not None:
+            result.degraded = True
+            log.warning("flow selection is degraded: %s", result.cause)
+
+    async def _recall(
+        self, memory: Any, turn: Turn, given: dict[str, Recalled]
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        """Candidates as mappings, and why a stand-in answered in the memory's place, if one did."""
         if isinstance(memory, RecallPort):
+            allowed = allowed_flows(self.registry, turn)
             recalled: list[Recalled] = await memory.arecall(
-                turn.text, k=self.top_k, summaries=turn.episode_summaries
+                turn.text, k=self.top_k, summaries=turn.episode_summaries, allowed=allowed
             )
-            return [self._described(one) for one in recalled]
+            given.update((one.name, one) for one in recalled)
+            return [self._described(one) for one in recalled], recalled.cause if isinstance(
+                recalled, Degraded
+            ) else None
         found = await self._ask(turn.text)
         if turn.episode_summaries:
             earlier = await self._ask("\n".join(turn.episode_summaries[-_SUMMARIES:]))
             found = _fused(found, earlier, self.rrf_k)
-        return found
+        return found, None
 
     async def _ask(self, query: str) -> list[dict[str, Any]]:
         found = await self._memory.recall(
@@ -169,7 +217,7 @@ class FlowSelector:
     def _described(self, candidate: Any) -> dict[str, Any]:
         if isinstance(candidate, Mapping):
             return dict(candidate)
-        name, score = candidate
+        name, score = candidate[:2]
         flow = self.registry.get(name)
         return {
             "flow_id": flow.id_for(self.agent_id) if flow else str(name),
@@ -179,10 +227,10 @@ class FlowSelector:
             "score": float(score),
         }
 
-    def _resolve(self, found: Sequence[Mapping[str, Any]], result: FlowSelectionResult) -> list[Recalled]:
+    def _resolve(self, result: FlowSelectionResult, given: Mapping[str, Recalled]) -> list[Recalled]:
         """Candidates that the registry knows, each once; the others are noted as unresolved."""
         known: dict[str, Recalled] = {}
-        for candidate in found:
+        for candidate in result.candidates:
             keys = [
                 str(candidate[key]) for key in ("flow_id", "id", "flow_name", "name") if candidate.get(key)
             ]
@@ -192,7 +240,7 @@ class FlowSelector:
                 if stale not in result.unresolved_ids:
                     result.unresolved_ids.append(stale)
             elif name not in known:
-                known[name] = Recalled(name, _score(candidate.get("score")))
+                known[name] = given.get(name) or Recalled(name, _score(candidate.get("score")))
         if result.unresolved_ids:
             log.warning("memory holds flows that the registry has not: %s", ", ".join(result.unresolved_ids))
         result.scores = {one.name: one.score for one in known.values()}
@@ -203,7 +251,7 @@ class FlowSelector:
     ) -> FlowSelectionResult:
         chosen = [name for name in dict.fromkeys(selection.flows) if name in result.scores]
         result.chosen_flows = [self._live[name] for name in chosen]
-        result.chosen_prompts = [self._live[name].build_prompt(verbose=False) for name in chosen]
+        result.chosen_prompts = [self._prompts.of(flow) for flow in result.chosen_flows]
         result.combined_prompt = "\n\n".join(result.chosen_prompts)
         result.confidence = record.confidence
         result.reason = selection.reason

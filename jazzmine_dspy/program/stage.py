@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -9,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from jazzmine_dspy.models.decision import Enhancement, LMCall, SourceKind, Stage, StageRecord, Usage
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.guards import allowed_flows
 from jazzmine_dspy.program.ports import Recalled
 
 T = TypeVar("T")
@@ -41,10 +43,10 @@ class Recall:
 
 
 @dataclass(frozen=True)
-class Embed:
-    """Ask the bound embedder for the vector of one text."""
+class Features:
+    """Ask the bound embedder for what a head sees of texts: an array of shape (number of texts, feature_size)."""
 
-    text: str
+    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Together:
     parts: tuple[Steps[Any], ...]
 
 
-Effect = Predict | Recall | Embed | Clock | Together
+Effect = Predict | Recall | Features | Clock | Together
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,11 @@ class Declined:
 
 @dataclass
 class Context:
-    """What the sources of one turn share. Lives for one decision only."""
+    """What the sources of one turn share. Lives for one decision only.
+
+    ``candidates`` are what recall found, best first, or what the head made of that order; ``recalled`` stays as recall
+    gave it, since what is fitted to its scores would not hold in another order.
+    """
 
     turn: Turn
     registry: FlowRegistry
@@ -115,11 +121,22 @@ class Context:
     recall_failure: str | None = None
     selected: list[str] = field(default_factory=list)
     memo: dict[str, Any] = field(default_factory=dict)
+    recalled: list[Recalled] = field(default_factory=list)
+
+    @functools.cached_property
+    def allowed(self) -> tuple[str, ...] | None:
+        """Names that may be chosen, in the registry's order; None means all."""
+        found = allowed_flows(self.registry, self.turn)
+        return None if found is None else tuple(found)
 
     @property
-    def allowed(self) -> Collection[str] | None:
-        """Names that may be chosen; None means all."""
-        return [view.name for view in self.turn.available_flows] or None
+    def choosable(self) -> tuple[str, ...]:
+        """The same with all names where all may be chosen."""
+        return tuple(self.registry) if self.allowed is None else self.allowed
+
+    def asked_already(self, pair: Collection[str]) -> bool:
+        """Whether the user was asked to choose between these just before: nobody is asked the same twice."""
+        return set(pair) <= set(self.turn.clarifying)
 
 
 class Source(Protocol[T_co]):

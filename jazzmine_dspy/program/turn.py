@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,15 +12,17 @@ from pydantic import ValidationError
 
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot, StartFlow
-from jazzmine_dspy.models.decision import Enhancement, Selection, StageRecord, TurnDecision
+from jazzmine_dspy.models.decision import Degraded, Enhancement, Selection, StageRecord, TurnDecision
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import MAX_TEXT, Turn
+from jazzmine_dspy.program.batch import WORKERS, adecide_many, decide_many
 from jazzmine_dspy.program.driver import Bindings, adrive, drive
 from jazzmine_dspy.program.lm_sources import LMSource
 from jazzmine_dspy.program.merge import derived_intent, merge
 from jazzmine_dspy.program.policy import Policy, PolicyName, Shape
 from jazzmine_dspy.program.sources import (
+    CANDIDATES,
     EnhanceFloor,
     EnhanceRule,
     SelectFloor,
@@ -33,8 +35,6 @@ from jazzmine_dspy.program.stage import Context, Recall, Source, Steps, Together
 from jazzmine_dspy.signatures.contract import fingerprints, with_overrides
 
 log = logging.getLogger("jazzmine_dspy")
-
-_RECALLED = 5
 
 
 class TurnProgram(dspy.Module):
@@ -187,6 +187,47 @@ class TurnProgram(dspy.Module):
         decision: TurnDecision = prediction.decision
         return decision
 
+    def decide_many(
+        self,
+        turns: Sequence[Turn],
+        *,
+        excludes: Sequence[Collection[str]] | None = None,
+        workers: int = WORKERS,
+        deadline: float | None = None,
+    ) -> list[TurnDecision]:
+        """Decide many turns, each as :meth:`decide` would; their texts are embedded together first.
+
+        Args:
+            turns: Any number of them.
+            excludes: For each turn the conversations whose examples recall must not use, while fitting.
+            workers: Turns that are decided at a time.
+            deadline: Seconds for each turn.
+
+        Returns:
+            The decisions in the order of the turns. A part that fails degrades the turns that needed it, no others.
+
+        Raises:
+            InputError: an item is no turn, or a number makes no sense; nothing was decided then.
+
+        Example:
+            >>> flows = FlowRegistry([{"name": "track_order", "description": "Tell where an order is."}])
+            >>> program = TurnProgram(flows).with_policy("floor")
+            >>> [each.commands[0].type for each in program.decide_many([Turn(text="hello"), Turn(text="human")])]
+            ['chitchat', 'handoff']
+        """
+        return decide_many(self, turns, excludes=excludes, workers=workers, deadline=deadline)
+
+    async def adecide_many(
+        self,
+        turns: Sequence[Turn],
+        *,
+        excludes: Sequence[Collection[str]] | None = None,
+        workers: int = WORKERS,
+        deadline: float | None = None,
+    ) -> list[TurnDecision]:
+        """The same without blocking the loop; cancelling it cancels what is under way."""
+        return await adecide_many(self, turns, excludes=excludes, workers=workers, deadline=deadline)
+
     def steps(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[TurnDecision]:
         """All steps of a decision, for a driver to take."""
         context = Context(turn=turn, registry=self.registry, exclude=frozenset(exclude))
@@ -226,7 +267,7 @@ class TurnProgram(dspy.Module):
         stages: dict[Any, StageRecord],
     ) -> TurnDecision:
         selection = selection.model_copy(
-            update={"candidates": [tuple(found) for found in context.candidates],
+            update={"candidates": [(found.name, found.score) for found in context.candidates[:CANDIDATES]],
                     "confidence": stages["select"].confidence}
         )  # fmt: skip
         enhancement, selection, merged = merge(context.turn, self.registry, enhancement, selection, commands)
@@ -235,6 +276,9 @@ class TurnProgram(dspy.Module):
             update = {"intent": derived_intent(context.turn, merged)}
             enhancement = enhancement.model_copy(update=update)
         causes = [f"{stage}: {record.cause}" for stage, record in stages.items() if record.degraded]
+        invented = context.memo.get("invented")
+        if invented and not stages["select"].degraded:
+            log.warning("the language model named flows that were not offered: %s", ", ".join(invented))
         if causes:
             log.warning("the turn is degraded: %s", "; ".join(causes))
         return TurnDecision(enhancement=enhancement, selection=selection, commands=merged, stages=stages)
@@ -242,20 +286,22 @@ class TurnProgram(dspy.Module):
     def _recall(self, context: Context, query: str) -> Steps[None]:
         if not self.registry:
             return
-        allowed = context.allowed
+        allowed = None if context.allowed is None else frozenset(context.allowed)
         try:
             # The original stays beside a rewrite, which may have lost what it was about.
             beside = () if query == context.turn.text else (context.turn.text,)
             found = yield Recall(
                 query=query,
-                k=max(_RECALLED, self.policy.top_k),
+                k=CANDIDATES,
                 summaries=(*beside, *context.turn.episode_summaries),
-                allowed=None if allowed is None else frozenset(allowed),
+                allowed=allowed,
                 exclude=context.exclude,
             )
-            context.candidates = [
-                c for c in found if c.name in self.registry and (allowed is None or c.name in allowed)
-            ]
+            open_to = self.registry.keys() if allowed is None else allowed
+            context.recalled = [one for one in found if one.name in open_to]
+            context.candidates = list(context.recalled)
+            # A stand-in answered: what it found is used, and the turn says so.
+            context.recall_failure = found.cause if isinstance(found, Degraded) else None
         except Exception as error:
             context.recall_failure = f"recall: {error}"
 
@@ -265,7 +311,7 @@ class TurnProgram(dspy.Module):
             ("enhance", "rule"): EnhanceRule,
             ("enhance", "floor"): lambda: EnhanceFloor(self.policy),
             ("select", "rule"): SelectRule,
-            ("select", "head"): lambda: SelectHead(self.bindings.head),
+            ("select", "head"): lambda: SelectHead(self.bindings.head, self.policy),
             ("select", "floor"): lambda: SelectFloor(self.policy),
             ("understand", "rule"): UnderstandRule,
             ("understand", "floor"): lambda: UnderstandFloor(self.policy),

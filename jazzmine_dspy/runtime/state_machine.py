@@ -305,8 +305,8 @@ class _Turn:
         text = say("clarify", None, {"tasks": choice(known)}) if known else say("idle")
         step = pending_question(self.state, self.registry, confirmed=self._confirmed) if asking else None
         if step is not None and step.kind == "run_flow":
-            return step.model_copy(update={"text": f"{step.text} {text}"})
-        return NextStep(kind="clarify", flow=name, text=text)
+            return step.model_copy(update={"text": f"{step.text} {text}", "choices": tuple(known)})
+        return NextStep(kind="clarify", flow=name, text=text, choices=tuple(known))
 
     def _digress(self, *, repeated: bool) -> NextStep:
         """Nothing but talk: the stack stays as it is, and what was asked is asked again."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from jazzmine_dspy.memory.errors import DamagedRecordError
 from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working.records import QueuedMessage
 from jazzmine_dspy.memory.working.state import WorkingMemory
-from jazzmine_dspy.models._base import FrozenMap
+from jazzmine_dspy.models._base import FrozenMap, canonical_json
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.history import USER_TURNS, prune
 from jazzmine_dspy.models.messages import Message, MessageRole
@@ -78,6 +79,29 @@ def clean_snippets(snippets: Sequence[str] | None, field: str) -> list[str]:
     return [clean_text(text, limit=MAX_TEXT, field=f"{field}[{n}]") for n, text in filled]
 
 
+def clean_attributes(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is known of the user, as JSON.
+
+    Raises:
+        InputError: no mapping, more than 50 names, something that JSON has not, or over 100,000 characters.
+    """
+    if attributes is None:
+        return {}
+    try:
+        if not isinstance(attributes, Mapping):
+            raise ValueError(f"they are no mapping but {type(attributes).__name__}")
+        data = FrozenMap.of(attributes).as_dict()
+        if len(data) > MAX_SNIPPETS or len(canonical_json(data)) > MAX_CONTEXT:
+            raise ValueError("there are too many")
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError(
+            f"The user's attributes cannot be used: {error}",
+            where="user_attributes",
+            remedy=f"Pass up to {MAX_SNIPPETS} names with JSON values.",
+        ) from error
+    return data
+
+
 async def pruned_history(
     messages: MessageStore, conversation_id: str, *, exclude: str
 ) -> tuple[tuple[Message, ...], tuple[str, ...]]:
@@ -136,6 +160,7 @@ def build_turn(
         slots=FrozenMap.of(running.values if running else {}),
         paused=tuple(flow.flow_name for flow in state.paused),
         confirming=Confirming(flow=asked.flow_name, action=asked.action_description) if asked else None,
+        clarifying=clarifying(state),
         history=tuple(_shown(message) for message in history),
         history_summaries=tuple(summaries),
         explicit_context=tuple(incoming.explicit_context),
@@ -143,11 +168,18 @@ def build_turn(
         entities=tuple(
             EntityView(name=e.name, attributes=tuple(e.attributes)) for e in state.entity_workspace.values()
         ),
+        user_attributes=FrozenMap.of(incoming.user_attributes),
         recent_sentiments=tuple(state.sentiments),
         date=now.date(),
         timezone=incoming.timezone or zone_of(now),
         locale=incoming.locale or "en",
     )
+
+
+def clarifying(state: WorkingMemory) -> tuple[str, ...]:
+    """Flows between which the last turn asked to choose; what came of it is kept with the message."""
+    choices = state.handled[-1].next_step.get("choices") if state.handled else None
+    return tuple(str(name) for name in choices) if isinstance(choices, list | tuple) else ()
 
 
 def _shown(message: Message) -> HistoryMessage:

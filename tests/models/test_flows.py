@@ -244,3 +244,31 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     latin.write_bytes("flows: [Grüße]".encode("latin-1"))
     with pytest.raises(JazzmineError, match="not UTF-8"):
         FlowRegistry.from_yaml(latin)
+
+
+@pytest.mark.row("F1")
+@pytest.mark.row("F17")
+def test_guards_are_written_as_mappings_and_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "flows.yaml"
+    path.write_text(
+        "flows:\n  - name: refund\n    description: Pay back.\n"
+        "    guards: [{status: [idle], user: {vip: true, level: 2, plan: gold}}]\n",
+        "utf-8",
+    )
+    registry = FlowRegistry.from_yaml(path)
+    assert registry["refund"].guards[0].user == (("vip", "true"), ("level", "2"), ("plan", "gold"))
+    assert FlowRegistry(registry.to_json()).checksum == registry.checksum
+    path.write_text(path.read_text("utf-8").replace("idle", "idel"), "utf-8")
+    with pytest.raises(FlowError, match=r"flows\.yaml:2, flow 'refund', field guards"):
+        FlowRegistry.from_yaml(path)
+
+
+def test_the_share_of_messages_that_want_no_flow(tmp_path: Path) -> None:
+    file = tmp_path / "flows.yaml"
+    file.write_text("out_of_scope_share: 0.25\nflows:\n  - {name: a, description: A.}\n", "utf-8")
+    assert FlowRegistry.from_yaml(file).out_of_scope_share == 0.25
+    assert FlowRegistry([{"name": "a", "description": "A."}]).out_of_scope_share is None
+    for wrong in ("1.0", "-0.1", "many", "true"):
+        file.write_text(f"out_of_scope_share: {wrong}\nflows: []\n", "utf-8")
+        with pytest.raises(FlowError, match=r"no share of messages .*flows\.yaml.*out_of_scope_share"):
+            FlowRegistry.from_yaml(file)

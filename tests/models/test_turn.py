@@ -27,6 +27,7 @@ WHOLE: dict[str, Any] = {
     "slots": {"speed": "express", "items": ["cup", {"colour": "blue"}]},
     "paused": ["track_order", "return_item"],
     "confirming": {"flow": "change_shipping", "action": "Change the shipping of order 4471."},
+    "clarifying": ["cancel_order", "change_shipping"],
     "history": [{"role": "user", "text": "hi", "enhanced": "Hello.", "is_continuation": False}],
     "history_summaries": ["user: good morning"],
     "explicit_context": ["Express costs 5 euros."],
@@ -51,6 +52,7 @@ WHOLE: dict[str, Any] = {
 OTHER: dict[str, Any] = {
     "text": "the third", "status": "in_flow", "flow": "track_order", "step": 3, "awaiting": "speed",
     "slots": {"speed": "standard"}, "paused": ["return_item", "track_order"], "confirming": None,
+    "clarifying": [],
     "history": [{"role": "user", "text": "hi", "enhanced": "Hello.", "is_continuation": True}],
     "history_summaries": ["user: good evening"],
     "explicit_context": [], "episode_summaries": ["Another."], "entities": [{"name": "Order 4471"}],

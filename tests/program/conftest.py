@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import dspy
+import numpy as np
 import pytest
 from dspy.lm15 import Request
 
@@ -17,7 +18,7 @@ from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.models import FlowRegistry
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.ports import Recalled
+from jazzmine_dspy.program.ports import Judgement, Recalled, Seen
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures import CONTRACTS
 
@@ -96,6 +97,60 @@ class Overlap:
         return self.recall(query, **options)
 
 
+class Letters:
+    """An embedder of letters: a row counts those of a text. Never the same for two words of a test."""
+
+    fingerprint = "letters 1"
+    size = feature_size = 27
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, ...]] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Letters:
+        return self
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        rows = self._rows(texts)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    async def aembed(self, texts: Sequence[str]) -> Any:
+        return self.embed(texts)
+
+    def features(self, texts: Sequence[str]) -> Any:
+        self.asked.append(tuple(texts))
+        return self._rows(texts)
+
+    async def afeatures(self, texts: Sequence[str]) -> Any:
+        return self.features(texts)
+
+    def _rows(self, texts: Sequence[str]) -> Any:
+        letters = "abcdefghijklmnopqrstuvwxyz"
+        counts = [[1, *(text.lower().count(letter) for letter in letters)] for text in texts]
+        return np.array(counts, dtype=np.float32)
+
+
+class Judge:
+    """A head that says what a test wants it to: a judgement, or a function of what it sees."""
+
+    def __init__(self, says: Any, parts: Sequence[str] = (), name: str = "judge") -> None:
+        self.says = says
+        self.fingerprint = name
+        self.labels: tuple[str, ...] = ("none",)
+        self.seen: list[Seen] = []
+        self._parts = tuple(parts)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Judge:
+        return self
+
+    def parts(self, text: str) -> tuple[str, ...]:
+        return self._parts
+
+    def judge(self, seen: Seen) -> Judgement:
+        self.seen.append(seen)
+        said: Judgement = self.says(seen) if callable(self.says) else self.says
+        return said
+
+
 def _words(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower())) or {""}
 
@@ -143,6 +198,16 @@ def registry() -> FlowRegistry:
 @pytest.fixture
 def overlap() -> type[Overlap]:
     return Overlap
+
+
+@pytest.fixture
+def judge() -> type[Judge]:
+    return Judge
+
+
+@pytest.fixture
+def letters() -> type[Letters]:
+    return Letters
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Collection, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import dspy
@@ -17,7 +16,7 @@ from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.turn import MAX_TEXT
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.ports import Recalled
+from jazzmine_dspy.program.ports import Judgement, Recalled
 from jazzmine_dspy.program.selector import FlowSelectionResult, FlowSelector
 
 FLOWS = [
@@ -313,22 +312,15 @@ async def test_a_program_without_language_model_decides_by_its_own_order(registr
     assert (names(result), result.source) == ([], "rule")
 
 
-async def test_a_head_chooses_among_the_candidates_only(registry: FlowRegistry) -> None:
-    head = SimpleNamespace(
-        fingerprint="h",
-        labels=("gift_card", "track_order", "none"),
-        predict=lambda _: [("gift_card", 0.7), ("track_order", 0.2), ("none", 0.1)],
-    )
+async def test_a_head_chooses_among_the_candidates_only(
+    registry: FlowRegistry, judge: Any, letters: Any
+) -> None:
+    def says(seen: Any) -> Judgement:
+        ranking = [("gift_card", 0.7), ("track_order", 0.2), ("none", 0.1)]
+        shown = [(name, p) for name, p in ranking if name in (*seen.flows, "none")]
+        return Judgement((shown[0][0],), shown[0][1], tuple(shown))
 
-    class Embedder:
-        fingerprint, size = "e", 3
-
-        async def aembed(self, texts: Sequence[str]) -> Any:
-            import numpy as np
-
-            return np.zeros((len(texts), 3), dtype=np.float32)
-
-    program = TurnProgram(registry).bind(head=head, embedder=Embedder()).with_policy("head")
+    program = TurnProgram(registry).bind(head=judge(says), embedder=letters()).with_policy("head")
     result = await FlowSelector(program, registry).select(QUERY, candidates=list(THREE))
     assert (names(result), result.source, result.confidence) == (["track_order"], "head", 0.2)
 

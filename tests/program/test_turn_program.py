@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-import numpy as np
 import pytest
 
 from jazzmine_dspy.lm.requests import user_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.program.driver import Bindings
-from jazzmine_dspy.program.heads import LinearHead
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.ports import RecallPort
+from jazzmine_dspy.program.ports import EmbedderPort, HeadPort, RecallPort
 from jazzmine_dspy.program.turn import TurnProgram
 
 Make = Callable[..., Any]
@@ -131,24 +129,13 @@ def test_a_policy_with_a_gate_passes_on_what_is_not_sure_enough(
 # --- decision 5: ports and identity --------------------------------------------------------------------------
 
 
-class Embedder:
-    fingerprint = "embedder 1"
-    size = 4
-
-    def embed(self, texts: Any) -> Any:
-        return np.ones((len(texts), 4), dtype=np.float32) / 2
-
-    async def aembed(self, texts: Any) -> Any:
-        return self.embed(texts)
-
-    def __deepcopy__(self, memo: Any) -> Embedder:
-        return self
-
-
-def test_copies_share_their_ports(speak: Make, registry: FlowRegistry, overlap: Make) -> None:
-    recall, embedder, lm = overlap(registry), Embedder(), speak()
-    head = LinearHead(["track_order", "none"], np.ones((2, 3)), [0, 0])
+def test_copies_share_their_ports(
+    speak: Make, registry: FlowRegistry, overlap: Make, judge: Make, letters: Make
+) -> None:
+    recall, embedder, lm, head = overlap(registry), letters(), speak(), judge(None)
     assert isinstance(recall, RecallPort)
+    assert isinstance(embedder, EmbedderPort)
+    assert isinstance(head, HeadPort)
     program = TurnProgram(registry).bind(recall=recall, embedder=embedder, head=head, lm=lm)
     for copied in (program.deepcopy(), copy.deepcopy(program), program.reset_copy()):
         assert copied.bindings is program.bindings
@@ -161,23 +148,22 @@ def test_copies_share_their_ports(speak: Make, registry: FlowRegistry, overlap: 
 
 
 def test_what_may_change_a_decision_changes_the_fingerprint(
-    speak: Make, registry: FlowRegistry, overlap: Make, tmp_path: Path
+    speak: Make, registry: FlowRegistry, overlap: Make, judge: Make, letters: Make, tmp_path: Path
 ) -> None:
     def program() -> TurnProgram:
         return TurnProgram(registry).bind(recall=overlap(registry), lm=speak())
 
-    class Other(Embedder):
-        fingerprint = "embedder 2"
-
+    other = letters()
+    other.fingerprint = "letters 2"
     changed = [
         program(),
         program().bind(recall=None),
         program().bind(recall=overlap(FlowRegistry(list(registry.values())[1:]))),
         program().bind(registry=FlowRegistry(list(registry.values())[1:])),
-        program().bind(embedder=Embedder()),
-        program().bind(embedder=Other()),
-        program().bind(head=LinearHead(["track_order", "none"], np.ones((2, 3)), [0, 0])),
-        program().bind(head=LinearHead(["track_order", "none"], np.ones((2, 3)), [0, 1])),
+        program().bind(embedder=letters()),
+        program().bind(embedder=other),
+        program().bind(head=judge(None, name="one")),
+        program().bind(head=judge(None, name="two")),
         program().with_policy(Policy(top_k=2)),
         program().with_policy("lm"),
         program().bind(lm=None),
@@ -195,6 +181,7 @@ def test_what_may_change_a_decision_changes_the_fingerprint(
     assert program().bind(clock=lambda: 0.0).fingerprint == found[0]
 
 
+@pytest.mark.row("F2")
 def test_two_programs_know_nothing_of_each_other(speak: Make, make_program: Make) -> None:
     """F2 for the program: another registry in the same process changes nothing."""
     first = make_program(speak(select={"flows": ["A"]}))

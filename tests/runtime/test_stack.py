@@ -28,6 +28,7 @@ def asked(talk: Any) -> Any:
     return talk
 
 
+@pytest.mark.row("U11")
 def test_a_new_wish_pauses_the_running_flow_with_its_slots(talk: Any) -> None:
     talk(start("change_shipping"), *FILLED)
     assert talk(start("cancel_order")).slot == "order_id"
@@ -44,6 +45,7 @@ def test_a_paused_confirmation_is_asked_anew_when_the_flow_is_resumed(asked: Any
     assert asked({"type": "resume_flow", "flow": "cancel_order"}).text == "Cancel order 4471. Shall I?"
 
 
+@pytest.mark.row("U11")
 def test_resuming_by_name_leaves_the_others_in_their_order(talk: Any) -> None:
     for name in ("change_shipping", "cancel_order", "update_contact", "track_order"):
         talk(start(name))
@@ -51,6 +53,7 @@ def test_resuming_by_name_leaves_the_others_in_their_order(talk: Any) -> None:
     assert (talk.flow, talk.paused) == ("cancel_order", ["change_shipping", "update_contact", "track_order"])
 
 
+@pytest.mark.row("U11")
 def test_cancelling_archives_and_offers_the_newest_paused_flow(talk: Any) -> None:
     talk(start("change_shipping"), *FILLED)
     talk(start("track_order"))

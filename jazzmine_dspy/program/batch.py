@@ -1,0 +1,106 @@
+"""Deciding many turns: embeddings in bulk first, then one turn by one, several at a time (P4)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import itertools
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.turn import Turn
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.program.turn import TurnProgram
+
+log = logging.getLogger("jazzmine_dspy")
+
+WORKERS = 4
+AHEAD = 1024
+"""Turns whose texts are embedded at a time: fewer than an embedder remembers, so that none is embedded twice."""
+
+Excludes = Sequence[Collection[str]] | None
+
+
+def decide_many(
+    program: TurnProgram, turns: Sequence[Turn], *, excludes: Excludes, workers: int, deadline: float | None
+) -> list[TurnDecision]:
+    """See :meth:`TurnProgram.decide_many`."""
+    decided: list[TurnDecision] = []
+    for some in _chunks(turns, excludes, workers):
+        _embed_ahead(program, [turn for turn, _ in some])
+
+        def one(item: tuple[Turn, Sequence[str]]) -> TurnDecision:
+            return program.decide(item[0], exclude=item[1], deadline=deadline)
+
+        pool = ThreadPoolExecutor(workers, thread_name_prefix="jazzmine-batch")
+        try:
+            # DSPy keeps the language model and its callbacks in context variables.
+            waiting = [pool.submit(contextvars.copy_context().run, one, item) for item in some]
+            decided += [each.result() for each in waiting]
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return decided
+
+
+async def adecide_many(
+    program: TurnProgram, turns: Sequence[Turn], *, excludes: Excludes, workers: int, deadline: float | None
+) -> list[TurnDecision]:
+    """See :meth:`TurnProgram.adecide_many`."""
+    decided: list[TurnDecision] = []
+    for some in _chunks(turns, excludes, workers):
+        await asyncio.to_thread(_embed_ahead, program, [turn for turn, _ in some])
+        free = asyncio.Semaphore(workers)
+
+        async def one(turn: Turn, exclude: Sequence[str], free: asyncio.Semaphore = free) -> TurnDecision:
+            async with free:
+                return await program.adecide(turn, exclude=exclude, deadline=deadline)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(turn, exclude)) for turn, exclude in some]
+        decided += [task.result() for task in tasks]
+    return decided
+
+
+def _embed_ahead(program: TurnProgram, turns: Sequence[Turn]) -> None:
+    """Have the embedder remember what deciding these turns will ask it for, as far as that is known before."""
+    embedder, order = program.bindings.embedder, program.policy.orders["select"]
+    if embedder is None or not program.registry:
+        return
+    head = program.bindings.head if "head" in order else None
+    try:
+        texts: dict[str, None] = {}
+        for turn in turns:
+            texts[turn.text] = None
+            texts |= dict.fromkeys(head.parts(turn.text) if head is not None else ())
+        (embedder.embed if head is None else embedder.features)(list(texts))
+    except Exception as error:
+        # Each turn asks again, and says of itself that it is degraded.
+        log.debug("the texts were not embedded ahead: %s", error)
+
+
+def _chunks(
+    turns: Sequence[Turn], excludes: Excludes, workers: int
+) -> Iterator[list[tuple[Turn, Sequence[str]]]]:
+    if workers < 1:
+        raise InputError(f"There are {workers} workers", where="workers", remedy="Pass 1 or more.")
+    if excludes is not None and len(excludes) != len(turns):
+        raise InputError(
+            f"{len(turns)} turns came with {len(excludes)} sets of excluded conversations",
+            where="excludes",
+            remedy="Pass one for each turn.",
+        )
+    strange = next((number for number, turn in enumerate(turns) if not isinstance(turn, Turn)), None)
+    if strange is not None:
+        raise InputError(
+            f"Item {strange} is no Turn but {type(turns[strange]).__name__}",
+            where="turns",
+            remedy="Make turns of texts: Turn(text='…').",
+        )
+    given = zip(turns, excludes or itertools.repeat(()), strict=False)
+    paired: list[tuple[Turn, Sequence[str]]] = [(turn, tuple(exclude)) for turn, exclude in given]
+    return (paired[start : start + AHEAD] for start in range(0, len(paired), AHEAD))

@@ -1,0 +1,41 @@
+"""When to ask "which of these do you mean?" instead of guessing (F11). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jazzmine_dspy.program.clauses import NONE
+from jazzmine_dspy.program.ports import Recalled
+
+__all__ = ["NONE", "close_pair", "relative"]
+
+
+def close_pair(ranking: Sequence[tuple[str, float]], chosen: Sequence[str], margin: float) -> list[str]:
+    """The two best flows where they are nearer to each other than a margin; none where nothing is to be asked.
+
+    Asked is only where one flow was chosen, and it is one of the two: several wishes, or none, are no doubt between
+    two flows.
+
+    Args:
+        ranking: Flows with probabilities or scores, best first; "none" among them does not count.
+        chosen: The flows that would be chosen without asking.
+        margin: Asked is where the first is ahead of the second by less than this.
+
+    Example:
+        >>> close_pair([("refund", 0.48), ("cancel", 0.44), ("none", 0.08)], ["refund"], 0.1)
+        ['refund', 'cancel']
+        >>> close_pair([("refund", 0.9), ("cancel", 0.02)], ["refund"], 0.1)
+        []
+    """
+    best = [(name, score) for name, score in ranking if name != NONE][:2]
+    if margin <= 0 or len(best) < 2 or len(chosen) != 1:
+        return []
+    (first, high), (second, low) = best
+    return [first, second] if chosen[0] in (first, second) and high - low < margin else []
+
+
+def relative(candidates: Sequence[Recalled]) -> list[tuple[str, float]]:
+    """Recall scores as shares of the best one, best first, so that a margin means the same for every query."""
+    ordered = sorted(candidates, key=lambda one: -one.score)
+    top = ordered[0].score if ordered else 0.0
+    return [(one.name, one.score / top) for one in ordered] if top > 0 else []

@@ -1,0 +1,199 @@
+"""The head as a source of selection: what it sees, what it may choose, and the order that it leaves behind (C1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jazzmine_dspy.lm.requests import user_text
+from jazzmine_dspy.models import FlowRegistry, Turn
+from jazzmine_dspy.models.decision import Recalled
+from jazzmine_dspy.models.errors import EmbeddingError
+from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.ports import Judgement
+from jazzmine_dspy.program.sources import reordered
+from jazzmine_dspy.program.turn import TurnProgram
+
+Make = Callable[..., Any]
+SURE = Judgement(("gift_card",), 0.9, (("gift_card", 0.9), ("track_order", 0.06), ("none", 0.04)))
+
+
+@pytest.fixture
+def headed(registry: FlowRegistry, overlap: Make, letters: Make) -> Make:
+    """A program whose selection asks the head, then the floor, or what a test names."""
+
+    def make(
+        head: Any, order: tuple[Any, ...] = ("head", "floor"), lm: Any = None, **policy: Any
+    ) -> TurnProgram:
+        whole = Policy(shape="staged", orders={**FLOOR, "select": order}, **policy)
+        return TurnProgram(registry, policy=whole).bind(
+            recall=overlap(registry), embedder=letters(), head=head, lm=lm
+        )
+
+    return make
+
+
+@pytest.mark.row("C1")
+async def test_the_head_sees_the_message_its_parts_the_state_and_what_was_recalled(
+    headed: Make, judge: Make, letters: Make
+) -> None:
+    head = judge(SURE, parts=["buy a card", "where is it"])
+    program = headed(head)
+    turn = Turn(text="buy a card and where is it", flow="track_order", slots={"order_id": "4471"})
+    decision = program.decide(turn)
+    assert (await program.adecide(turn)).content() == decision.content()
+    assert program.bindings.embedder.asked == [(turn.text, "buy a card", "where is it")] * 2
+    first, second = head.seen
+    rows = letters().features([turn.text, "buy a card", "where is it"])
+    assert first.turn == second.turn == turn
+    assert np.array_equal(first.features, rows[0])
+    assert [(clause.text, list(clause.features)) for clause in first.clauses] == [
+        ("buy a card", list(rows[1])), ("where is it", list(rows[2])),
+    ]  # fmt: skip
+    assert tuple(first.flows) == tuple(program.registry)
+    assert [one.name for one in first.recalled][:2] == ["gift_card", "track_order"]
+    record = decision.stages["select"]
+    assert (record.source, record.confidence, record.degraded) == ("head", 0.9, False)
+    assert (decision.selection.flows, decision.selection.confidence) == (["gift_card"], 0.9)
+
+
+@pytest.mark.row("C1")
+def test_a_head_that_is_not_sure_enough_passes_the_turn_on(headed: Make, judge: Make) -> None:
+    unsure = judge(SURE._replace(confidence=0.6))
+    gates = {"select": {"head": 0.7}}
+    text = "where is my order"
+    assert headed(unsure).decide(text=text).stages["select"].source == "head"
+    passed = headed(unsure, gates=gates).decide(text=text)
+    assert (passed.stages["select"].source, passed.selection.flows) == ("floor", ["track_order"])
+    assert not passed.degraded
+    assert headed(judge(SURE), gates=gates).decide(text=text).selection.flows == ["gift_card"]
+
+
+def test_the_language_model_is_offered_the_heads_best(headed: Make, judge: Make, speak: Make) -> None:
+    lm = speak(select={"flows": ["A"]})
+    program = headed(judge(SURE), ("head", "lm", "floor"), lm, gates={"select": {"head": 0.95}}, top_k=2)
+    decision = program.decide(text="where is my order")
+    assert decision.selection.flows == ["gift_card"]
+    offered = [
+        line for line in user_text(lm.engine.requests[0]).splitlines() if " order" in line or "gift" in line
+    ]
+    assert "A gift_card" in offered[0]
+    assert "B track_order" in offered[1]
+    assert decision.selection.candidates[:2] == [("gift_card", 0.9), ("track_order", 0.06)]
+
+
+def test_the_floors_threshold_holds_for_what_recall_ranked(headed: Make, judge: Make) -> None:
+    """It was fitted to recall's scores, so the head's order must not change what it means."""
+    program = headed(judge(SURE), gates={"select": {"head": 0.95}}, floor_score={"idle": 0.5, "busy": 0.5})
+    assert program.decide(text="where is my order").selection.flows == ["track_order"]
+    assert program.decide(text="where is something").selection.flows == []
+
+
+def test_candidates_in_the_heads_order() -> None:
+    found = [Recalled(name, 1.0 - n / 10, near=(f"ask {name}",)) for n, name in enumerate("abc")]
+    ranking = [("d", 0.5), ("none", 0.2), ("c", 0.2), ("hidden", 0.05), ("c", 0.05)]
+    ordered = reordered(found, ranking, "abcd")
+    assert ordered == [
+        Recalled("d", 0.5), found[2]._replace(score=0.2), found[0]._replace(score=0.0), found[1]._replace(score=0.0),
+    ]  # fmt: skip
+    assert ordered[1].near == ("ask c",)
+    many = [(f"flow_{n}", 1 / (n + 2)) for n in range(50)]
+    assert len(reordered(found, many, [name for name, _ in many])) == 10
+
+
+@pytest.mark.parametrize(
+    ("judgement", "flows", "mode"),
+    [
+        (Judgement((), 0.8, (("none", 0.8), ("gift_card", 0.2)), 0.2), [], "single"),
+        (
+            Judgement(("gift_card", "track_order"), 0.7, SURE.ranking),
+            ["gift_card", "track_order"],
+            "sequential",
+        ),
+        (Judgement(("gift_card", "gift_card"), 0.7, SURE.ranking), ["gift_card"], "single"),
+    ],
+)
+def test_none_one_and_several(
+    headed: Make, judge: Make, judgement: Judgement, flows: list[str], mode: str
+) -> None:
+    decision = headed(judge(judgement)).decide(text="where is my order")
+    assert decision.stages["select"].source == "head"
+    assert (decision.selection.flows, decision.selection.mode) == (flows, mode)
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        (Judgement(("paint_it",), 0.9, (("paint_it", 0.9),)), None),
+        (SURE._replace(confidence=math.nan), "no probability"),
+        (SURE._replace(confidence=1.5), "no probability"),
+        (EmbeddingError("the weights are gone"), "the weights are gone"),
+        (ZeroDivisionError("division by zero"), "division by zero"),
+    ],
+)
+@pytest.mark.row("C1")
+def test_a_head_that_breaks_is_no_source(headed: Make, judge: Make, said: Any, cause: str | None) -> None:
+    def says(seen: Any) -> Judgement:
+        if isinstance(said, Exception):
+            raise said
+        return said  # type: ignore[no-any-return]
+
+    decision = headed(judge(says)).decide(text="where is my order")
+    record = decision.stages["select"]
+    assert (record.source, decision.selection.flows) == ("floor", ["track_order"])
+    assert record.degraded is (cause is not None)
+    assert cause is None or cause in str(record.cause)
+    assert decision.enhancement.intent == "track_order"
+
+
+def test_without_an_embedder_or_a_head(headed: Make, judge: Make) -> None:
+    down = headed(judge(SURE)).bind(embedder=None).decide(text="where is my order")
+    assert (down.stages["select"].source, down.degraded) == ("floor", True)
+    assert "No embedding model" in str(down.stages["select"].cause)
+    none = headed(None).decide(text="where is my order")
+    assert (none.stages["select"].source, none.degraded) == ("floor", False)
+
+
+async def test_features_end_at_the_deadline(headed: Make, judge: Make) -> None:
+    program = headed(judge(SURE)).bind(clock=iter([n * 1.0 for n in range(100)]).__next__)
+    for decision in (
+        program.decide(text="where is my order", deadline=1.0),
+        await program.adecide(text="where is my order", deadline=1.0),
+    ):
+        assert decision.stages["select"].source == "floor"
+        assert "deadline" in str(decision.stages["select"].cause)
+
+
+@pytest.mark.row("U11")
+@pytest.mark.parametrize("source", ["head", "lm", "floor"])
+@pytest.mark.parametrize(
+    ("state", "commands"),
+    [
+        ({}, [("start_flow", "gift_card")]),
+        ({"flow": "track_order"}, [("start_flow", "gift_card")]),
+        ({"flow": "gift_card"}, []),
+        ({"flow": "track_order", "paused": ["gift_card", "cancel_order"]}, [("resume_flow", "gift_card")]),
+    ],
+)
+def test_a_flow_is_started_resumed_or_let_go_on(
+    headed: Make, judge: Make, speak: Make, source: str, state: dict[str, Any], commands: list[Any]
+) -> None:
+    """Whichever source names it: a paused flow is taken up again by its name, and a running one just goes on."""
+
+    def gift(request: Any) -> dict[str, Any]:
+        lines = user_text(request).removeprefix("flows_offered: ").splitlines()
+        return {"flows": [next(line[0] for line in lines if line[2:].startswith("gift_card"))]}
+
+    lm = speak(select=gift)
+    order = (source, "floor") if source != "floor" else ("floor",)
+    program = headed(judge(SURE), order, lm, floor_score={"idle": 0.1, "busy": 0.1})
+    decision = program.decide(Turn(text="buy a gift card", **state))
+    assert decision.stages["select"].source == source
+    assert [
+        (c.type, c.flow) for c in decision.commands if c.type in ("start_flow", "resume_flow")
+    ] == commands
+    assert decision.selection.flows == [flow for kind, flow in commands if kind == "start_flow"]
