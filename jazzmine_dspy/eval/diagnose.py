@@ -76,6 +76,17 @@ def reliability(turns: Iterable[TurnResult], bins: int = 10) -> Reliability | No
         for turn in turns
         if turn.decision is not None and "select" in turn.decision.stages and "flow_set_exact" in turn.scores
     ]
+    return reliability_of(pairs, bins)
+
+
+def reliability_of(pairs: Sequence[tuple[float, float]], bins: int = 10) -> Reliability | None:
+    """The same over pairs of confidence and whether it was right, from 0 to 1; None where there are none.
+
+    Example:
+        >>> found = reliability_of([(0.9, 1.0), (0.9, 1.0), (0.3, 0.0)])
+        >>> len(found.bins), round(found.ece, 3)
+        (2, 0.167)
+    """
     if not pairs:
         return None
     found = []
@@ -85,6 +96,35 @@ def reliability(turns: Iterable[TurnResult], bins: int = 10) -> Reliability | No
             found.append(_bin(held))
     ece = sum(one.n * abs(one.confidence - one.accuracy) for one in found) / len(pairs)
     return Reliability(tuple(found), ece, len(pairs))
+
+
+def sent_on(
+    confidences: Sequence[float], right: Sequence[float], otherwise: Sequence[float], points: int = 21
+) -> tuple[tuple[float, float], ...]:
+    """Quality against the share of turns that are sent on to another source, the least sure ones first.
+
+    Args:
+        confidences: Of the first source.
+        right: Whether it was right, from 0 to 1.
+        otherwise: The same of the source that turns are sent to.
+        points: Shares to give, from 0 to 1, evenly spread.
+
+    Returns:
+        Pairs of share and quality, both from 0 to 1; none where there are no turns.
+
+    Example:
+        >>> sent_on([0.9, 0.2], [1, 0], [1, 1], points=3)
+        ((0.0, 0.5), (0.5, 1.0), (1.0, 1.0))
+    """
+    order = sorted(range(len(confidences)), key=lambda row: confidences[row])
+    if not order:
+        return ()
+    totals = [float(sum(right))]
+    for row in order:
+        totals.append(totals[-1] + otherwise[row] - right[row])
+    n = len(order)
+    counts = dict.fromkeys(round(n * step / (points - 1)) for step in range(points))
+    return tuple((count / n, totals[count] / n) for count in counts)
 
 
 def _bin(pairs: Sequence[tuple[float, float]]) -> Bin:

@@ -10,19 +10,22 @@ import tempfile
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jazzmine_dspy import __version__
 from jazzmine_dspy.models._base import canonical_json, sha256
 from jazzmine_dspy.models.errors import ArtifactError, EmbeddingError
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.program.heads import LinearHead
+from jazzmine_dspy.program.heads import SelectionHead
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.contract import fingerprints
 
-FORMAT = 1
-"""Newest layout of an artefact that this version reads and the one it writes."""
+if TYPE_CHECKING:
+    from jazzmine_dspy.memory.procedural.ranking import Settings
+
+FORMAT = 2
+"""Layout of an artefact that this version reads and writes."""
 
 _REQUIRED = ("program.json", "gates.json", "flows.yaml", "examples.jsonl")
 
@@ -73,7 +76,7 @@ def save(
         "examples.jsonl": "".join(canonical_json(example) + "\n" for example in examples or []).encode(),
     }
     head = program.bindings.head
-    if isinstance(head, LinearHead):
+    if isinstance(head, SelectionHead):
         files["heads.safetensors"] = head.to_bytes()
     manifest: dict[str, Any] = {
         "format": FORMAT,
@@ -172,7 +175,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of an artefact, after every file's hash and every signature has been checked.
 
     Raises:
-        ArtifactError: a byte was changed, a file is missing, the format is newer, or a signature is another.
+        ArtifactError: a byte was changed, a file is missing, the format is newer or older, or a signature is another.
     """
     path = folder / "manifest.json"
     again = "Compile the program again with 'jazzmine-dspy optimize', or restore the folder."
@@ -188,6 +191,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"The program has format {manifest['format']}, this version reads up to {FORMAT}",
             where=str(path),
             remedy="Upgrade jazzmine-dspy.",
+        )
+    if manifest["format"] < FORMAT:
+        raise ArtifactError(
+            f"The program has format {manifest['format']}, whose head sees less of a turn than this version's",
+            where=str(path),
+            remedy="Compile it again with 'jazzmine-dspy optimize', or install the version that compiled it: "
+            f"{manifest.get('code')}.",
         )
     if not _untouched(manifest, raw):
         raise ArtifactError("The manifest was changed", where=str(path), remedy=again)
@@ -264,7 +274,7 @@ def load_with_manifest(
     program.load_state(json.loads((folder / "program.json").read_bytes()))
     # A file that the manifest does not name has no hash that could vouch for it.
     if "heads.safetensors" in manifest["files"]:
-        program.bind(head=LinearHead.from_bytes((folder / "heads.safetensors").read_bytes()))
+        program.bind(head=SelectionHead.from_bytes((folder / "heads.safetensors").read_bytes()))
     if lm is not None:
         from jazzmine_dspy.lm import resolve_lm
 
@@ -300,7 +310,13 @@ def _check_embedder(program: TurnProgram, manifest: dict[str, Any]) -> None:
 def bind_recall(program: TurnProgram, embedder: Any, examples: list[dict[str, str]] | None = None) -> None:
     """Bind an embedder and an index of the program's flows; where the model is missing, say so and go on.
 
-    Without an embedder the heads decline and recall fails, and decisions are degraded with that cause.
+    The index ranks as the program's policy says. Without an embedder the heads decline and recall fails, and decisions
+    are degraded with that cause.
+
+    Args:
+        program: What to bind them to.
+        embedder: An embedder, or the name of a fastembed model.
+        examples: Further texts for the index, with their flows; those of flows that are not there are left out.
     """
     from jazzmine_dspy.memory.procedural.embed import FastembedEmbedder
     from jazzmine_dspy.memory.procedural.recall import FlowIndex
@@ -309,6 +325,34 @@ def bind_recall(program: TurnProgram, embedder: Any, examples: list[dict[str, st
         model = FastembedEmbedder(embedder) if isinstance(embedder, str) else embedder
         known = [item for item in examples or [] if item["flow"] in program.registry]
         texts = [(item["text"], item["flow"], item.get("conversation", "")) for item in known]
-        program.bind(embedder=model, recall=FlowIndex(program.registry, model, examples=texts))
+        settings = recall_settings(program.policy.recall)
+        program.bind(
+            embedder=model, recall=FlowIndex(program.registry, model, examples=texts, settings=settings)
+        )
     except EmbeddingError as error:
         log.warning("no embedder is bound: %s", error)
+
+
+def recall_settings(numbers: Mapping[str, float]) -> Settings:
+    """Recall's settings from a policy's plain numbers; empty gives the defaults.
+
+    Raises:
+        ArtifactError: a number has a name that recall does not know.
+
+    Example:
+        >>> recall_settings({"rrf_k": 5.0, "sparse": 0.5}).rrf_k
+        5
+    """
+    from jazzmine_dspy.memory.procedural.ranking import Settings
+
+    default = Settings()._asdict()
+    if unknown := sorted(set(numbers) - set(default)):
+        raise ArtifactError(f"Recall has no setting {unknown[0]!r}", remedy=f"Known: {', '.join(default)}.")
+    return Settings(**{name: type(default[name])(value) for name, value in numbers.items()})
+
+
+def recall_numbers(settings: Settings) -> dict[str, float]:
+    """The inverse of :func:`recall_settings`; empty for the defaults."""
+    if settings == type(settings)():
+        return {}
+    return {name: float(value) for name, value in settings._asdict().items()}

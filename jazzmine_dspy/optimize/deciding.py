@@ -1,8 +1,9 @@
-"""What ships: decided on dev-B alone, stage by stage, then once more over all stages together."""
+"""What ships: decided on turns that were not seen, stage by stage, then once more over all stages together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jazzmine_dspy.datasets.schema import Example
@@ -10,7 +11,8 @@ from jazzmine_dspy.eval.evaluate import evaluate
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 from jazzmine_dspy.optimize.optimizers import calls_per_turn
-from jazzmine_dspy.optimize.race import Entry, mean_stage_scores, race_stage, race_whole
+from jazzmine_dspy.optimize.race import Entry, composed, mean_stage_scores, race_stage, race_whole
+from jazzmine_dspy.optimize.selection import set_gate
 from jazzmine_dspy.program.policy import FLOOR
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -25,7 +27,7 @@ RACE_TIME = 0.65
 
 
 def decide(run: Run, dev_b: Sequence[Example]) -> Evaluation:
-    """Decide on dev-B alone: compiled or uncompiled, and per stage which source ships."""
+    """Decide compiled or uncompiled, and per stage which source ships: on dev-B, for the head out of fold as well."""
     run.progress.phase("race on dev-B", len(dev_b))
     floor = evaluate(
         run.program.with_policy("floor"),
@@ -33,21 +35,48 @@ def decide(run: Run, dev_b: Sequence[Example]) -> Evaluation:
         seed=run.recipe.seed,
         progress=lambda done, total: run.progress.step(done, total, best=None, spent=run.budget.spent()),
     )
-    entries = []
-    if run.head is not None:
-        head = evaluate(run.program.with_policy(run.program.policy.named("head").model_copy(
-            update={"gates": run.program.policy.gates})), dev_b, seed=run.recipe.seed)  # fmt: skip
-        entries.append(Entry("head", ("rule", "head", "floor"), head))
     lm_entry = _race_compiled(run, dev_b)
     for stage in STAGES:
-        challengers = [e for e in entries if stage == "select"] + ([lm_entry] if lm_entry else [])
-        winner, heats = race_stage(stage, Entry("floor", FLOOR[stage], floor), challengers)
+        incumbent, entries = Entry("floor", FLOOR[stage], floor), list[Entry]()
+        if stage == "select" and run.selection.order is not None:
+            incumbent, entries = _head_entries(run, incumbent, dev_b, lm_entry)
+        winner, heats = race_stage(stage, incumbent, [*entries, *([lm_entry] if lm_entry else [])])
         run.heats += heats
         run.shipped[stage] = winner.name
         orders = {**run.program.policy.orders, stage: winner.order}
         run.program.policy = run.program.policy.model_copy(update={"orders": orders})
+        if "head" in winner.gates:
+            set_gate(run.program, winner.gates["head"])
     _race_together(run, floor, lm_entry)
     return floor
+
+
+def _head_entries(
+    run: Run, floor: Entry, dev_b: Sequence[Example], lm_entry: Entry | None
+) -> tuple[Entry, list[Entry]]:
+    """The floor and the head's challengers: before the floor, and before the language model where that was fitted."""
+    found = run.selection
+    assert found.order is not None, "no order was fitted"
+    policy = run.program.policy
+    ungated = policy.model_copy(
+        update={"orders": {**FLOOR, "select": ("rule", "head", "floor")}, "gates": {}, "clarify": {}}
+    )
+    alone = evaluate(run.program.with_policy(ungated), dev_b, seed=run.recipe.seed)
+    head_unseen, floor_unseen = found.unseen()
+    entries = [
+        Entry(
+            "head",
+            ("rule", "head", "floor"),
+            composed(alone, floor.evaluation, found.order.gate),
+            {"head": found.order.gate},
+            head_unseen,
+        )
+    ]
+    if lm_entry is not None and found.with_lm is not None and {"head", "lm"} <= set(found.with_lm.sources):
+        gate = found.with_lm.gate
+        both = composed(alone, lm_entry.evaluation, gate)
+        entries.append(Entry("head, then LM", ("rule", *found.with_lm.sources), both, {"head": gate}))
+    return replace(floor, unseen=floor_unseen), entries
 
 
 def _race_together(run: Run, floor: Evaluation, lm_entry: Entry | None) -> None:
@@ -56,7 +85,7 @@ def _race_together(run: Run, floor: Evaluation, lm_entry: Entry | None) -> None:
         return
     mix = run.program
     if calls_per_turn(mix):
-        if run.best is not None and "LM compiled" in run.shipped.values():
+        if run.best is not None and lm_entry is not None and lm_entry.name == "LM compiled":
             mix = run.program.with_policy("shipped")
             for name in run.best.program.active_predictors():
                 mix.predictor(name).demos = list(run.best.program.predictor(name).demos)

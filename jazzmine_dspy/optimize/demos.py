@@ -13,6 +13,7 @@ from jazzmine_dspy.models.commands import Clarify, ResumeFlow, StartFlow
 from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.program.lm_sources import call_for
 from jazzmine_dspy.program.ports import Recalled
+from jazzmine_dspy.program.sources import CANDIDATES
 from jazzmine_dspy.program.stage import Context
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.answers import ALIASES
@@ -50,9 +51,10 @@ def _candidates(program: TurnProgram, example: Example, gold: Sequence[str]) -> 
     found: list[Recalled] = []
     if program.bindings.recall is not None:
         found = program.bindings.recall.recall(
-            example.turn.text, k=max(5, program.policy.top_k), exclude=[example.conversation_id]
+            example.turn.text, k=CANDIDATES, exclude=[example.conversation_id]
         )
-    shown = found[: program.policy.top_k]
+    # Without the nearest examples, which would make each demonstration as long as several.
+    shown = [candidate._replace(near=()) for candidate in found[: program.policy.top_k]]
     missing = [
         Recalled(name, 0.0)
         for name in gold

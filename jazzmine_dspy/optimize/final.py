@@ -10,6 +10,7 @@ import dspy
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.models.errors import DatasetError, EmbeddingError
 from jazzmine_dspy.optimize.baseline import tfidf_baseline
 from jazzmine_dspy.optimize.deciding import RACE_TIME
 from jazzmine_dspy.optimize.fit import selection_label
@@ -35,31 +36,43 @@ def final_rows(
         fitting = run.fitting(size or len(test), per_turn, askers)
         asked, size = fitting > 0, fitting or size
     sample = run.sample(test, size, salt=3)
-    labelled = [example for example in train if example.labels.flows is not None]
-    # It learns from what the local head learns from: the labelled turns, and the flows' own examples.
-    own = [
-        (text, flow.name) for flow in program.registry.values() for text in (*flow.examples, flow.description)
-    ]
-    embedder, head = tfidf_baseline(
-        [*(e.turn.text for e in labelled), *(text for text, _ in own)],
-        [*map(selection_label, labelled), *(name for _, name in own)],
-        seed=run.recipe.seed,
-    )
-    classic = program.with_policy("head").bind(embedder=embedder, head=head)
+    classic = _classic(run, program, train)
     systems: dict[str, Evaluation | None] = {
-        "TF-IDF + logistic regression": run.within("test: TF-IDF", classic, sample),
-        "floors alone": run.within("test: floors", program.with_policy("floor"), sample),
+        "TF-IDF + logistic regression": (
+            run.within("test: TF-IDF", classic, sample, timed=True) if classic is not None else None
+        ),
+        "floors alone": run.within("test: floors", program.with_policy("floor"), sample, timed=True),
         "LM uncompiled": None,
         "LM compiled": None,
     }
     if asked:
         # What time is left is shared by the two, so that neither row is lost to the other.
         share = (RACE_TIME + 1.0) / 2 if best is not None else 1.0
-        systems["LM uncompiled"] = run.within("test: LM uncompiled", run.tried[0].program, sample, time=share)
+        systems["LM uncompiled"] = run.within(
+            "test: LM uncompiled", run.tried[0].program, sample, time=share, timed=True
+        )
         if best is not None:
-            systems["LM compiled"] = run.within("test: LM compiled", best.program, sample)
-    systems["shipped"] = run.within("test: shipped", program, sample)
+            systems["LM compiled"] = run.within("test: LM compiled", best.program, sample, timed=True)
+    systems["shipped"] = run.within("test: shipped", program, sample, timed=True)
     return systems
+
+
+def _classic(run: Run, program: TurnProgram, train: Sequence[Example]) -> TurnProgram | None:
+    """The baseline: it learns from the labelled turns and the flows' own examples. None where these can't teach it."""
+    labelled = [example for example in train if example.labels.flows is not None]
+    own = [
+        (text, flow.name) for flow in program.registry.values() for text in (*flow.examples, flow.description)
+    ]
+    try:
+        embedder, head = tfidf_baseline(
+            [*(e.turn.text for e in labelled), *(text for text, _ in own)],
+            [*map(selection_label, labelled), *(name for _, name in own)],
+            seed=run.recipe.seed,
+        )
+    except (DatasetError, EmbeddingError) as error:
+        run.progress.note(f"no TF-IDF baseline: {error.message}")
+        return None
+    return program.with_policy("head").bind(embedder=embedder, head=head)
 
 
 def _best_compiled(run: Run) -> Candidate | None:
@@ -85,9 +98,11 @@ def manifest_facts(run: Run, systems: dict[str, Evaluation | None]) -> dict[str,
             "challenger": heat.challenger,
             "incumbent": heat.incumbent,
             "n": heat.difference.n,
+            "out_of_fold": heat.out_of_fold,
             "difference": round(heat.difference.value, 4),
             "lower_bound": round(heat.difference.lower_bound_one_sided, 4),
             "detectable": round(heat.difference.detectable, 4),
+            "dev_b": round(heat.alone.value, 4) if heat.alone else round(heat.difference.value, 4),
             "won": heat.won,
         }
         for heat in run.heats
@@ -106,7 +121,8 @@ def manifest_facts(run: Run, systems: dict[str, Evaluation | None]) -> dict[str,
         "lm": run.lm_facts,
         "started_from": run.started_from,
         "embedder": {"model": run.recipe.embedder, "fingerprint": embedder.fingerprint if embedder else None},
-        "head": run.head.facts if run.head else None,
+        "head": run.selection.head.facts if run.selection.head else None,
+        "selection": run.selection.facts(),
         "candidates": [
             {
                 "name": c.name,

@@ -1,16 +1,40 @@
-"""Fitting what needs no language model: the floor's thresholds, the local head, and its gate."""
+"""Fitting what needs no language model: the floor's thresholds, the local head, and who is right where."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.models.decision import TurnDecision
-from jazzmine_dspy.program.sources import NONE
+from jazzmine_dspy.optimize._refit import same_head
+from jazzmine_dspy.optimize.asking import Asked
+from jazzmine_dspy.optimize.heads import HeadRow, TrainedHead, train_selection_head
+from jazzmine_dspy.optimize.order import Verdict
+from jazzmine_dspy.optimize.settings import Exclusions, is_ruled, warm
+from jazzmine_dspy.program.clarify import NONE, relative
+from jazzmine_dspy.program.heads import SelectionHead
+from jazzmine_dspy.program.ports import Clause, Judgement, Recalled, Seen
+from jazzmine_dspy.program.sources import CANDIDATES
+from jazzmine_dspy.program.stage import Context
 from jazzmine_dspy.program.turn import TurnProgram
 
 State = Literal["idle", "busy"]
+
+
+class Row(NamedTuple):
+    """A labelled turn, with what recall finds for it without its own conversation.
+
+    ``ruled`` tells that a rule answers it, so that neither head nor floor is ever asked.
+    """
+
+    example: Example
+    recalled: tuple[Recalled, ...]
+    ruled: bool
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The flows that it starts."""
+        return self.example.labels.flows or ()
 
 
 def state_of(example: Example) -> State:
@@ -19,89 +43,192 @@ def state_of(example: Example) -> State:
 
 
 def selection_label(example: Example) -> str:
-    """What the head learns of a turn: the first flow that it starts, or none."""
+    """The first flow that a turn starts, or none."""
     return example.labels.flows[0] if example.labels.flows else NONE
 
 
-def fit_floor(program: TurnProgram, train: Sequence[Example]) -> dict[State, float]:
+def recalled_rows(
+    program: TurnProgram,
+    examples: Sequence[Example],
+    *,
+    exclude: Exclusions | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Row]:
+    """The turns whose flows are labelled, each with what recall finds for it as it would in service.
+
+    Args:
+        program: Its index is asked.
+        examples: Turns; those without the label are left out.
+        exclude: Which conversations a turn must not find; none where the index holds no turns of these.
+        progress: Called with the turns done and all.
+    """
+    labelled = [example for example in examples if example.labels.flows is not None]
+    bindings, registry = program.bindings, program.registry
+    if bindings.embedder is not None:
+        warm(bindings.embedder, [example.turn.text for example in labelled])
+    rows = []
+    for number, example in enumerate(labelled):
+        turn, found = example.turn, []
+        allowed = Context(turn=turn, registry=registry).allowed
+        if bindings.recall is not None and registry:
+            found = bindings.recall.recall(
+                turn.text,
+                k=CANDIDATES,
+                summaries=turn.episode_summaries,
+                allowed=None if allowed is None else frozenset(allowed),
+                exclude=exclude.of(example) if exclude is not None else (),
+            )
+        rows.append(Row(example, tuple(found), is_ruled(registry, example)))
+        if progress:
+            progress(number + 1, len(labelled))
+    return rows
+
+
+def fit_floor(rows: Sequence[Row]) -> dict[State, float]:
     """Recall scores from which the best candidate is right more often than not, idle and busy.
 
     Of all thresholds the one that gets most training turns right is taken; of equal ones the highest, since a
-    flow started wrongly costs more than one not started.
+    flow started wrongly costs more than one not started. Turns that a rule answers do not count.
     """
-    recall = program.bindings.recall
     thresholds: dict[State, float] = {"idle": 2.0, "busy": 2.0}
-    if recall is None:
-        return thresholds
     found: dict[State, list[tuple[float, bool, bool]]] = {"idle": [], "busy": []}
-    for example in train:
-        if example.labels.flows is None:
-            continue
-        best = recall.recall(example.turn.text, k=1, exclude=[example.conversation_id])
-        gold = list(example.labels.flows)
-        if best:
-            found[state_of(example)].append((best[0].score, [best[0].name] == gold, not gold))
-    for state, rows in found.items():
-        if not rows:
-            continue
-        options = [*sorted({score for score, _, _ in rows}), 2.0]
-        right = {
-            option: sum(hit if score >= option else none for score, hit, none in rows) for option in options
-        }
-        thresholds[state] = max(options, key=lambda option: (right[option], option))
+    for row in rows:
+        if row.recalled and not row.ruled:
+            best, gold = row.recalled[0], list(row.wanted)
+            found[state_of(row.example)].append((best.score, [best.name] == gold, not gold))
+    for state, scored in found.items():
+        if scored:
+            thresholds[state] = _best_threshold(scored)
     return thresholds
 
 
-class FittedHead(NamedTuple):
-    """A head and its gate, with what out-of-fold predictions say of it."""
+def _best_threshold(scored: Sequence[tuple[float, bool, bool]]) -> float:
+    """Going down the scores, each turn at or above the threshold changes from "none" to its best candidate."""
+    ranked = sorted(scored, reverse=True)
+    right = best = sum(none for _, _, none in ranked)
+    threshold = 2.0
+    for place, (score, hit, none) in enumerate(ranked):
+        right += hit - none
+        last = place + 1 == len(ranked) or ranked[place + 1][0] < score
+        if last and right > best:
+            best, threshold = right, score
+    return threshold
 
-    head: Any
-    gate: float
-    accuracy: float
-    facts: dict[str, Any]
+
+def floor_choice(row: Row, thresholds: dict[State, float]) -> tuple[str, ...]:
+    """What the floor answers."""
+    best = row.recalled[0] if row.recalled else None
+    return (best.name,) if best is not None and best.score >= thresholds[state_of(row.example)] else ()
 
 
 def fit_head(
-    program: TurnProgram, train: Sequence[Example], floor: Sequence[TurnDecision], seed: int
-) -> FittedHead:
-    """Train the selection head, and set its gate on predictions for conversations that it had not seen.
-
-    The gate is the confidence below which the floor is right at least as often; where that is nowhere, 0.
+    program: TurnProgram, rows: Sequence[Row], seed: int, *, out_of_scope_share: float | None = None
+) -> TrainedHead:
+    """Train the selection head on labelled turns, and on what the flows say of themselves.
 
     Args:
-        program: Has the embedder and the flows, whose examples are learnt from as well.
-        train: Labelled turns.
-        floor: The floor's decisions for the same turns.
+        program: Has the embedder and the flows.
+        rows: Labelled turns; those of flows that are not in the registry teach nothing.
         seed: Of folds and training.
+        out_of_scope_share: Of messages that want no flow; None takes what flows.yaml says, else what the labels tell.
     """
-    import numpy as np
-
-    from jazzmine_dspy.optimize.heads import train_selection_head
-
-    rows = [
-        (example, decision)
-        for example, decision in zip(train, floor, strict=True)
-        if example.labels.flows is not None
-    ]
-    examples = [example for example, _ in rows]
-    extra = [
-        (text, flow.name) for flow in program.registry.values() for text in (*flow.examples, flow.description)
-    ]
     embedder = program.bindings.embedder
     assert embedder is not None, "a head needs an embedder"
-    trained = train_selection_head(
-        [e.turn.text for e in examples], [e.turn for e in examples], [selection_label(e) for e in examples],
-        [e.conversation_id for e in examples], embedder=embedder, seed=seed, extra=extra,
-    )  # fmt: skip
-    probabilities = trained.out_of_fold_probabilities
-    labels = list(trained.head.labels)
-    top = probabilities.argmax(axis=1)
-    confidence = probabilities.max(axis=1)
-    gold = [list(e.labels.flows or ()) for e in examples]
-    hit = np.array([([] if labels[i] == NONE else [labels[i]]) == g for i, g in zip(top, gold, strict=True)])
-    floor_hit = np.array([set(d.selection.flows) == set(g) for (_, d), g in zip(rows, gold, strict=True)])
-    options = [0.0, *sorted({round(float(c), 4) for c in confidence})]
-    right = [int(np.where(confidence >= option, hit, floor_hit).sum()) for option in options]
-    gate = options[int(np.argmax(right))]
-    facts = {"rows": len(examples), "out_of_fold_accuracy": float(hit.mean()), "gate": gate, "C": trained.c}
-    return FittedHead(trained.head, gate, float(hit.mean()), facts)
+    share = program.registry.out_of_scope_share if out_of_scope_share is None else out_of_scope_share
+    return train_selection_head(
+        [head_row(row) for row in rows],
+        embedder=embedder,
+        seed=seed,
+        examples=own_examples(program),
+        flows=tuple(program.registry),
+        out_of_scope_share=share,
+    )
+
+
+def refit_head(
+    program: TurnProgram, examples: Sequence[Example], trained: TrainedHead, seed: int
+) -> SelectionHead:
+    """The same head from more turns; nothing of what was chosen is chosen again."""
+    embedder = program.bindings.embedder
+    assert embedder is not None, "a head needs an embedder"
+    rows = [head_row(Row(example, (), False)) for example in examples if example.labels.flows is not None]
+    warm(embedder, [row.text for row in rows])
+    return same_head(
+        trained,
+        rows,
+        embedder=embedder,
+        seed=seed,
+        examples=own_examples(program),
+        flows=tuple(program.registry),
+    )
+
+
+def head_row(row: Row) -> HeadRow:
+    """A row as the head's training takes it."""
+    example = row.example
+    return HeadRow(example.turn.text, example.turn, row.wanted, example.conversation_id, row.recalled)
+
+
+def own_examples(program: TurnProgram) -> list[tuple[str, str]]:
+    """Texts of the flows themselves, with their names."""
+    return [
+        (text, flow.name) for flow in program.registry.values() for text in (*flow.examples, flow.description)
+    ]
+
+
+def verdicts(
+    rows: Sequence[Row],
+    judgements: Sequence[Judgement],
+    thresholds: dict[State, float],
+    folds: Sequence[int] | None = None,
+) -> list[Verdict]:
+    """Who is right on the turns that no rule answers."""
+    found = []
+    for number, (row, judgement) in enumerate(zip(rows, judgements, strict=True)):
+        if not row.ruled:
+            wanted = set(row.wanted)
+            found.append(
+                Verdict(
+                    key=row.example.key,
+                    group=row.example.conversation_id,
+                    confidence=judgement.confidence,
+                    head=set(judgement.flows) == wanted,
+                    floor=set(floor_choice(row, thresholds)) == wanted,
+                    fold=int(folds[number]) if folds is not None else 0,
+                )
+            )
+    return found
+
+
+def judged(program: TurnProgram, rows: Sequence[Row]) -> list[Judgement]:
+    """What the bound head says of turns."""
+    head, embedder, registry = program.bindings.head, program.bindings.embedder, program.registry
+    assert head is not None, "no head is bound"
+    assert embedder is not None, "a head needs an embedder"
+    found = []
+    for row in rows:
+        turn = row.example.turn
+        parts = head.parts(turn.text)
+        features = embedder.features([turn.text, *parts])
+        clauses = [Clause(text, each) for text, each in zip(parts, features[1:], strict=True)]
+        flows = Context(turn=turn, registry=registry).choosable
+        found.append(head.judge(Seen(turn, features[0], row.recalled, flows, clauses)))
+    return found
+
+
+def asked_of_head(rows: Sequence[Row], judgements: Sequence[Judgement], gate: float) -> list[Asked]:
+    """The turns that the head answers."""
+    return [
+        Asked(judgement.ranking, judgement.flows, row.wanted)
+        for row, judgement in zip(rows, judgements, strict=True)
+        if not row.ruled and judgement.confidence >= gate
+    ]
+
+
+def asked_of_floor(rows: Sequence[Row], thresholds: dict[State, float]) -> list[Asked]:
+    """The turns that no rule answers, as the floor does."""
+    return [
+        Asked(relative(row.recalled), floor_choice(row, thresholds), row.wanted)
+        for row in rows
+        if not row.ruled
+    ]

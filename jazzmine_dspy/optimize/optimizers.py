@@ -15,6 +15,7 @@ import dspy
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.metrics import turn_score
+from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.demos import demo_pool
@@ -30,13 +31,14 @@ class DeadCompileError(JazzmineError):
 
 @dataclass
 class Candidate:
-    """One set of demonstrations, and its mean score on dev-A (None while it has none)."""
+    """One set of demonstrations, its mean score on dev-A (None while it has none), and its decisions there by turn."""
 
     name: str
     program: TurnProgram
     score: float | None = None
     scored: int = 0
     notes: list[str] = field(default_factory=list)
+    answers: dict[str, TurnDecision] = field(default_factory=dict)
 
     def demonstrations(self) -> dict[str, int]:
         """How many each predictor of the shape holds."""
@@ -191,8 +193,12 @@ def score(
     keep_calls: int,
     share_of_time: float,
     progress: Callable[[int, int], None] | None = None,
+    answers: dict[str, TurnDecision] | None = None,
 ) -> tuple[list[float], int]:
     """Mean scores of turns one by one, until the budget is at its end.
+
+    Args:
+        answers: Is given the decision of every turn, by its key.
 
     Returns:
         The scores, in the order of the examples, and how many turns were degraded.
@@ -210,6 +216,8 @@ def score(
         # A floor's answer in the place of the language model's failure is not the candidate's.
         right = None if decision.degraded else turn_score(decision, example.labels, example.turn)
         scores.append(right or 0.0)
+        if answers is not None:
+            answers[example.key] = decision
         if progress:
             progress(number + 1, len(examples))
     return scores, degraded

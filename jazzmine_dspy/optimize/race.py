@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
@@ -13,7 +13,11 @@ from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 
 
 class Heat(NamedTuple):
-    """One challenger against the incumbent of a stage."""
+    """One challenger against the incumbent of a stage.
+
+    ``out_of_fold`` is how many of the turns are training turns that neither side had seen; ``alone`` is the difference
+    on dev-B without them, None where there are none.
+    """
 
     stage: str
     challenger: str
@@ -22,6 +26,8 @@ class Heat(NamedTuple):
     incumbent_score: float
     difference: Difference
     won: bool
+    out_of_fold: int = 0
+    alone: Difference | None = None
 
     @property
     def verdict(self) -> str:
@@ -29,16 +35,37 @@ class Heat(NamedTuple):
         seen = f"{self.difference.n} turns could have shown a difference of {self.difference.detectable:.3f}"
         if self.won:
             gain, least = self.difference.value, self.difference.lower_bound_one_sided
-            return f"{self.challenger} ships: better by {gain:+.3f}, at least by {least:+.3f}"
-        return f"{self.incumbent} stays: {self.difference.value:+.3f} is not surely above zero; {seen}"
+            return f"{self.challenger} ships: better by {gain:+.3f}, at least by {least:+.3f}{self._where}"
+        if self.alone is not None and self.difference.lower_bound_one_sided > 0:
+            return f"{self.incumbent} stays: on dev-B alone the difference is {self.alone.value:+.3f}{self._where}"
+        return f"{self.incumbent} stays: {self.difference.value:+.3f} is not surely above zero{self._where}; {seen}"
+
+    @property
+    def _where(self) -> str:
+        if self.alone is None:
+            return ""
+        return (
+            f" ({self.alone.n} turns of dev-B, {self.alone.value:+.3f}, and {self.out_of_fold} out of fold)"
+        )
 
 
-class Entry(NamedTuple):
-    """A way to answer: its name, its order of sources, and how it did."""
+@dataclass(frozen=True)
+class Entry:
+    """A way to answer.
+
+    Args:
+        name: Such as "head".
+        order: Of its sources.
+        evaluation: How it did on dev-B.
+        gates: Confidence that its sources need.
+        unseen: Its scores on training turns that it had not seen, by turn; empty where it can't be judged there.
+    """
 
     name: str
     order: tuple[SourceKind, ...]
     evaluation: Evaluation
+    gates: Mapping[SourceKind, float] = field(default_factory=dict)
+    unseen: Mapping[str, float] = field(default_factory=dict)
 
 
 def failures_as_wrong(evaluation: Evaluation) -> Evaluation:
@@ -81,8 +108,9 @@ def stage_scores(entry: Entry, stage: Stage, floor: Evaluation) -> dict[str, flo
 def race_stage(stage: Stage, floor: Entry, challengers: Sequence[Entry]) -> tuple[Entry, list[Heat]]:
     """Let challengers run one after another, the cheapest first; a winner becomes the incumbent.
 
-    A challenger wins where the one-sided 95 % bound of the paired difference, clustered by conversation,
-    lies above zero.
+    A challenger wins where the one-sided 95 % bound of the paired difference, clustered by conversation, lies above
+    zero: on dev-B, and on training turns where both were judged without having seen them. With such turns, the
+    difference on dev-B alone must not lie below zero, as these turns had no part in anything that was fitted.
     """
     incumbent, heats = floor, []
     for challenger in challengers:
@@ -91,18 +119,45 @@ def race_stage(stage: Stage, floor: Entry, challengers: Sequence[Entry]) -> tupl
         keys = [key for key in mine if key in theirs]
         if not keys:
             continue
-        found = paired_difference(
-            [mine[k] for k in keys], [theirs[k] for k in keys], [k.rpartition("/")[0] for k in keys]
-        )
-        won = found.lower_bound_one_sided > 0
+        alone = _paired(mine, theirs, keys)
+        further = [key for key in challenger.unseen if key in incumbent.unseen and key not in mine]
+        if further:
+            mine, theirs = {**challenger.unseen, **mine}, {**incumbent.unseen, **theirs}
+            keys = [*keys, *further]
+        found = _paired(mine, theirs, keys)
+        won = found.lower_bound_one_sided > 0 and alone.value >= 0
         heats.append(
             Heat(
                 stage, challenger.name, incumbent.name, sum(mine[k] for k in keys) / len(keys),
                 sum(theirs[k] for k in keys) / len(keys), found, won,
+                out_of_fold=len(further), alone=alone if further else None,
             )
         )  # fmt: skip
         incumbent = challenger if won else incumbent
     return incumbent, heats
+
+
+def _paired(mine: Mapping[str, float], theirs: Mapping[str, float], keys: Sequence[str]) -> Difference:
+    return paired_difference(
+        [mine[k] for k in keys], [theirs[k] for k in keys], [k.rpartition("/")[0] for k in keys]
+    )
+
+
+def composed(first: Evaluation, then: Evaluation, gate: float) -> Evaluation:
+    """What two evaluations of the same turns give together: the first where it passes a gate, else the second.
+
+    Turns that one of both lacks are left out. A rule's answer in the first stands, whatever the gate.
+    """
+    others = {turn.example.key: turn for turn in then.turns}
+    turns = []
+    for turn in first.turns:
+        if turn.example.key in others:
+            record = turn.decision.stages.get("select") if turn.decision is not None else None
+            passes = record is not None and (
+                record.source == "rule" or (record.source == "head" and record.confidence >= gate)
+            )
+            turns.append(turn if passes else others[turn.example.key])
+    return replace(first, turns=tuple(turns))
 
 
 def race_whole(challenger: str, incumbent: str, ours: Evaluation, theirs: Evaluation) -> Heat | None:
@@ -111,9 +166,7 @@ def race_whole(challenger: str, incumbent: str, ours: Evaluation, theirs: Evalua
     keys = [key for key in mine if key in other]
     if not keys:
         return None
-    found = paired_difference(
-        [mine[k] for k in keys], [other[k] for k in keys], [k.rpartition("/")[0] for k in keys]
-    )
+    found = _paired(mine, other, keys)
     return Heat(
         "all",
         challenger,

@@ -45,6 +45,26 @@ class SamplePart(Value):
     test: int = Field(default=0, ge=0)
 
 
+class GatesPart(Value):
+    """What the head's certificate promises: at most ``target_error`` of the turns that pass are wrong, with probability
+    1 - ``delta``."""
+
+    target_error: float = Field(default=0.05, gt=0, lt=1)
+    delta: float = Field(default=0.1, gt=0, lt=1)
+
+
+class ClarifyPart(Value):
+    """What a question "which of these?" costs, in wrong answers; None never asks."""
+
+    cost: float | None = Field(default=None, gt=0)
+
+
+class OpenSetPart(Value):
+    """Share of the messages that want no flow; None takes what flows.yaml says, else what the labels tell."""
+
+    share: float | None = Field(default=None, ge=0, lt=1)
+
+
 class Recipe(Value):
     """A run: dataset, shape, language model, optimizer, budget, seed.
 
@@ -56,6 +76,8 @@ class Recipe(Value):
         history_shown: Earlier messages shown to it.
         max_commands: Commands that one answer may hold; a tiny model rambles less with few.
         head: Whether a local head for selection is trained and raced.
+        recall: Whether the run fits what recall's index holds and how it ranks.
+        refit: Whether head and index are made again from all labelled turns but the test part's, once all is chosen.
         embedder: ``minilm``, or the name of a fastembed model.
         tracking: MLflow's tracking URI; ``none`` tracks nothing; empty is a SQLite file in
             ``.jazzmine/mlflow`` of the working folder.
@@ -74,6 +96,8 @@ class Recipe(Value):
     history_shown: int = Field(default=5, ge=0, le=10)
     max_commands: int = Field(default=6, ge=1, le=16)
     head: bool = True
+    recall: bool = True
+    refit: bool = False
     embedder: str = "minilm"
     tracking: str = ""
     signatures: str = "signatures"
@@ -81,6 +105,9 @@ class Recipe(Value):
     budget: BudgetPart = BudgetPart()
     demos: DemosPart = DemosPart()
     sample: SamplePart = SamplePart()
+    gates: GatesPart = GatesPart()
+    clarify: ClarifyPart = ClarifyPart()
+    open_set: OpenSetPart = OpenSetPart()
 
     @field_validator("lm_settings")
     @classmethod

@@ -16,13 +16,12 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluate import evaluate
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.report import Report, write_report
-from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
+from jazzmine_dspy.models.decision import STAGES, Stage
 from jazzmine_dspy.models.errors import DatasetError, RecipeError
 from jazzmine_dspy.optimize import artifact
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.deciding import COMPILE_TIME, decide, shipped_program
 from jazzmine_dspy.optimize.final import final_rows, manifest_facts, track
-from jazzmine_dspy.optimize.fit import FittedHead, fit_floor, fit_head
 from jazzmine_dspy.optimize.optimizers import Candidate, calls_per_turn, candidates, score
 from jazzmine_dspy.optimize.progress import NullProgress, Progress
 from jazzmine_dspy.optimize.race import (
@@ -30,6 +29,14 @@ from jazzmine_dspy.optimize.race import (
     failures_as_wrong,
 )
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
+from jazzmine_dspy.optimize.selection import (
+    Selection,
+    as_documents,
+    fit_questions,
+    fit_selection,
+    order_with_lm,
+    refit,
+)
 from jazzmine_dspy.optimize.summary import build_report
 from jazzmine_dspy.optimize.tracking import Tracker
 from jazzmine_dspy.program.policy import Policy
@@ -65,11 +72,15 @@ class Run:
     started_from: str | None = None
     lm: dspy.LM | None = None
     lm_facts: dict[str, Any] = field(default_factory=dict)
-    head: FittedHead | None = None
+    selection: Selection = field(default_factory=Selection)
     tried: list[Candidate] = field(default_factory=list)
     heats: list[Heat] = field(default_factory=list)
     shipped: dict[Stage, str] = field(default_factory=dict)
     best: Candidate | None = None
+
+    def told(self, done: int, total: int) -> None:
+        """Tell the progress of a phase that spends nothing."""
+        self.progress.step(done, total, best=None, spent=self.budget.spent())
 
     def sample(self, examples: Sequence[Example], size: int, salt: int) -> list[Example]:
         """A seeded sample in the order of the file; all of them where ``size`` is 0."""
@@ -119,12 +130,15 @@ class Run:
         *,
         keep_calls: int = 0,
         time: float = 1.0,
+        timed: bool = False,
     ) -> Evaluation | None:
-        """Evaluate turn by turn until the budget is at its end; None where not one turn fitted."""
+        """Evaluate turn by turn until the budget is at its end; None where not one turn fitted.
+
+        ``timed`` makes it take its real time: what another program asked before must not make this one look faster.
+        """
         calls = calls_per_turn(program)
-        # What another program asked before must not make this one look faster than it is.
         forget = getattr(program.bindings.recall, "forget", None)
-        if forget is not None:
+        if forget is not None and timed:
             forget()
         forced = program.policy.orders == program.policy.named("lm").orders
         self.progress.phase(name, len(examples))
@@ -179,17 +193,27 @@ def optimize(
     try:
         train = run.dataset.examples("train")
         dev_a, dev_b = run.dataset.examples("dev_a"), run.dataset.examples("dev_b")
-        _fit(run, train)
+        fit_selection(run, train)
         _compile(run, train, dev_a)
+        order_with_lm(run, dev_a)
         floor_b = decide(run, dev_b)
+        fit_questions(run, dev_b)
         program = shipped_program(run, floor_b)
+        refit(run, program)
         run.dataset.open_test(f"final report of {recipe.name}", _WORK)
         systems = final_rows(run, program, run.dataset.examples("test"), train)
         report = build_report(run, systems)
         facts = manifest_facts(run, systems)
         spent = run.budget.spent()
         dates = {"started": started.isoformat(), "ended": dt.datetime.now(dt.UTC).isoformat()}
-        artifact.save(program, folder, name=recipe.name, facts=facts, run={**dates, "spent": spent})
+        artifact.save(
+            program,
+            folder,
+            name=recipe.name,
+            facts=facts,
+            run={**dates, "spent": spent},
+            examples=as_documents(run.selection.examples),
+        )
         paths = write_report(report, folder / "report")
         if tracker is not None:
             track(tracker, run, systems, folder)
@@ -251,20 +275,6 @@ def _prepare(recipe: Recipe, progress: Progress, start_from: str | Path | None, 
     return run
 
 
-def _fit(run: Run, train: Sequence[Example]) -> None:
-    run.progress.phase("fit floor and head", None)
-    program = run.program
-    thresholds = fit_floor(program, train)
-    program.policy = program.policy.model_copy(update={"floor_score": thresholds})
-    if run.recipe.head and program.bindings.embedder is not None:
-        floor = program.with_policy("floor")
-        decisions = [floor.decide(example.turn, exclude=(example.conversation_id,)) for example in train]
-        run.head = fit_head(program, train, decisions, run.recipe.seed)
-        program.bind(head=run.head.head)
-        gates: dict[Stage, dict[SourceKind, float]] = {"select": {"head": run.head.gate}}
-        program.policy = program.policy.model_copy(update={"gates": gates})
-
-
 def _compile(run: Run, train: Sequence[Example], dev_a: Sequence[Example]) -> None:
     """Try the recipe's candidates on turns of dev-A that the rules pass on, and keep the best."""
     if run.lm is None:
@@ -315,7 +325,13 @@ def _score(run: Run, candidate: Candidate, sample: Sequence[Example], keep: int)
         run.progress.step(done, total, best=best, spent=run.budget.spent())
 
     scores, degraded = score(
-        candidate.program, sample, run.budget, keep_calls=keep, share_of_time=COMPILE_TIME, progress=told
+        candidate.program,
+        sample,
+        run.budget,
+        keep_calls=keep,
+        share_of_time=COMPILE_TIME,
+        progress=told,
+        answers=candidate.answers,
     )
     candidate.scored = len(scores)
     candidate.score = sum(scores) / len(scores) if scores else None

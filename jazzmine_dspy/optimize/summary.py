@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from jazzmine_dspy.eval.diagnose import sent_on
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.metrics import turn_score
-from jazzmine_dspy.eval.report import Change, Gain, RaceRow, Report, System
+from jazzmine_dspy.eval.report import (
+    Change,
+    Choosing,
+    Curve,
+    Gain,
+    OpenSetScore,
+    RaceRow,
+    RecallChoice,
+    Report,
+    System,
+)
 from jazzmine_dspy.eval.stats import Difference, paired_difference
 from jazzmine_dspy.models.decision import STAGES, TurnDecision
+from jazzmine_dspy.optimize.fit import judged, recalled_rows, verdicts
 
 if TYPE_CHECKING:
     from jazzmine_dspy.optimize.race import Heat
@@ -52,7 +64,7 @@ def first_line(run: Run, systems: Mapping[str, Evaluation | None]) -> str:
         parts = ["the budget ended before the shipped program was tried on the test turns"]
     else:
         share = sum(map(_asked, shipped.turns)) / shipped.n
-        parts = [f"the LM answered {share:.0%} of turns"]
+        parts = [f"the LM answered {share:.0%} of turns{_by_head(run, shipped)}"]
     compiled = turn_difference(systems["LM compiled"], systems["LM uncompiled"])
     if compiled is not None:
         parts.append(f"compiling it gained {_signed(compiled)} per turn")
@@ -69,6 +81,15 @@ def first_line(run: Run, systems: Mapping[str, Evaluation | None]) -> str:
             f"on dev-B the compiled prompts did not beat the uncompiled ones ({_detectable([whole])})"
         )
     return "; ".join(parts) + "."
+
+
+def _by_head(run: Run, shipped: Evaluation) -> str:
+    """What the head and its gate spare: the turns whose flows it chose."""
+    share = shipped.sources.get("select", {}).get("head", 0.0)
+    if not share:
+        return ""
+    above = " above its gate" if run.program.policy.gates.get("select", {}).get("head", 0.0) > 0 else ""
+    return f", the head chose the flows of {share:.0%}{above}"
 
 
 def _seen(run: Run) -> str:
@@ -89,7 +110,7 @@ def _asked(turn: TurnResult) -> bool:
 def head_gain(run: Run, systems: Mapping[str, Evaluation | None]) -> Difference | None:
     """What the head brings to the flow sets of the shipped program; None where no head ships."""
     shipped, floor = systems["shipped"], systems["floors alone"]
-    if run.shipped.get("select") != "head" or shipped is None or floor is None:
+    if not run.shipped.get("select", "").startswith("head") or shipped is None or floor is None:
         return None
     return shipped.difference(floor, "flow_set_exact") if len(shipped.turns) == len(floor.turns) else None
 
@@ -128,6 +149,7 @@ def build_report(run: Run, systems: Mapping[str, Evaluation | None]) -> Report:
         facts=_facts(run, systems),
         reproduce=f"jazzmine-dspy optimize optimize/recipes/{recipe.name}.toml",
         examples_changed=_changes(systems),
+        choosing=choosing(run, systems),
     )
 
 
@@ -172,7 +194,9 @@ def _facts(run: Run, systems: Mapping[str, Evaluation | None]) -> dict[str, str]
         )
     for name, found in systems.items():
         if found is None:
-            facts[name] = "not run: no language model, no candidate, or no budget left for it"
+            facts[name] = (
+                "not run: nothing to learn from, no language model, no candidate, or no budget left for it"
+            )
     for heat in run.heats:
         if heat.stage == "all":
             facts["compiled against uncompiled, dev-B"] = heat.verdict
@@ -181,6 +205,66 @@ def _facts(run: Run, systems: Mapping[str, Evaluation | None]) -> dict[str, str]
             facts["winners together against floors, dev-B"] = f"{heat.difference.value:+.3f} per turn: {kept}"
     facts["ships"] = ", ".join(f"{stage}: {name}" for stage, name in run.shipped.items())
     return facts
+
+
+def choosing(run: Run, systems: Mapping[str, Evaluation | None]) -> Choosing | None:
+    """How the selection was fitted; None where neither recall nor a head was."""
+    found = run.selection
+    if found.recall is None and found.head is None:
+        return None
+    ordered = found.with_lm or found.order
+    words = [*(ordered.reasons if ordered is not None else ()), found.clarify_told]
+    if found.refitted is not None:
+        words.append(
+            f"head and index were made again from {found.refitted['rows']} turns of train, dev-A and dev-B, "
+            "with the choices made before"
+        )
+    return Choosing(
+        words=[text for text in words if text],
+        recall=[
+            RecallChoice(one.name, *one.at, n=one.n, kept=one.kept)
+            for one in (found.recall.choices if found.recall is not None else ())
+        ],
+        reliability=found.reliability,
+        curves=_curves(run, systems),
+        open_set=_open_set(found.head.facts if found.head is not None else {}),
+    )
+
+
+def _curves(run: Run, systems: Mapping[str, Evaluation | None]) -> list[Curve]:
+    """Quality against the share of turns that the head sends on, to what was measured and to what never errs."""
+    found, curves = run.selection, []
+    asked = systems["LM compiled"] or systems["LM uncompiled"]
+    if asked is not None and run.program.bindings.head is not None:
+        answers = {turn.example.key: turn for turn in asked.turns}
+        rows = recalled_rows(run.program, [turn.example for turn in asked.turns])
+        told = verdicts(rows, judged(run.program, rows), found.thresholds)
+        right = [_flows_right(answers[row.key]) for row in told]
+        curve = sent_on([row.confidence for row in told], [row.head for row in told], right)
+        curves.append(Curve("the language model, on test turns", curve, len(told)))
+    sure, head = [row.confidence for row in found.verdicts], [row.head for row in found.verdicts]
+    if sure:
+        floor = [row.floor for row in found.verdicts]
+        curves.append(Curve("the floor, out of fold", sent_on(sure, head, floor), len(sure)))
+        perfect = sent_on(sure, head, [True] * len(sure))
+        curves.append(Curve("a source that never errs, out of fold", perfect, len(sure), assumed=True))
+    return [one for one in curves if one.points]
+
+
+def _flows_right(turn: TurnResult) -> bool:
+    wanted = set(turn.example.labels.flows or ())
+    # A floor's answer in the place of the language model's failure is not its own.
+    return turn.decision is not None and not turn.degraded and set(turn.decision.selection.flows) == wanted
+
+
+def _open_set(facts: Mapping[str, Any]) -> list[OpenSetScore]:
+    """The scores that the head's training compared, from its facts."""
+    held = facts.get("open_set") or {}
+    by = f"found, against {held.get('negatives')}"
+    compared = held.get("recall_at_small_loss") or {}
+    return [
+        OpenSetScore(name, {by: float(found)}, kept=name == held["kept"]) for name, found in compared.items()
+    ]
 
 
 def _changes(systems: Mapping[str, Evaluation | None]) -> list[Change]:

@@ -62,7 +62,7 @@ def fit() -> Callable[..., Any]:
     ) -> Any:
         from jazzmine_dspy.datasets import load_dataset
         from jazzmine_dspy.models.registry import FlowRegistry
-        from jazzmine_dspy.optimize import run
+        from jazzmine_dspy.optimize import run, selection
         from jazzmine_dspy.optimize.artifact import bind_recall
         from jazzmine_dspy.optimize.budget import Budget
         from jazzmine_dspy.optimize.progress import NullProgress
@@ -75,9 +75,9 @@ def fit() -> Callable[..., Any]:
         recipe = Recipe(name="check", dataset=str(folder), lm="none")
         found = run.Run(recipe, dataset, NullProgress(), Budget(recipe.budget), program)
         with pytest.MonkeyPatch.context() as patch:
-            # One setting instead of six, for time.
-            patch.setattr("jazzmine_dspy.optimize.heads.REGULARIZATIONS", (10.0,))
-            run._fit(found, change(dataset.examples("train")))
+            # One setting instead of four, for time.
+            patch.setattr("jazzmine_dspy.optimize.heads.REGULARIZATIONS", (1.0,))
+            selection.fit_selection(found, change(dataset.examples("train")))
         return found
 
     return fitted

@@ -109,7 +109,7 @@ def test_flows_never_seen_lose_nothing_to_a_head_that_does_not_know_them(
         known = load_dataset(support).flows
         unseen = frozenset(random.Random(draw).sample(sorted(known), 5))
         found = fit(support, change=_without(unseen), unseen=unseen)
-        assert not unseen & set(found.head.head.labels)
+        assert not unseen & set(found.selection.head.head.labels)
         bind_recall(found.program.bind(registry=known), "minilm")
         examples = [e for e in found.dataset.examples("dev_a", "dev_b") if unseen & _flows(e)]
         n += len(examples)

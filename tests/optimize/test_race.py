@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.metrics import score_turn
 from jazzmine_dspy.models.decision import Enhancement, Selection, SourceKind, StageRecord, TurnDecision
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize.race import Entry, race_stage, race_whole
+from jazzmine_dspy.optimize.race import Entry, composed, race_stage, race_whole
 
 ORDER: tuple[SourceKind, ...] = ("rule", "lm", "floor")
 
@@ -95,8 +96,69 @@ def test_where_a_rule_answers_first_its_score_counts_for_both() -> None:
     worse = Entry("LM", ORDER, Evaluation(tuple(_result(f"c{i}.t", False) for i in range(8))))
     _, (heat,) = race_stage("select", ruled, [worse])
     assert heat.difference.value == 0.0
-    _, (heat,) = race_stage("select", ruled, [worse._replace(order=("lm", "floor"))])
+    _, (heat,) = race_stage("select", ruled, [replace(worse, order=("lm", "floor"))])
     assert heat.difference.value == -1.0
+
+
+def _unseen(right: Sequence[bool]) -> dict[str, float]:
+    return {f"t{index // 2}/t{index % 2}": float(hit) for index, hit in enumerate(right)}
+
+
+@pytest.mark.row("O5")
+def test_what_was_judged_out_of_fold_counts_too() -> None:
+    """Two turns better on dev-B are chance; with twenty more on training turns that it had not seen they are not."""
+    better = [True, False] * 18 + [True] * 4
+    floor = replace(FLOOR, unseen=_unseen([True, False] * 40))
+    head = replace(_entry("head", better, "head"), unseen=_unseen([True, True] * 20 + [True, False] * 20))
+    _, (alone,) = race_stage("select", FLOOR, [_entry("head", better, "head")])
+    _, (heat,) = race_stage("select", floor, [head])
+    assert not alone.won
+    assert alone.alone is None
+    assert heat.won
+    assert heat.difference.n == 120
+    assert heat.out_of_fold == 80
+    assert heat.alone is not None
+    assert heat.alone.value == alone.difference.value == pytest.approx(2 / 40)
+    assert "40 turns of dev-B, +0.050, and 80 out of fold" in heat.verdict
+
+
+@pytest.mark.row("O5")
+def test_what_is_worse_on_dev_b_does_not_ship() -> None:
+    """However good it looks out of fold: nothing was fitted on dev-B."""
+    floor = replace(FLOOR, unseen=_unseen([False] * 80))
+    head = replace(_entry("head", [True, False] * 19 + [False] * 2, "head"), unseen=_unseen([True] * 80))
+    winner, (heat,) = race_stage("select", floor, [head])
+    assert heat.difference.lower_bound_one_sided > 0
+    assert not heat.won
+    assert winner is floor
+    assert heat.verdict.startswith("floor stays: on dev-B alone the difference is -0.025")
+
+
+def test_turns_out_of_fold_count_only_where_both_were_judged() -> None:
+    floor = replace(FLOOR, unseen=_unseen([False] * 80))
+    _, (heat,) = race_stage("select", floor, [_entry("LM", [True, True] * 20)])
+    assert (heat.out_of_fold, heat.difference.n) == (0, 40)
+
+
+@pytest.mark.row("C1")
+def test_a_gate_puts_two_evaluations_together() -> None:
+    sure = [0.9, 0.3, 0.5, 0.1]
+    head = _entry("head", [True, True, False, True], "head").evaluation
+    turns = tuple(
+        replace(turn, decision=turn.decision.model_copy(update={"stages": {
+            "select": StageRecord(source="head" if index else "rule", confidence=sure[index])}}))
+        for index, turn in enumerate(head.turns) if turn.decision is not None
+    )  # fmt: skip
+    lm = _entry("LM", [False, False, True], "lm").evaluation
+    found = composed(replace(head, turns=turns), lm, 0.5)
+    sources = [turn.decision.stages["select"].source for turn in found.turns if turn.decision is not None]
+    assert sources == ["rule", "lm", "head"]  # the fourth was not asked of both
+    ungated = composed(replace(head, turns=turns), lm, 0.0)
+    assert [t.decision.stages["select"].source for t in ungated.turns if t.decision] == [
+        "rule",
+        "head",
+        "head",
+    ]
 
 
 def test_whole_programs_race_on_the_turns_that_both_answered() -> None:

@@ -53,6 +53,9 @@ def test_a_recipe_names_dataset_shape_model_optimizer_budget_and_seed(write: Cal
         ("[budget]\nlm_call = 3", "lm_calls"),
         ("[demos]\nlabelled = 3", "labeled"),
         ("[sample]\ntests = 3", "test"),
+        ("[gates]\ntarget = 0.1", "target_error"),
+        ("[clarify]\ncosts = 0.1", "cost"),
+        ("refits = true", "refit"),
     ],
 )
 def test_a_misspelt_key_is_refused_with_a_suggestion(
@@ -79,6 +82,8 @@ def test_a_key_like_no_other_is_refused_with_the_known_ones(write: Callable[[str
         ('name = "a/../b"\ndataset = "d"\n', "name"),
         ('name = "a"\ndataset = "d"\noptimizer = "magic"\n', "optimizer"),
         ('name = "a"\ndataset = "d"\n[budget]\nminutes = 0\n', "budget.minutes"),
+        ('name = "a"\ndataset = "d"\n[gates]\ntarget_error = 1\n', "gates.target_error"),
+        ('name = "a"\ndataset = "d"\n[clarify]\ncost = 0\n', "clarify.cost"),
         ("name = \n", "Not valid TOML"),
     ],
 )
@@ -109,7 +114,16 @@ def test_shipped_recipes_are_valid(path: Path) -> None:
 def test_the_fingerprint_tells_what_may_change_the_result(tiny: Callable[..., Recipe]) -> None:
     recipe = tiny()
     assert tiny(tracking="sqlite:///elsewhere.db").fingerprint == recipe.fingerprint
-    for change in ({"seed": 1}, {"budget": {"lm_calls": 1}}, {"demos": {"labeled": 1}}, {"top_k": 3}):
+    for change in (
+        {"seed": 1},
+        {"budget": {"lm_calls": 1}},
+        {"demos": {"labeled": 1}},
+        {"top_k": 3},
+        {"refit": True},
+        {"gates": {"delta": 0.2}},
+        {"clarify": {"cost": 0.5}},
+        {"recall": False},
+    ):
         assert tiny(**change).fingerprint != recipe.fingerprint
 
 

@@ -38,7 +38,8 @@ def test_its_first_line_says_what_carries_the_quality(taught: Any, without: Any)
 def test_progress_is_told_phases_steps_best_and_spent(taught: Any) -> None:
     told = taught.progress
     names = [name for name, _ in told.phases]
-    assert names[:2] == ["read the dataset", "fit floor and head"]
+    assert names[:2] == ["read the dataset", "fit recall"]
+    assert names[2:4] == ["recall for the training turns", "fit floor and head"]
     assert "try uncompiled" in names
     assert "race on dev-B" in names
     assert names[-1] == "test: shipped"
@@ -84,9 +85,10 @@ def test_the_command_prints_one_document(
         assert "race on dev-B" in done.stderr
 
 
-def _recipe_file(folder: Path, library: Path) -> Path:
+def _recipe_file(folder: Path, library: Path, head: bool = False) -> Path:
     path = folder / "recipe.toml"
-    text = f"name = 'tiny'\ndataset = '{library}'\nlm = 'none'\nhead = true\ntracking = 'none'\nseed = 0\n"
+    text = f"name = 'tiny'\ndataset = '{library}'\nlm = 'none'\ntracking = 'none'\nseed = 0\n"
+    text += f"head = {str(head).lower()}\n"
     path.write_text(text, "utf-8")
     return path
 
@@ -109,7 +111,7 @@ def test_python_and_the_command_line_make_the_same_program(
     from jazzmine_dspy.optimize.run import optimize
 
     monkeypatch.chdir(tmp_path)
-    path = _recipe_file(tmp_path, library)
+    path = _recipe_file(tmp_path, library, head=True)
     printed = json.loads(_command(path, "--out", "by-command", "--json").stdout)
     result = optimize(path, out="by-python")
     assert files_of(tmp_path / "by-command") == files_of(tmp_path / "by-python")
@@ -230,7 +232,7 @@ def test_a_failed_run_is_marked_as_failed(
     def fail(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "_fit", fail)
+    monkeypatch.setattr(run, "fit_selection", fail)
     with contextlib.chdir(tmp_path), pytest.raises(KeyboardInterrupt):
         run.optimize(tiny(lm="none", tracking=""), out="program")
     client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{tmp_path / '.jazzmine/mlflow/mlflow.db'}")

@@ -1,11 +1,21 @@
 """The report: one HTML page, Markdown and JSON of the same figures, and a table for the terminal."""
 
 from jazzmine_dspy.eval.report.document import document
-from jazzmine_dspy.eval.report.model import Change, Gain, RaceRow, Report, System
+from jazzmine_dspy.eval.report.model import (
+    Change,
+    Choosing,
+    Curve,
+    Gain,
+    OpenSetScore,
+    RaceRow,
+    RecallChoice,
+    Report,
+    System,
+)
 from jazzmine_dspy.eval.report.terminal import terminal_table
 from jazzmine_dspy.eval.report.write import Paths, write_document, write_report
 
 __all__ = [
-    "Change", "Gain", "Paths", "RaceRow", "Report", "System", "document", "terminal_table", "write_document",
-    "write_report",
+    "Change", "Choosing", "Curve", "Gain", "OpenSetScore", "Paths", "RaceRow", "RecallChoice", "Report", "System",
+    "document", "terminal_table", "write_document", "write_report",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 from jazzmine_dspy.eval.diagnose import confusions, reliability
 from jazzmine_dspy.eval.evaluation import WHOLE_TURN
-from jazzmine_dspy.eval.report.model import Report, System
+from jazzmine_dspy.eval.report.model import Choosing, Report, System
 from jazzmine_dspy.models.errors import InputError
 
 FORMAT = 1
@@ -35,6 +35,21 @@ def document(report: Report) -> dict[str, Any]:
         "reproduce": report.reproduce,
         "compared": list(report.compared),
         "examples_changed": [asdict(change) for change in report.examples_changed],
+        "choosing": _choosing(report.choosing) if report.choosing is not None else None,
+    }
+
+
+def _choosing(found: Choosing) -> dict[str, Any]:
+    trust = found.reliability
+    return {
+        "words": list(found.words),
+        "recall": [asdict(one) for one in found.recall],
+        "reliability": {**asdict(trust), "bins": [asdict(one) for one in trust.bins]} if trust else None,
+        "curves": [
+            {**asdict(one), "points": [{"share": share, "quality": quality} for share, quality in one.points]}
+            for one in found.curves
+        ],
+        "open_set": [{**asdict(one), "figures": dict(one.figures)} for one in found.open_set],
     }
 
 

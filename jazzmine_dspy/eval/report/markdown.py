@@ -6,7 +6,7 @@ import re
 from html import escape
 from typing import Any
 
-from jazzmine_dspy.eval.report import tables
+from jazzmine_dspy.eval.report import choosing, tables
 from jazzmine_dspy.eval.report.shown import resolve, shown
 from jazzmine_dspy.eval.report.tables import Cell, Figure, Table, parts
 
@@ -31,6 +31,19 @@ def render(data: dict[str, Any]) -> str:
         (f"By kind of turn: {shipped}", tables.slices(data), ""),
         (f"What is taken for what: {shipped}", tables.top_confusions(data), ""),
         (f"Is confidence to be believed: {shipped}", tables.trust(data), _calibration(data)),
+        ("What decided the gates", choosing.words(data), ""),
+        (
+            "What sending turns on is worth",
+            choosing.curves(data),
+            "The head's least sure turns go to another source first. Flows right of all turns.",
+        ),
+        ("Is the head's confidence to be believed", choosing.trust(data), _head_calibration(data)),
+        (
+            "Recall, by choice",
+            choosing.recall(data),
+            "On training turns, each without its own conversation.",
+        ),
+        ("Open set", choosing.open_set(data), "Scores that tell turns that want a flow from others."),
         ("Crashes and degraded stages", tables.errors(data), ""),
         ("Turns that compiling changed", tables.changes(data), ""),
         ("How this was made", tables.facts(data), ""),
@@ -51,6 +64,11 @@ def render(data: dict[str, Any]) -> str:
 def _calibration(data: dict[str, Any]) -> str:
     found = data["systems"][data["shipped"]]["reliability"]
     return f"Expected calibration error: {shown(found['ece'], 'share')} points." if found else ""
+
+
+def _head_calibration(data: dict[str, Any]) -> str:
+    found = choosing.held(data).get("reliability")
+    return f"Out of fold. Expected calibration error: {shown(found['ece'], 'share')} points." if found else ""
 
 
 def _table(data: dict[str, Any], table: Table) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from jazzmine_dspy.eval.diagnose import Reliability
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.stats import Difference
 from jazzmine_dspy.models.decision import Stage
@@ -65,6 +66,59 @@ class Change:
 
 
 @dataclass(frozen=True)
+class RecallChoice:
+    """One way to recall that a run tried: the shares of turns whose flows are all among the first 1, 3 and 5."""
+
+    name: str
+    recall_at_1: float
+    recall_at_3: float
+    recall_at_5: float
+    n: int
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Quality against the share of turns that one source sends on to another, as (share, quality) pairs.
+
+    ``assumed`` marks a source that was not measured, such as one that is always right.
+    """
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    n: int
+    assumed: bool = False
+
+
+@dataclass(frozen=True)
+class OpenSetScore:
+    """One score that tells turns that want a flow from others; ``figures`` are shares by what they measure."""
+
+    name: str
+    figures: Mapping[str, float]
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class Choosing:
+    """How the selection of flows was fitted, on turns that its parts had not seen.
+
+    Args:
+        words: What was decided of gates and order, one sentence each.
+        recall: Ways to recall that were tried.
+        reliability: Of the head's confidence, out of fold; None where there is no head.
+        curves: Quality against the share of turns sent on.
+        open_set: Scores that were compared.
+    """
+
+    words: Sequence[str] = ()
+    recall: Sequence[RecallChoice] = ()
+    reliability: Reliability | None = None
+    curves: Sequence[Curve] = ()
+    open_set: Sequence[OpenSetScore] = ()
+
+
+@dataclass(frozen=True)
 class Report:
     """All that a report says.
 
@@ -77,6 +131,7 @@ class Report:
         reproduce: The command that makes the same report.
         examples_changed: A few turns, first with the answer of the uncompiled program, then of the compiled.
         compared: Names of the programs that ``examples_changed`` compares.
+        choosing: How the selection was fitted; None where the report is not of a run.
     """
 
     title: str
@@ -88,3 +143,4 @@ class Report:
     reproduce: str = ""
     examples_changed: Sequence[Change] = ()
     compared: tuple[str, str] = ("LM uncompiled", "LM compiled")
+    choosing: Choosing | None = None

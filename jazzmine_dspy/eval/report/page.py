@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from jazzmine_dspy.eval.report import figures, tables
+from jazzmine_dspy.eval.report import choosing, figures, tables
 from jazzmine_dspy.eval.report.markup import Markup, join, tag
 from jazzmine_dspy.eval.report.shown import DASH, resolve, shown
 from jazzmine_dspy.eval.report.tables import Cell, Figure, Scored, Table, parts
@@ -129,6 +129,7 @@ def _sections(data: dict[str, Any]) -> list[Markup]:
         )
     )
     found += _selection(data, name)
+    found += _choosing(data)
     found += [
         _section(
             f"Commands by kind: {name}", "F1 of each kind, type and arguments alike.", figures.kinds(data)
@@ -171,6 +172,31 @@ def _selection(data: dict[str, Any], name: str) -> list[Markup]:
                 tag("div", figures.reliability(data), _table(data, tables.trust(data)), cls="split"),
             )
         )
+    return found
+
+
+def _choosing(data: dict[str, Any]) -> list[Markup]:
+    held, found = choosing.held(data), []
+    if held.get("words"):
+        found.append(_section("What decided the gates", "", choosing.told(data)))
+    if held.get("curves"):
+        found.append(
+            _section(
+                "What sending turns on is worth",
+                "The head's least sure turns go to another source first. Flows right of all turns.",
+                tag("div", choosing.curve(data), _table(data, choosing.curves(data)), cls="split"),
+            )
+        )
+    if held.get("reliability"):
+        ece = _figure(data, "/choosing/reliability/ece", "share")
+        plot = tag("div", choosing.reliability(data), _table(data, choosing.trust(data)), cls="split")
+        found.append(_section("Is the head's confidence to be believed", choosing.calibration(ece), plot))
+    if held.get("recall"):
+        note = "On training turns, each without its own conversation."
+        found.append(_section("Recall, by choice", note, _table(data, choosing.recall(data), _race_mark)))
+    if held.get("open_set"):
+        note = "Scores that tell turns that want a flow from others."
+        found.append(_section("Open set", note, _table(data, choosing.open_set(data), _race_mark)))
     return found
 
 

@@ -1,0 +1,291 @@
+"""From which confidence on a source may answer: certified for a target error, or else of least expected cost.
+
+Whether a gate holds is told by the exact bound of Clopper and Pearson ("The use of confidence or fiducial limits",
+Biometrika 1934) on the error among accepted turns. Many gates are tried, so they are tried in an order that is fixed
+beforehand, from the most confident down, and the first one that fails ends it: then the level holds for the one that is
+taken (fixed-sequence testing, as in Angelopoulos et al., "Learn then Test", 2021).
+
+All rows are turns that the judged model has not seen. Turns of one conversation are alike, so they are counted as fewer
+than they are: by the measured design effect, which is 1 where each conversation is one turn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jazzmine_dspy.models.errors import InputError
+
+TARGET_ERROR = 0.05
+DELTA = 0.1
+
+NEVER = 1.000001
+"""A gate that no confidence passes."""
+
+_STEPS = 50
+_FIRST_SHARE = 0.25
+_FEWEST = 8
+_GRAIN = 1e6
+_SURE = 1.645
+
+
+class Gate(NamedTuple):
+    """A gate, and what is known of the turns that pass it.
+
+    Args:
+        threshold: Confidence from which the source answers; above 1 where no turn passes.
+        certified: Whether the error among them is at most the target, with probability 1 - delta.
+        bound: Upper bound on that error at level delta; 1 where nothing passes.
+        n: Turns on which it was set.
+        accepted: Turns of these that pass.
+        error: Share of wrong answers among them.
+        worth: Independent turns that the accepted ones are worth.
+        reason: For a person.
+    """
+
+    threshold: float
+    certified: bool
+    bound: float
+    n: int
+    accepted: int
+    error: float
+    worth: float
+    reason: str
+
+    def facts(self) -> dict[str, Any]:
+        """The same as JSON, rounded."""
+        return {
+            name: round(value, 6) if isinstance(value, float) else value
+            for name, value in self._asdict().items()
+        }
+
+
+def upper_bound(errors: float, n: float, delta: float = DELTA) -> float:
+    """Upper bound on the error of a source that was wrong ``errors`` times in ``n`` independent turns.
+
+    Exact (Clopper-Pearson), one-sided: it lies below the truth with probability ``delta`` at most. Fractions are
+    interpolated by the beta distribution.
+
+    Example:
+        >>> round(upper_bound(0, 45, 0.1), 3), upper_bound(0, 0)
+        (0.05, 1.0)
+    """
+    from scipy.stats import beta
+
+    if n <= 0 or errors >= n:
+        return 1.0
+    return float(beta.ppf(1.0 - delta, errors + 1.0, n - errors))
+
+
+def turns_needed(target_error: float = TARGET_ERROR, delta: float = DELTA, errors: int = 0) -> int:
+    """Independent turns with so many errors that are needed to certify a target.
+
+    Example:
+        >>> turns_needed(0.05, 0.1), turns_needed(0.05, 0.1, errors=2)
+        (45, 105)
+    """
+    from scipy.stats import beta
+
+    least = max(errors + 1, math.ceil(math.log(delta) / math.log1p(-target_error)))
+    # So many are enough by far: the bound lies within 3 + 2 errors times the turns that none needs.
+    sizes = np.arange(least, least * (3 + 2 * errors) + 1)
+    bounds = beta.ppf(1.0 - delta, errors + 1.0, sizes - errors)
+    return int(sizes[np.argmax(bounds <= target_error)])
+
+
+def design_effect(right: Sequence[bool] | NDArray[Any], groups: Sequence[str]) -> float:
+    """How many turns count as one: the variance of the mean by conversation over that by turn, at least 1.
+
+    Where all turns are right, or all are wrong, nothing can be measured, and a conversation counts as one turn.
+
+    Example:
+        >>> design_effect([True, False, True, True], ["a", "b", "c", "d"])
+        1.0
+        >>> design_effect([True, True, False, False], ["a", "a", "b", "b"])
+        2.0
+    """
+    values = np.asarray(right, float)
+    names, of_row = np.unique(np.asarray(groups), return_inverse=True)
+    rows, conversations = len(values), len(names)
+    if rows < 2 or conversations == rows:
+        return 1.0
+    sizes = np.bincount(of_row)
+    rest = values - values.mean()
+    simple = float(np.sum(rest**2)) / (rows * (rows - 1))
+    if simple < 1e-15 or conversations < 2:
+        return rows / conversations
+    sums = np.bincount(of_row, weights=rest)
+    clustered = conversations / (conversations - 1) * float(np.sum(sums**2)) / rows**2
+    return float(min(max(1.0, clustered / simple), sizes.max()))
+
+
+def certified_gate(
+    confidences: Sequence[float],
+    right: Sequence[bool],
+    groups: Sequence[str],
+    target_error: float = TARGET_ERROR,
+    delta: float = DELTA,
+) -> Gate:
+    """The lowest gate whose accepted turns are certified to hold a target error.
+
+    The first set that is tried is the most confident quarter; where that is too few, the smallest set that allows two
+    errors (or one, or none, so that it is at most half of the turns). Each further one has a fiftieth of the rest more.
+
+    Args:
+        confidences: Of the source, for turns that it had not seen, from 0 to 1.
+        right: Whether it was right.
+        groups: The conversation of each turn.
+        target_error: Share of accepted turns that may be wrong.
+        delta: Probability with which the certificate may be false.
+
+    Returns:
+        The gate; where nothing can be certified, one that no turn passes, with the reason.
+
+    Raises:
+        InputError: the lengths differ, or target or delta is not between 0 and 1.
+
+    Example:
+        >>> gate = certified_gate([0.9] * 60, [True] * 60, [f"c{i}" for i in range(60)])
+        >>> gate.certified, gate.threshold, gate.accepted
+        (True, 0.9, 60)
+    """
+    if not len(confidences) == len(right) == len(groups):
+        raise InputError(
+            f"{len(confidences)} confidences, {len(right)} verdicts and {len(groups)} conversations do not fit",
+            remedy="Give one of each for every turn.",
+        )
+    if not (0.0 < target_error < 1.0 and 0.0 < delta < 1.0):
+        raise InputError(
+            "A target error and a level lie between 0 and 1",
+            where=f"target_error={target_error}, delta={delta}",
+        )
+    n, needed = len(right), turns_needed(target_error, delta)
+    target = f"{100 * target_error:g} %"
+    level = f"{100 * (1 - delta):g} %"
+    if not n:
+        return Gate(2.0, False, 1.0, 0, 0, 0.0, 0.0, f"no turn could tell: {needed} would be needed")
+    sure = np.asarray(confidences, float)
+    wrong = 1.0 - np.asarray(right, float)
+    effect = design_effect(right, groups)
+    order = np.argsort(-sure, kind="stable")
+    if math.ceil(needed * effect) > n:
+        reason = (
+            f"n = {n}{_worth(n, effect)} cannot certify {target} at {level}: "
+            f"{needed} turns without an error would be needed"
+        )
+        return Gate(2.0, False, upper_bound(wrong.sum() / effect, n / effect, delta), n, 0, 0.0, 0.0, reason)
+    first = _first(n, effect, target_error, delta)
+    best, failed = None, None
+    for size in np.unique(np.linspace(first, n, _STEPS + 1).astype(int)):
+        gate = _at(sure, wrong, floored(sure[order[size - 1]]), effect, delta)
+        if gate.bound > target_error:
+            failed = gate
+            break
+        best = gate
+    if best is None:
+        assert failed is not None
+        reason = (
+            f"cannot certify {target} at {level}: of the {failed.accepted} most confident turns"
+            f"{_worth(failed.accepted, effect)} {round(failed.error * failed.accepted)} are wrong, "
+            f"which bounds the error by {100 * failed.bound:.1f} % only"
+        )
+        return failed._replace(
+            threshold=2.0, accepted=0, error=0.0, worth=0.0, certified=False, reason=reason
+        )
+    reason = (
+        f"certified: {best.accepted} of {n} turns{_worth(best.accepted, effect)} pass, {100 * best.error:.1f} % "
+        f"of them wrong; at {level} at most {100 * best.bound:.1f} % are (target {target})"
+    )
+    return best._replace(certified=True, reason=reason)
+
+
+def _first(n: int, effect: float, target_error: float, delta: float) -> int:
+    """Size of the first set: fixed by the number of turns, before any verdict is looked at."""
+    for errors in (2, 1, 0):
+        size = math.ceil(turns_needed(target_error, delta, errors) * effect)
+        if size <= n / 2 or not errors:
+            return max(size, math.ceil(_FIRST_SHARE * n))
+    raise AssertionError("a loop that ends at 0 returns")
+
+
+def passing(
+    confidences: Sequence[float],
+    right: Sequence[bool],
+    groups: Sequence[str],
+    threshold: float,
+    delta: float = DELTA,
+) -> Gate:
+    """What is known of the turns that pass a gate which was chosen otherwise; it is not certified."""
+    sure, wrong = np.asarray(confidences, float), 1.0 - np.asarray(right, float)
+    return _at(sure, wrong, threshold, design_effect(right, groups), delta)
+
+
+def _at(
+    sure: NDArray[np.float64], wrong: NDArray[np.float64], threshold: float, effect: float, delta: float
+) -> Gate:
+    held = sure >= threshold
+    accepted = int(held.sum())
+    errors = float(wrong[held].sum())
+    bound = upper_bound(errors / effect, accepted / effect, delta)
+    share = errors / accepted if accepted else 0.0
+    return Gate(threshold, False, bound, len(sure), accepted, share, accepted / effect, "")
+
+
+def crossing(
+    confidences: Sequence[float],
+    right: Sequence[float],
+    otherwise: Sequence[float],
+    *,
+    cost: float = 0.0,
+    fewest: int = _FEWEST,
+) -> float:
+    """The gate of least expected cost: below it, the next source is estimated to be better than this one.
+
+    The gain of sending on all turns below a gate is the sum of the differences, less ``cost`` for each. The gate with
+    the largest gain is taken if the gain is surely above zero (1.645 standard errors, one-sided 95 %), so that a chance
+    lead of a few turns sends nothing on, and if at least ``fewest`` turns lie below it.
+
+    Args:
+        confidences: Of this source.
+        right: Whether, or how far, this source was right.
+        otherwise: The same of the next source, on the same turns.
+        cost: Of a turn that is sent on, in wrong answers.
+        fewest: Turns that must lie below the gate.
+
+    Returns:
+        The gate; 0 where nothing is sent on, and ``NEVER`` where all is.
+
+    Example:
+        >>> crossing([i / 100 for i in range(100)], [i > 40 for i in range(100)], [1.0] * 100)
+        0.41
+        >>> crossing([0.2, 0.9], [True, True], [False, False])
+        0.0
+    """
+    if not len(confidences):
+        return 0.0
+    sure = np.array([floored(value) for value in confidences])
+    gains = np.asarray(otherwise, float) - np.asarray(right, float) - cost
+    order = np.argsort(sure, kind="stable")
+    summed, squares = np.cumsum(gains[order]), np.cumsum(gains[order] ** 2)
+    ranked = sure[order]
+    ends = np.flatnonzero(np.append(np.diff(ranked) > 0, True))
+    ends = ends[ends + 1 >= fewest]
+    if not len(ends):
+        return 0.0
+    best = int(ends[np.argmax(summed[ends])])
+    if summed[best] <= _SURE * math.sqrt(squares[best]):
+        return 0.0
+    return float(ranked[best + 1]) if best + 1 < len(ranked) else NEVER
+
+
+def floored(value: float) -> float:
+    """A confidence cut to six digits, so that a gate survives JSON and lets those through that it was set on."""
+    return math.floor(float(value) * _GRAIN + 1e-9) / _GRAIN
+
+
+def _worth(n: int, effect: float) -> str:
+    return "" if effect < 1.005 else f" (worth {n / effect:.0f} independent ones)"

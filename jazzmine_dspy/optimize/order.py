@@ -1,0 +1,149 @@
+"""In which order the sources of the selection answer, and from which confidence on.
+
+A turn goes on to the next source only where that one is estimated to be better on such turns. All estimates are made on
+turns that the head has not seen, and only on those that no rule answers: the others never reach it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jazzmine_dspy.models.decision import SourceKind
+from jazzmine_dspy.optimize.gates import DELTA, NEVER, TARGET_ERROR, Gate, certified_gate, crossing, passing
+
+FEWEST = 8
+"""Turns below a gate on which the language model must have been asked before it can be estimated to be better there."""
+
+
+class Verdict(NamedTuple):
+    """Who was right on a turn that no rule answers.
+
+    Args:
+        key: Of the turn.
+        group: Of the conversation.
+        confidence: Of the head, which had not seen the conversation.
+        head, floor: Whether they chose the right flows.
+        lm: Whether the language model did; None where it was not asked.
+        fold: In which the turn was held out.
+    """
+
+    key: str
+    group: str
+    confidence: float
+    head: bool
+    floor: bool
+    lm: bool | None = None
+    fold: int = 0
+
+
+class Ordered(NamedTuple):
+    """An order of the sources after the rules, with the head's gate.
+
+    Args:
+        sources: Such as head, language model, floor; without the head where the language model is better everywhere.
+        gate: Confidence that the head needs; 0 where it always answers, above 1 where it never does.
+        certificate: From which confidence on its error is certified; says why where it is not.
+        passed: What is known of the turns that pass the gate.
+        reasons: For a person, one sentence for each choice.
+    """
+
+    sources: tuple[SourceKind, ...]
+    gate: float
+    certificate: Gate
+    passed: Gate
+    reasons: tuple[str, ...]
+
+    def facts(self) -> dict[str, Any]:
+        """The same as JSON."""
+        return {
+            "order": list(self.sources),
+            "gate": round(self.gate, 6),
+            "certificate": self.certificate.facts(),
+            "passed": {**self.passed.facts(), "reason": ""},
+            "reasons": list(self.reasons),
+        }
+
+
+def fit_order(
+    unseen: Sequence[Verdict],
+    asked: Sequence[Verdict] = (),
+    *,
+    target_error: float = TARGET_ERROR,
+    delta: float = DELTA,
+) -> Ordered:
+    """Fit the order of head, language model and floor, and the head's gate.
+
+    Without a language model the head's gate is where the floor becomes better, which costs nothing to ask. With one, it
+    is where the language model becomes better than both; above a certified gate the head answers even so, since its
+    error is in bounds there and a question costs. A language model that is nowhere estimated to be better is dropped.
+
+    Args:
+        unseen: Out-of-fold verdicts on training turns.
+        asked: Verdicts on turns of dev-A on which the language model was asked.
+        target_error: Share of the turns that pass the certified gate which may be wrong.
+        delta: Probability with which the certificate may be false.
+    """
+    sure, right = [row.confidence for row in unseen], [row.head for row in unseen]
+    groups = [row.group for row in unseen]
+    certificate = certified_gate(sure, right, groups, target_error, delta)
+    to_floor = crossing(sure, right, [row.floor for row in unseen])
+    reasons = [certificate.reason if certificate.certified else _uncertified(certificate)]
+    below = [row for row in unseen if row.confidence < to_floor]
+    if below:
+        reasons.append(
+            f"below {to_floor:.3f} the floor is right on {_share(row.floor for row in below)} of {len(below)} turns, "
+            f"the head on {_share(row.head for row in below)}: they go to the floor"
+        )
+    elif unseen:
+        reasons.append("the floor is nowhere estimated to be better than the head, which answers every turn")
+    gate = to_floor
+    sources: tuple[SourceKind, ...] = ("head", "floor")
+    answered = [row for row in asked if row.lm is not None]
+    if answered:
+        ours = [float(row.head if row.confidence >= to_floor else row.floor) for row in answered]
+        theirs = [float(bool(row.lm)) for row in answered]
+        to_lm = crossing([row.confidence for row in answered], ours, theirs, fewest=FEWEST)
+        if to_lm > 0:
+            gate = min(to_lm, certificate.threshold) if certificate.certified else to_lm
+            sources = ("head", "lm", "floor") if gate < NEVER else ("lm", "floor")
+            lower = [
+                (us, them)
+                for us, them, row in zip(ours, theirs, answered, strict=True)
+                if row.confidence < gate
+            ]
+            reasons.append(
+                f"below {gate:.3f} the language model is right on {_share(them for _, them in lower)} of {len(lower)} "
+                f"turns of dev-A, the sources before it on {_share(us for us, _ in lower)}: they go to it"
+            )
+        else:
+            reasons.append(
+                f"on {len(answered)} turns of dev-A the language model is nowhere estimated to be better than the head "
+                f"and the floor ({_share(theirs)} right against {_share(ours)}): it is dropped"
+            )
+    return Ordered(sources, gate, certificate, passing(sure, right, groups, gate, delta), tuple(reasons))
+
+
+def crossfitted(rows: Sequence[Verdict]) -> dict[str, bool]:
+    """Whether head and floor together are right, by turn, each under a gate fitted on the other folds."""
+    found: dict[str, bool] = {}
+    for fold in sorted({row.fold for row in rows}):
+        others = [row for row in rows if row.fold != fold]
+        gate = crossing(
+            [row.confidence for row in others], [row.head for row in others], [row.floor for row in others]
+        )
+        for row in rows:
+            if row.fold == fold:
+                found[row.key] = row.head if row.confidence >= gate else row.floor
+    return found
+
+
+def _uncertified(gate: Gate) -> str:
+    return f"{gate.reason}; the gate is the one of least expected cost instead"
+
+
+def _share(values: Any) -> str:
+    held = [float(value) for value in values]
+    return f"{100 * float(np.mean(held)):.0f} %" if held else "none"
