@@ -65,9 +65,10 @@ def write_folder(
     import yaml
 
     dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    listed = yaml.dump(
-        {"flows": flows.to_json()}, Dumper=dumper, sort_keys=False, allow_unicode=True, width=110
-    )
+    share = flows.out_of_scope_share
+    content: dict[str, Any] = {} if share is None else {"out_of_scope_share": share}
+    content["flows"] = flows.to_json()
+    listed = yaml.dump(content, Dumper=dumper, sort_keys=False, allow_unicode=True, width=110)
     lines = "".join(_line(conversation) + "\n" for conversation in conversations)
     try:
         out.mkdir(parents=True, exist_ok=True)

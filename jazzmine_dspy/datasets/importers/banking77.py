@@ -20,7 +20,7 @@ from jazzmine_dspy.datasets.schema import LabelledConversation
 
 def read(source: Source, intake: Intake) -> Gathered:
     """Read CSV files; with ``categories.json`` near them, a label that is not in it is a fault of its row."""
-    listed = source.beside("categories.json")
+    listed = source.beside("categories.json", "banking_data")
     known = {str(name) for _, name in intake.elements(listed)} if listed else set()
     conversations: dict[PartName, list[LabelledConversation]] = {}
     seen: dict[PartName, set[str]] = {}
@@ -56,4 +56,5 @@ BANKING77 = Kind(
     ),
     layout=named_files(".csv", "banking_data"),
     read=read,
+    out_of_scope_share=0.0,
 )

@@ -92,7 +92,7 @@ def _pair(row: object, known: dict[str, str]) -> tuple[str, str]:
 
 
 def _domains(source: Source, intake: Intake) -> dict[str, str]:
-    path = source.beside("domains.json")
+    path = source.beside("domains.json", "data")
     if path is None:
         return {}
     return {str(name): domain for domain, held in intake.members(path).items() for _, name in held}
@@ -112,5 +112,7 @@ CLINC150 = Kind(
     left_out=("No slots, commands, rewrites or sentiments, which the source does not label.",),
     layout=layout,
     read=read,
+    # As its authors test: 1,000 of 5,500 messages.
+    out_of_scope_share=0.18,
     many_in_one=True,
 )

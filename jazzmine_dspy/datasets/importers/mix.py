@@ -170,6 +170,7 @@ MIXSNIPS = Kind(
     left_out=_LEFT_OUT,
     layout=named_files(".txt", "MixSNIPS_clean"),
     read=read_snips,
+    out_of_scope_share=0.0,
 )
 MIXATIS = Kind(
     name="mixatis",
@@ -180,4 +181,5 @@ MIXATIS = Kind(
     left_out=_LEFT_OUT,
     layout=named_files(".txt", "MixATIS_clean"),
     read=read_atis,
+    out_of_scope_share=0.0,
 )

@@ -54,7 +54,7 @@ def layout(src: Path) -> dict[PartName, Path]:
 
 def read(source: Source, intake: Intake) -> Gathered:
     """Read folds; a fold's domain is its folder's name, or what its intents belong to."""
-    path = source.beside("ontology.json")
+    path = source.beside("ontology.json", "data")
     if path is None:
         raise DatasetError(
             "There is no ontology.json near the folds",

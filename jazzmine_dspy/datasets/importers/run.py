@@ -105,8 +105,9 @@ def import_dataset(
     flows = _with_examples(gathered.flows, conversations, roles, examples)
     notes = [*gathered.notes, *decided]
     text = _folder.card(known, parts=parts, roles=roles, flows=len(flows), intake=intake, notes=notes)
+    registry = FlowRegistry(flows, out_of_scope_share=known.out_of_scope_share)
     _folder.write_folder(
-        folder, card=text, flows=FlowRegistry(flows), conversations=conversations, roles=roles, seed=seed
+        folder, card=text, flows=registry, conversations=conversations, roles=roles, seed=seed
     )
     said = [turn for conversation in conversations for turn in conversation.turns if turn.role == "user"]
     return ImportReport(

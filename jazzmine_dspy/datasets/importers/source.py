@@ -35,13 +35,19 @@ class Source(NamedTuple):
     parts: Sequence[Part]
     path: Path | None
 
-    def beside(self, name: str) -> Path | None:
-        """A file or folder that parts share: in the source or a part, or in the folder above."""
-        for path in (*([self.path] if self.path is not None else []), *(part.path for part in self.parts)):
-            folder = path if path.is_dir() else path.parent
+    def beside(self, name: str, *inner: str) -> Path | None:
+        """A file or folder that parts share: in the source or a part, or in the folder above.
+
+        Args:
+            name: Of the file or folder.
+            inner: Folders of the published source in which it may lie too.
+        """
+        named = (*([self.path] if self.path is not None else []), *(part.path for part in self.parts))
+        for folder in (path if path.is_dir() else path.parent for path in named):
             for place in (folder, folder.resolve().parent):
-                if (place / name).exists():
-                    return place / name
+                for path in (place / name, *(place / within / name for within in inner)):
+                    if path.exists():
+                        return path
         return None
 
     @property
@@ -70,6 +76,7 @@ class Kind:
         layout: The parts that a file or folder of this kind holds.
         read: Reads the parts of a source; a row that cannot be read is left to the intake.
         many_in_one: Whether one file holds several parts, so that two names may point to it.
+        out_of_scope_share: Share of messages that want no flow, as far as the source says so of its messages.
     """
 
     name: str
@@ -81,6 +88,7 @@ class Kind:
     layout: Callable[[Path], dict[PartName, Path]]
     read: Callable[[Source, Intake], Gathered]
     many_in_one: bool = False
+    out_of_scope_share: float | None = None
 
 
 def words(label: str) -> str:
