@@ -15,12 +15,13 @@ QUICKSTART := optimize/programs/quickstart
 SUPPORT := optimize/programs/support
 TEXT ?= where is my order? it should have been here on Monday
 
-.PHONY: help setup setup-dev quickstart test lint format types imports rows bench chaos report build clean
+.PHONY: help setup setup-dev quickstart test lint format types imports rows bench bench-routing chaos report build clean
 
 help:
 	@echo "make quickstart   compile a small program, compare it, and decide one turn (10 minutes at most)"
 	@echo "make report       compile the shipped program with the full recipe and write its report"
 	@echo "make test         all tests;  make rows  what they prove;  make bench  measurements"
+	@echo "make bench-routing  the flow router on public data, beside other routers"
 	@echo "make chaos        50,000 turns on a real Redis while workers, connections and records fail"
 	@echo "make lint types imports   the other checks;  make format  fixes the style"
 	@echo "make build        sdist and wheel in dist/;  make clean  removes what was generated"
@@ -81,6 +82,12 @@ bench: setup-dev
 	@mkdir -p .cache
 	$(BIN)/pytest -m bench --benchmark-json .cache/bench.json --benchmark-save-data $(wildcard eval/benchmarks)
 	$(BIN)/python tools/bench.py .cache/bench.json
+
+# Some sets, or a quick run: make bench-routing ROUTING="--only banking77,hint3 --quick"
+ROUTING ?=
+
+bench-routing: setup-dev
+	$(BIN)/python tools/bench_routing.py --docs $(ROUTING)
 
 build: setup-dev
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -1,0 +1,1 @@
+"""What ``make bench-routing`` measures with: parts held apart, peers, and the table."""

@@ -1,0 +1,230 @@
+"""The table: what was measured beside the published record and the target, and the block of docs/selection.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+SHORT = {
+    "flow_set_exact": "right",
+    "in_scope_accuracy": "in scope",
+    "out_of_scope_recall": "out of scope",
+    "flow_order_exact": "in order",
+    "recall_at_1": "r@1",
+    "recall_at_3": "r@3",
+    "recall_at_5": "r@5",
+}
+OURS = "this project"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a row is about.
+
+    Args:
+        title: As the table has it.
+        metrics: Names as ``evaluate --json`` has them, in the order of the columns.
+        record: What is published, on the published test part, which is not the one here.
+        target: What each metric should reach at least.
+        note: What a reader must know to compare.
+    """
+
+    title: str
+    metrics: tuple[str, ...]
+    record: str = ""
+    target: Mapping[str, float] = field(default_factory=dict)
+    note: str = ""
+
+
+_SCOPE = ("in_scope_accuracy", "out_of_scope_recall")
+_PROXY = "no out-of-scope messages are public: left-out intents and other bots' messages stand for them"
+
+
+def _bot(name: str, accuracy: float, recall: float) -> Spec:
+    target = {"in_scope_accuracy": accuracy, "out_of_scope_recall": recall}
+    return Spec(f"HINT3 {name}", _SCOPE, f"{accuracy:.1%} / {recall:.1%}", target, _PROXY)
+
+
+SPECS: dict[str, Spec] = {
+    "banking77": Spec(
+        "BANKING77", ("flow_set_exact", "recall_at_5"), "94.94%; 94.42% at 225 ms", {"flow_set_exact": 0.95}
+    ),
+    "banking77-10": Spec(
+        "BANKING77, 10 examples a flow", ("flow_set_exact", "recall_at_5"), "89.8%", {"flow_set_exact": 0.90}
+    ),
+    "clinc150": Spec(
+        "CLINC150 small, none out of scope in training", _SCOPE, "96.4% / 40.9%; 96.2% / 58.9%",
+        {"in_scope_accuracy": 0.96, "out_of_scope_recall": 0.80},
+    ),
+    "clinc150-oos": Spec(
+        "CLINC150 small, 100 out of scope in training", _SCOPE, "96.4% / 40.9%; 96.2% / 58.9%",
+        {"in_scope_accuracy": 0.96, "out_of_scope_recall": 0.80},
+    ),
+    "hint3-curekart": _bot("curekart", 0.604, 0.868),
+    "hint3-powerplay11": _bot("powerplay11", 0.615, 0.617),
+    "hint3-sofmattress": _bot("sofmattress", 0.654, 0.669),
+    "mixsnips": Spec(
+        "MixSNIPS", ("flow_set_exact", "flow_order_exact"), "95.6%", {"flow_set_exact": 0.96},
+        "trained on some 1,850 messages of the dev part, without the test part's requests",
+    ),
+    "mixatis": Spec(
+        "MixATIS", ("flow_set_exact", "flow_order_exact"),
+        note="trained on some 340 messages of the dev part, without the test part's requests",
+    ),
+    "nlupp": Spec("NLU++", ("flow_set_exact", "in_scope_accuracy")),
+    "star": Spec("STAR, each turn in its context", ("flow_set_exact", *_SCOPE)),
+    "sgd": Spec("SGD, schema as registry", ("flow_set_exact", "in_scope_accuracy", "recall_at_5")),
+    "flows1000": Spec(
+        "1,000 flows", ("flow_set_exact", "recall_at_5"), "none published", {"recall_at_5": 0.99},
+        "675 flows are known by a description alone; nobody asks for them",
+    ),
+    "flows20": Spec("20 of the 1,000 flows", ("flow_set_exact", "recall_at_5")),
+}  # fmt: skip
+
+
+def percent(metric: Mapping[str, float]) -> str:
+    """A share with its interval.
+
+    Example:
+        >>> percent({"value": 0.9344, "low": 0.92, "high": 0.9441})
+        '93.4% [92.0, 94.4]'
+    """
+    return f"{metric['value']:.1%} [{metric['low'] * 100:.1f}, {metric['high'] * 100:.1f}]"
+
+
+def verdict(spec: Spec, metrics: Mapping[str, Mapping[str, float]]) -> str:
+    """Whether the targets are met, and by how much not; ``(within the interval)`` where it reaches the target.
+
+    Example:
+        >>> verdict(SPECS["banking77"], {"flow_set_exact": {"value": 0.94, "low": 0.93, "high": 0.951}})
+        'missed by 1.0 points (within the interval)'
+    """
+    if not spec.target:
+        return ""
+    missed = []
+    for name, wanted in spec.target.items():
+        found = metrics.get(name)
+        if found is None:
+            missed.append(f"{SHORT[name]} not measured")
+        elif found["value"] < wanted:
+            what = f"{SHORT[name]} " if len(spec.target) > 1 else ""
+            near = " (within the interval)" if found["high"] >= wanted else ""
+            missed.append(f"{what}missed by {(wanted - found['value']) * 100:.1f} points{near}")
+    return "; ".join(missed) or "met"
+
+
+def _targets(spec: Spec) -> str:
+    return " / ".join(f"{value:.1%}" for value in spec.target.values())
+
+
+def table(document: Mapping[str, Any]) -> str:
+    """All rows as Markdown, ours first in each set, the others below it."""
+    head = (
+        "what",
+        "measured, with 95 % interval",
+        "record",
+        "target",
+        "",
+        "p50 / p95 ms",
+        "training s",
+        "head MB",
+    )
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row in document["rows"]:
+        spec, ours = SPECS[row["row"]], row["system"] == OURS
+        shown = [
+            f"{SHORT[name]} {percent(row['metrics'][name])}"
+            for name in spec.metrics
+            if name in row["metrics"]
+        ]
+        shown += [f"{group}: {percent(metric)}" for group, metric in row.get("groups", {}).items()]
+        latency = row.get("latency_ms")
+        cells = [
+            f"**{spec.title}**, {row['n']:,} turns" if ours else f"· {row['system']}",
+            "<br>".join(shown),
+            spec.record if ours else "",
+            _targets(spec) if ours else "",
+            verdict(spec, row["metrics"]) if ours else "",
+            f"{latency['p50']:.1f} / {latency['p95']:.1f}" if latency else "",
+            f"{row['seconds']:.0f}",
+            f"{row['head_bytes'] / 1e6:.1f}" if row.get("head_bytes") else "",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def further(document: Mapping[str, Any]) -> str:
+    """What does not fit into the table, as a list."""
+    lines = [f"- {SPECS[name].title}: {note}." for name, note in _notes(document)]
+    if twenty := document.get("twenty"):
+        gap = twenty["among_20"]["value"] - twenty["among_1000"]["value"]
+        met = "met" if gap <= 0.02 else f"missed by {(gap - 0.02) * 100:.1f} points"
+        lines.append(
+            f"- The same {twenty['n']:,} requests, over {twenty['catalogues']} catalogues of 20 flows drawn from the "
+            f"1,000: {percent(twenty['among_20'])} right among 20, {percent(twenty['among_1000'])} among 1,000. "
+            f"Target: at most 2 points between them; {met}."
+        )
+    lines += [_share(found) for found in document.get("share", ())]
+    if recall := document.get("recall"):
+        met = "met" if recall["p99_ms"] <= 10 else "missed"
+        lines.append(
+            f"- Recall at {recall['points']:,} points, embedded: p50 {recall['p50_ms']:.1f} ms, p99 "
+            f"{recall['p99_ms']:.1f} ms over {recall['n']} queries. Target: p99 of 10 ms; {met}."
+        )
+    if banking := next((row for row in document["rows"] if _is_speed(row)), None):
+        p50 = banking["latency_ms"]["p50"]
+        met = "met" if p50 < 10 else "missed"
+        lines.append(f"- A decision on BANKING77 takes {p50:.1f} ms (p50). Target: under 10 ms; {met}.")
+    return "\n".join(lines)
+
+
+def _is_speed(row: Mapping[str, Any]) -> bool:
+    return row["row"] == "banking77" and row["system"] == OURS
+
+
+def _notes(document: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    there = dict.fromkeys(row["row"] for row in document["rows"])
+    return [(name, SPECS[name].note) for name in there if SPECS[name].note]
+
+
+def _share(found: Mapping[str, Any]) -> str:
+    met = "met" if found["sent"] <= 0.10 and found["loss"] <= 0.005 else "missed"
+    times = (
+        "" if found["harder"] == 1 else f", and errs {found['harder']:g} times as often where the head errs"
+    )
+    return (
+        f"- {SPECS[found['row']].title}, sent on to an assumed source that is right on {found['quality']:.0%} of turns"
+        f"{times}: {found['sent']:.1%} of turns, {found['loss'] * 100:.1f} points lost against the best alone. "
+        f"Target: 10 % at 0.5 points; {met}."
+    )
+
+
+def block(document: Mapping[str, Any]) -> str:
+    """The generated block of docs/selection.md."""
+    about = document["about"]
+    seeds = ", ".join(map(str, about["seeds"]))
+    said = (
+        f"Made by `make bench-routing` with seed {seeds}, on {about['cores']} cores with a load of "
+        f"{about['load']:.1f} when it ended, in {about['minutes']:.0f} minutes."
+    )
+    if about["load"] > about["cores"]:
+        said += " The machine had other work to do, so latencies and training times say little."
+    if about["quick"]:
+        said += " It was a quick run on a tenth of the data, whose figures are no measurement."
+    parts = [said, table(document) if document["rows"] else "", further(document)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def filled(text: str, content: str, name: str = "routing") -> str:
+    """A text with the block between its markers replaced; as it is where it has none."""
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    return f"{before}{begin}\n{content}\n{end}{after}" if found and closed else text
+
+
+def ordered(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows in the order of :data:`SPECS`, ours first."""
+    places = {name: number for number, name in enumerate(SPECS)}
+    return sorted(rows, key=lambda row: (places[row["row"]], row["system"] != OURS))
