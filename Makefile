@@ -52,8 +52,11 @@ report: setup
 	$(BIN)/jazzmine-dspy report eval/reports/support
 	$(BIN)/python tools/readme.py
 
+# Two processes; the tests of a file stay together. One process: make test WORKERS=0
+WORKERS ?= 2
+
 test: setup-dev
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 lint: setup-dev
 	$(BIN)/ruff format --check .

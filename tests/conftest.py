@@ -113,8 +113,16 @@ class RowRecorder:
         elif report.when == "call":
             self.outcomes.setdefault(report.nodeid, "passed")
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        # Of several processes each collects all tests; what they ran reaches this one as reports.
+        self.rows.update(getattr(node, "workeroutput", {}).get("rows", {}))
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if self.config.option.collectonly:
+            return
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput["rows"] = self.rows
             return
         option = self.config.option
         whole = self.config.args_source is pytest.Config.ArgsSource.TESTPATHS and not option.keyword

@@ -1,8 +1,8 @@
 """The flow router on public data, beside the published records and other routers.
 
 Each set's test part is cut from its public training or dev part by seed, written in the source's own format, imported
-like anybody's, and opened once, after everything has been trained. The published test parts are not used, so no
-figure here is one of a leaderboard.
+like anybody's, and opened by a run's own report after all its choices, then by the evaluation of what it made and of
+the other systems. The published test parts are not used, so no figure here is one of a leaderboard.
 
 Run: make bench-routing, or python tools/bench_routing.py --only banking77,clinc150 --quick
 """

@@ -34,7 +34,11 @@ def main() -> int:
     if not arguments.last:
         RECORD.unlink(missing_ok=True)
         pytest = Path(sys.executable).parent / "pytest"
-        subprocess.run([str(pytest), "-q"], cwd=ROOT, stdout=sys.stderr if arguments.json else None)
+        subprocess.run(
+            [str(pytest), "-q", "-n", "2", "--dist", "loadfile"],
+            cwd=ROOT,
+            stdout=sys.stderr if arguments.json else None,
+        )
     if not RECORD.exists():
         print("no test run is recorded: run `make rows`", file=sys.stderr)
         return 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -70,7 +71,7 @@ def check(
 @app.command("sync")
 def sync(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="YAML file of flows, or a folder with flows.yaml.")
+        Path, typer.Argument(metavar="FILE|DIR", help="YAML file of flows, a folder with one, or a program.")
     ],
     memory: Annotated[
         str,
@@ -97,7 +98,8 @@ def sync(
 ) -> None:
     """Make procedural memory hold these flows for an agent, and no others.
 
-    May be repeated: what is the same is skipped. The API key is read from the environment, never from the command line.
+    Of a program's folder, its labelled examples (examples.jsonl) are stored too. May be repeated: what is the same is
+    skipped. The API key is read from the environment, never from the command line.
     """
     from jazzmine_dspy.memory.procedural import QdrantProceduralMemory
     from jazzmine_dspy.models.errors import InputError
@@ -111,6 +113,7 @@ def sync(
             remedy="Set it, or leave the option out.",
         )
     registry = FlowRegistry.from_yaml(file / "flows.yaml" if file.is_dir() else file, agent_id=agent)
+    examples = list(_examples(file / "examples.jsonl")) if file.is_dir() else []
     held = QdrantProceduralMemory(
         memory,
         prefix=prefix,
@@ -122,7 +125,7 @@ def sync(
 
     async def work() -> Any:
         async with held:
-            return await held.sync(registry, agent, dry_run=dry_run)
+            return await held.sync(registry, agent, examples=examples, dry_run=dry_run)
 
     report = asyncio.run(work())
     out = output()
@@ -140,6 +143,23 @@ def sync(
     out.show(str(report))
     if dry_run:
         out.show("nothing was done (--dry-run)")
+
+
+def _examples(file: Path) -> Iterator[tuple[str, str, str]]:
+    """The labelled examples that a program is stored with; none where there is no such file."""
+    from jazzmine_dspy.models.errors import InputError
+
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    for number, line in enumerate(lines, start=1):
+        try:
+            told = json.loads(line)
+            yield str(told["text"]), str(told["flow"]), str(told["conversation"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                "This is no example of a program",
+                where=f"{file}, line {number}",
+                remedy="Save the program again.",
+            ) from error
 
 
 def _problems(registry: FlowRegistry) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ENOUGH_NONE = 20
 """Labelled rows that want nothing, from which on the line is set by them and not by flows left out."""
 
-UNKNOWN_SHARE = 0.05
+UNKNOWN_SHARE = 0.2
 """Share of messages out of scope where nobody says, and too few are labelled."""
 
 _LOSSES = (0.01, 0.02, 0.03, 0.05)

@@ -44,6 +44,7 @@ class HeadRow(NamedTuple):
         flows: What it wants, in order; empty where no flow is wanted.
         group: The conversation.
         recalled: What recall finds for it without this conversation.
+        hidden: Flows that may not be chosen for it.
     """
 
     text: str
@@ -51,6 +52,7 @@ class HeadRow(NamedTuple):
     flows: tuple[str, ...]
     group: str
     recalled: Sequence[Recalled] = ()
+    hidden: tuple[str, ...] = ()
 
 
 class Item(NamedTuple):

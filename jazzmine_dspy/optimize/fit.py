@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize._refit import same_head
 from jazzmine_dspy.optimize.asking import Asked
 from jazzmine_dspy.optimize.heads import HeadRow, TrainedHead, train_selection_head
 from jazzmine_dspy.optimize.order import Verdict
 from jazzmine_dspy.optimize.settings import Exclusions, is_ruled, warm
 from jazzmine_dspy.program.clarify import NONE, relative
+from jazzmine_dspy.program.guards import allowed_flows
 from jazzmine_dspy.program.heads import SelectionHead
 from jazzmine_dspy.program.ports import Clause, Judgement, Recalled, Seen
 from jazzmine_dspy.program.sources import CANDIDATES
@@ -136,7 +139,7 @@ def fit_head(
     assert embedder is not None, "a head needs an embedder"
     share = program.registry.out_of_scope_share if out_of_scope_share is None else out_of_scope_share
     return train_selection_head(
-        [head_row(row) for row in rows],
+        [head_row(row, program.registry) for row in rows],
         embedder=embedder,
         seed=seed,
         examples=own_examples(program),
@@ -151,7 +154,11 @@ def refit_head(
     """The same head from more turns; nothing of what was chosen is chosen again."""
     embedder = program.bindings.embedder
     assert embedder is not None, "a head needs an embedder"
-    rows = [head_row(Row(example, (), False)) for example in examples if example.labels.flows is not None]
+    rows = [
+        head_row(Row(example, (), False), program.registry)
+        for example in examples
+        if example.labels.flows is not None
+    ]
     warm(embedder, [row.text for row in rows])
     return same_head(
         trained,
@@ -163,10 +170,23 @@ def refit_head(
     )
 
 
-def head_row(row: Row) -> HeadRow:
+def head_row(row: Row, registry: FlowRegistry) -> HeadRow:
     """A row as the head's training takes it."""
     example = row.example
-    return HeadRow(example.turn.text, example.turn, row.wanted, example.conversation_id, row.recalled)
+    return HeadRow(
+        example.turn.text,
+        example.turn,
+        row.wanted,
+        example.conversation_id,
+        row.recalled,
+        hidden_flows(registry, example.turn),
+    )
+
+
+def hidden_flows(registry: FlowRegistry, turn: Turn) -> tuple[str, ...]:
+    """Flows that may not be chosen for a turn."""
+    allowed = allowed_flows(registry, turn)
+    return () if allowed is None else tuple(name for name in registry if name not in frozenset(allowed))
 
 
 def own_examples(program: TurnProgram) -> list[tuple[str, str]]:
@@ -212,7 +232,8 @@ def judged(program: TurnProgram, rows: Sequence[Row]) -> list[Judgement]:
         features = embedder.features([turn.text, *parts])
         clauses = [Clause(text, each) for text, each in zip(parts, features[1:], strict=True)]
         flows = Context(turn=turn, registry=registry).choosable
-        found.append(head.judge(Seen(turn, features[0], row.recalled, flows, clauses)))
+        hidden = hidden_flows(registry, turn)
+        found.append(head.judge(Seen(turn, features[0], row.recalled, flows, clauses, hidden)))
     return found
 
 

@@ -97,30 +97,18 @@ def turns_needed(target_error: float = TARGET_ERROR, delta: float = DELTA, error
     return int(sizes[np.argmax(bounds <= target_error)])
 
 
-def design_effect(right: Sequence[bool] | NDArray[Any], groups: Sequence[str]) -> float:
-    """How many turns count as one: the variance of the mean by conversation over that by turn, at least 1.
+def design_effect(groups: Sequence[str] | NDArray[Any]) -> float:
+    """How many turns count as one: Kish's effect for turns that are as alike as can be within a conversation.
 
-    Where all turns are right, or all are wrong, nothing can be measured, and a conversation counts as one turn.
+    The likeness is not measured: among the turns that pass a gate it can be greater than among all, and there are too
+    few conversations to tell. L. Kish, Survey Sampling, 1965, section 8.2, with a correlation of 1.
 
     Example:
-        >>> design_effect([True, False, True, True], ["a", "b", "c", "d"])
-        1.0
-        >>> design_effect([True, True, False, False], ["a", "a", "b", "b"])
-        2.0
+        >>> design_effect(["a", "b", "c", "d"]), design_effect(["a", "a", "b", "b"]), design_effect([])
+        (1.0, 2.0, 1.0)
     """
-    values = np.asarray(right, float)
-    names, of_row = np.unique(np.asarray(groups), return_inverse=True)
-    rows, conversations = len(values), len(names)
-    if rows < 2 or conversations == rows:
-        return 1.0
-    sizes = np.bincount(of_row)
-    rest = values - values.mean()
-    simple = float(np.sum(rest**2)) / (rows * (rows - 1))
-    if simple < 1e-15 or conversations < 2:
-        return rows / conversations
-    sums = np.bincount(of_row, weights=rest)
-    clustered = conversations / (conversations - 1) * float(np.sum(sums**2)) / rows**2
-    return float(min(max(1.0, clustered / simple), sizes.max()))
+    _, sizes = np.unique(np.asarray(groups, dtype=str), return_counts=True)
+    return float((sizes**2).sum() / sizes.sum()) if len(sizes) else 1.0
 
 
 def certified_gate(
@@ -170,7 +158,8 @@ def certified_gate(
         return Gate(2.0, False, 1.0, 0, 0, 0.0, 0.0, f"no turn could tell: {needed} would be needed")
     sure = np.asarray(confidences, float)
     wrong = 1.0 - np.asarray(right, float)
-    effect = design_effect(right, groups)
+    names = np.asarray(groups, dtype=str)
+    effect = design_effect(names)
     order = np.argsort(-sure, kind="stable")
     if math.ceil(needed * effect) > n:
         reason = (
@@ -181,7 +170,7 @@ def certified_gate(
     first = _first(n, effect, target_error, delta)
     best, failed = None, None
     for size in np.unique(np.linspace(first, n, _STEPS + 1).astype(int)):
-        gate = _at(sure, wrong, floored(sure[order[size - 1]]), effect, delta)
+        gate = _at(sure, wrong, floored(sure[order[size - 1]]), names, delta)
         if gate.bound > target_error:
             failed = gate
             break
@@ -190,15 +179,16 @@ def certified_gate(
         assert failed is not None
         reason = (
             f"cannot certify {target} at {level}: of the {failed.accepted} most confident turns"
-            f"{_worth(failed.accepted, effect)} {round(failed.error * failed.accepted)} are wrong, "
+            f"{_worth(failed.accepted, failed.accepted / failed.worth)} "
+            f"{round(failed.error * failed.accepted)} are wrong, "
             f"which bounds the error by {100 * failed.bound:.1f} % only"
         )
         return failed._replace(
             threshold=2.0, accepted=0, error=0.0, worth=0.0, certified=False, reason=reason
         )
     reason = (
-        f"certified: {best.accepted} of {n} turns{_worth(best.accepted, effect)} pass, {100 * best.error:.1f} % "
-        f"of them wrong; at {level} at most {100 * best.bound:.1f} % are (target {target})"
+        f"certified: {best.accepted} of {n} turns{_worth(best.accepted, best.accepted / best.worth)} pass, "
+        f"{100 * best.error:.1f} % of them wrong; at {level} at most {100 * best.bound:.1f} % are (target {target})"
     )
     return best._replace(certified=True, reason=reason)
 
@@ -221,13 +211,18 @@ def passing(
 ) -> Gate:
     """What is known of the turns that pass a gate which was chosen otherwise; it is not certified."""
     sure, wrong = np.asarray(confidences, float), 1.0 - np.asarray(right, float)
-    return _at(sure, wrong, threshold, design_effect(right, groups), delta)
+    return _at(sure, wrong, threshold, np.asarray(groups, dtype=str), delta)
 
 
 def _at(
-    sure: NDArray[np.float64], wrong: NDArray[np.float64], threshold: float, effect: float, delta: float
+    sure: NDArray[np.float64],
+    wrong: NDArray[np.float64],
+    threshold: float,
+    groups: NDArray[Any],
+    delta: float,
 ) -> Gate:
     held = sure >= threshold
+    effect = design_effect(groups[held])
     accepted = int(held.sum())
     errors = float(wrong[held].sum())
     bound = upper_bound(errors / effect, accepted / effect, delta)

@@ -59,8 +59,9 @@ class TrainedHead:
 
     Args:
         head: Trained on all rows.
-        judgements: Of each row by a head that saw no turn of its conversation, neither in its parts nor in what weighs
-            them; empty where there were no rows.
+        judgements: Of each row by a head whose parts saw no turn of its conversation, nor did the weights that are
+            fitted to judgements; empty where there were no rows. C, the kind of open-set score, the rule for several
+            flows and what flows left out look like are chosen once, on all rows.
         folds: Shape (rows,): the part of the cross-validation in which a row was held out.
         facts: JSON for the manifest: ``rows``, ``labels``, ``c``, ``weights``, ``open_set`` with the scores compared,
             ``log_loss`` in nats and ``accuracy`` out of fold, ``clauses``.
@@ -95,7 +96,7 @@ def train_selection_head(
         flows: Names of the flows that may be chosen, in the registry's order; default all that are named in rows, what
             was recalled for them, and examples.
         out_of_scope_share: Share of the messages, from 0 to below 1, that want no flow: the more, the more readily the
-            open-set score says so; 0 never. None takes what the labels tell, or 0.05 where fewer than 20 want none.
+            open-set score says so; 0 never. None takes what the labels tell, or 0.2 where fewer than 20 want none.
         c: Regularization, where it was chosen before.
 
     Raises:
@@ -236,8 +237,9 @@ class _Training:
         features = self.embedder.features(texts) if texts else ()
         clauses = [ports.Clause(text, each) for text, each in zip(texts, features, strict=True)]
         turn = row.turn if row.turn.text == row.text else row.turn.model_copy(update={"text": row.text})
+        flows = tuple(name for name in self.flows if name not in row.hidden) if row.hidden else self.flows
         return head.judge(
-            ports.Seen(turn, inputs[: self.material.features], row.recalled, self.flows, clauses)
+            ports.Seen(turn, inputs[: self.material.features], row.recalled, flows, clauses, row.hidden)
         )
 
     def _without(self, fold: int) -> Numbers:

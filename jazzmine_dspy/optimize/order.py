@@ -123,7 +123,20 @@ def fit_order(
                 f"on {len(answered)} turns of dev-A the language model is nowhere estimated to be better than the head "
                 f"and the floor ({_share(theirs)} right against {_share(ours)}): it is dropped"
             )
-    return Ordered(sources, gate, certificate, passing(sure, right, groups, gate, delta), tuple(reasons))
+    passed = passing(sure, right, groups, gate, delta)
+    if certificate.certified and gate < certificate.threshold:
+        reasons[0] = (
+            f"from {certificate.threshold:.3f} on {certificate.reason}; the gate that ships is {gate:.3f}, since "
+            f"nothing else is better there, and {100 * passed.error:.1f} % of the {passed.accepted} turns that pass it "
+            "are wrong"
+        )
+    return Ordered(sources, gate, certificate, passed, tuple(reasons))
+
+
+def _better_below(gate: float, answered: Sequence[Verdict]) -> bool:
+    """Whether the language model is right more often than the floor on the turns below a gate."""
+    below = [row for row in answered if row.confidence < gate]
+    return sum(bool(row.lm) for row in below) > sum(row.floor for row in below)
 
 
 def crossfitted(rows: Sequence[Verdict]) -> dict[str, bool]:

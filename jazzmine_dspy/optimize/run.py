@@ -201,7 +201,9 @@ def optimize(
         program = shipped_program(run, floor_b)
         refit(run, program)
         run.dataset.open_test(f"final report of {recipe.name}", _WORK)
-        systems = final_rows(run, program, run.dataset.examples("test"), train)
+        # The baseline learns from what the shipped program has learnt from.
+        learnt = run.dataset.examples("train", "dev_a", "dev_b") if recipe.refit else train
+        systems = final_rows(run, program, run.dataset.examples("test"), learnt)
         report = build_report(run, systems)
         facts = manifest_facts(run, systems)
         spent = run.budget.spent()

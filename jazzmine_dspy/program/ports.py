@@ -117,6 +117,7 @@ class Seen(NamedTuple):
         recalled: What recall found for the message, best first.
         flows: Names of the flows that may be chosen, in the registry's order.
         clauses: Parts of the message, in their order, where the head asked for them (:meth:`HeadPort.parts`).
+        hidden: Names of the other flows, which may not be chosen now: what wants one of them wants none of ``flows``.
     """
 
     turn: Turn
@@ -124,6 +125,7 @@ class Seen(NamedTuple):
     recalled: Sequence[Recalled]
     flows: Sequence[str]
     clauses: Sequence[Clause] = ()
+    hidden: Sequence[str] = ()
 
 
 class Judgement(NamedTuple):

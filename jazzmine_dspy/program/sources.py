@@ -102,8 +102,7 @@ class SelectRule:
 class SelectHead:
     """The local head over what the embedder and recall tell of the message, "none" included.
 
-    Whatever comes of it, it leaves the candidates in its own order, so that a language model that is asked next is
-    offered the head's best.
+    Where it answers, the decision's candidates are in its order; the sources after it see those of recall.
     """
 
     kind: SourceKind = "head"
@@ -120,14 +119,15 @@ class SelectHead:
             return Declined("no local head is bound")
         if not flows:
             return Answer(Selection(reason="no flow may be chosen"))
+        open_to = frozenset(flows)
         try:
             parts = head.parts(context.turn.text)
             rows = yield Features((context.turn.text, *parts))
             clauses = [Clause(text, row) for text, row in zip(parts, rows[1:], strict=True)]
-            found = head.judge(Seen(context.turn, rows[0], context.recalled, flows, clauses))
+            hidden = tuple(name for name in context.registry if name not in open_to)
+            found = head.judge(Seen(context.turn, rows[0], context.recalled, flows, clauses, hidden))
         except Exception as error:
             return Declined(told(error), failed=True)
-        open_to = frozenset(flows)
         context.candidates = reordered(context.recalled, found.ranking, open_to)
         chosen = list(dict.fromkeys(found.flows))
         if strange := [name for name in chosen if name not in open_to]:
@@ -136,7 +136,7 @@ class SelectHead:
             return Declined(f"the head is sure to {found.confidence}, which is no probability", failed=True)
         ranking = [(name, probability) for name, probability in found.ranking if name in open_to]
         pair = close_pair(ranking, chosen, self._margin)
-        if pair and not context.asked_already(pair):
+        if pair and not context.asked_already:
             return Answer(Selection(clarify=pair, reason=_TOO_CLOSE), found.confidence)
         reason = found.reason or ("likeliest flow" if chosen else "no flow is likely")
         return Answer(selection_of(context.turn.text, chosen, reason), found.confidence)
@@ -190,7 +190,7 @@ class SelectFloor:
         if best is None or best.score < needed:
             return Answer(Selection(reason="no candidate is near enough"), self._trust)
         pair = close_pair(relative(context.recalled), [best.name], self._margin)
-        if pair and not context.asked_already(pair):
+        if pair and not context.asked_already:
             return Answer(Selection(clarify=pair, reason=_TOO_CLOSE), self._trust)
         return Answer(Selection(flows=[best.name], reason="best recalled flow"), self._trust)
 

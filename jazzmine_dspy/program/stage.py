@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -134,9 +134,10 @@ class Context:
         """The same with all names where all may be chosen."""
         return tuple(self.registry) if self.allowed is None else self.allowed
 
-    def asked_already(self, pair: Collection[str]) -> bool:
-        """Whether the user was asked to choose between these just before: nobody is asked the same twice."""
-        return set(pair) <= set(self.turn.clarifying)
+    @property
+    def asked_already(self) -> bool:
+        """Whether the user was asked which flow is meant just before: nobody is asked that twice in a row."""
+        return bool(self.turn.clarifying)
 
 
 class Source(Protocol[T_co]):
@@ -184,6 +185,9 @@ def run_stage(
         elif source.kind == "floor" or result.confidence >= gates.get(source.name, 0.0):
             answered = source, result
             break
+        elif source.kind == "head":
+            # Language models are compiled and raced on candidates in recall's order.
+            context.candidates = list(context.recalled)
     assert answered is not None, f"stage {stage} has no floor"
     ended = yield Clock()
     source, answer = answered

@@ -27,8 +27,16 @@ def resilient(
     embedder: Embedder | None = program.bindings.embedder
     port: RecallPort
     if isinstance(memory, QdrantProceduralMemory):
-        fitted = own.settings if isinstance(own, FlowIndex) else None
-        port = memory.port(program.registry, agent_id, settings=fitted)
+        fitted, turns = None, []
+        if isinstance(own, FlowIndex):
+            fitted = own.settings
+            # What the program learnt from labelled turns: the registry alone does not hold it.
+            turns = [
+                (point.text, point.flow, point.conversation)
+                for point in own.points
+                if point.kind == "turn" and point.flow in program.registry
+            ]
+        port = memory.port(program.registry, agent_id, settings=fitted, examples=turns)
         embedder = embedder or memory.embedder
     else:
         port = memory
@@ -38,4 +46,4 @@ def resilient(
     elif embedder is not None:
         model = embedder
         stand_in = lambda: FlowIndex(program.registry, model)  # noqa: E731
-    return FallbackRecall(port, stand_in)
+    return FallbackRecall(port, stand_in, borrowed=isinstance(own, FlowIndex))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ def test_a_folder_is_synced_and_then_skipped(run: Any, file: Path) -> None:
         "2 changes, 0 unchanged",
         "nothing was done (--dry-run)",
     ]
+    assert not Path("mem").exists()
     first = run("flows", "sync", file, "--memory", "mem", "--agent", "shop", "--json").json
     assert first == {
         "memory": "mem",
@@ -60,6 +62,14 @@ def test_a_folder_is_synced_and_then_skipped(run: Any, file: Path) -> None:
         "deleted": [],
         "skipped": [],
     }
+    further = {"text": "where on earth is it", "flow": "track_order", "conversation": "c1"}
+    (file.parent / "examples.jsonl").write_text(json.dumps(further) + "\n", "utf-8")
+    learnt = run("flows", "sync", file.parent, "--memory", "mem", "--agent", "shop", "--json").json
+    assert (learnt["updated"], learnt["skipped"]) == (["track_order"], ["cancel_order"])
+    (file.parent / "examples.jsonl").write_text("{}\n", "utf-8")
+    broken = run("flows", "sync", file.parent, "--memory", "mem", "--agent", "shop")
+    assert (broken.code, "examples.jsonl, line 1" in broken.err) == (2, True)
+    (file.parent / "examples.jsonl").write_text(json.dumps(further) + "\n", "utf-8")
     file.write_text(FLOWS.replace("stop it", "call it off"), "utf-8")
     again = run("flows", "sync", file.parent, "--memory", "mem", "--agent", "shop", "--json").json
     assert (again["updated"], again["skipped"]) == (["cancel_order"], ["track_order"])
@@ -90,6 +100,12 @@ def test_a_server_that_is_down_ends_with_a_remedy(run: Any, file: Path) -> None:
     assert done.code == 2
     assert "can't be reached" in done.err
     assert "http://127.0.0.1:9" in done.err
+    for host in ("localhost:6333", "qdrant.example:6333/"):
+        bare = run("flows", "sync", file, "--memory", host)
+        assert (bare.code, f"write http://{host}" in bare.err) == (2, True)
+        assert not Path(host).exists()
+    absent = run("flows", "sync", file, "--memory", "https://127.0.0.1:9", "--ca", "absent.pem")
+    assert (absent.code, "absent.pem" in absent.err) == (2, True)
     bad = run("flows", "sync", file, "--memory", "ftp://x")
     assert (bad.code, "no URL of a Qdrant server" in bad.err) == (2, True)
 

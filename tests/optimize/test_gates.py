@@ -123,10 +123,29 @@ def test_errors_among_the_surest_are_told() -> None:
     assert "of the 100 most confident turns 50 are wrong" in gate.reason
 
 
-def test_design_effects_stay_within_their_range() -> None:
-    assert design_effect([True] * 6, list("aabbcc")) == 2.0
-    assert design_effect([True, False] * 10, list("aabbccddee") * 2) >= 1.0
-    assert design_effect([True, True, False, False] * 5, [f"c{i // 2}" for i in range(20)]) <= 2.0
+def test_a_conversation_counts_as_one_turn() -> None:
+    assert design_effect(list("aabbcc")) == 2.0
+    assert design_effect(list("abcd")) == 1.0
+    assert design_effect(list("aaab")) == 2.5
+
+
+@pytest.mark.row("C3")
+@pytest.mark.parametrize(("conversations", "each"), [(25, 20), (20, 40), (120, 3)])
+def test_sure_turns_that_hang_together_certify_no_more_than_they_should(
+    conversations: int, each: int
+) -> None:
+    # Whole conversations are right or wrong, and the many unsure turns beside them are not alike at all.
+    draw = np.random.default_rng(conversations)
+    false = 0
+    for _ in range(200):
+        wrong = np.repeat(draw.random(conversations) < 0.06, each)
+        unsure = draw.random(3 * len(wrong)) < 0.4
+        right = [*~wrong, *unsure]
+        sure = [*(0.9 + 0.05 * draw.random(len(wrong))), *(0.3 * draw.random(len(unsure)))]
+        groups = [f"c{number // each}" for number in range(len(wrong))]
+        groups += [f"u{number}" for number in range(len(unsure))]
+        false += certified_gate(sure, right, groups, 0.05, 0.1).certified
+    assert false / 200 <= 0.1 + 0.04
 
 
 def test_equal_confidences_pass_together() -> None:

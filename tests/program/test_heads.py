@@ -143,6 +143,29 @@ def test_below_the_line_no_flow_is_wanted() -> None:
     assert refused.ranking[0][0] == NONE
 
 
+@pytest.mark.row("C4")
+def test_a_memory_that_cannot_tell_how_near_its_flows_are_refuses_nothing() -> None:
+    head = make(open_set=OpenSet("neighbours", threshold=2.0, scale=1.0, shift=-2.0))
+    ranked = [Recalled("track_order", 0.3), Recalled("cancel_order", 0.2)]
+    assert head.judge(seen(features=(2, 0, 0), recalled=ranked)).flows == ("track_order",)
+    told = [ranked[0]._replace(similarity=0.1, support=0.01), ranked[1]._replace(similarity=0.1)]
+    assert head.judge(seen(features=(2, 0, 0), recalled=told)).flows == ()
+
+
+@pytest.mark.row("F9", "F17")
+def test_a_lone_flow_is_not_likelier_for_being_alone() -> None:
+    head = make()
+    among = head.judge(seen(features=(2, 0, 0)))
+    alone = head.judge(seen(features=(2, 0, 0), flows=("cancel_order",), hidden=("track_order",)))
+    assert among.flows == ("track_order",)
+    assert (alone.flows, alone.reason) == ((), "a flow that may not be chosen now is likelier")
+    assert dict(alone.ranking)["cancel_order"] == pytest.approx(dict(among.ranking)["cancel_order"])
+    assert "track_order" not in dict(alone.ranking)
+    # A flow that the head has not learnt has no say while it is hidden.
+    new = head.judge(seen(features=(0, 2, 0), flows=("cancel_order",), hidden=("never_learnt",)))
+    assert new.flows == ("cancel_order",)
+
+
 def test_distance_to_the_flows_means() -> None:
     space = Space(np.eye(3, dtype=np.float32), np.array([[2, 0, 0], [0, 2, 0]], np.float32))
     assert space.distance(np.array([[2.0, 0, 0], [2, 0, 3]])) == pytest.approx([0, 3])

@@ -45,8 +45,10 @@ class QdrantDouble:
         api_key: Wanted with every request, where it is set.
         planned: What happens to the next requests, one each: a status (429, 500, …), ``cut`` (the connection ends
             before the request is carried out), ``cut_reply`` (after it), ``drip`` (the answer comes byte by byte and
-            never ends), ``prose`` (an answer that is none of Qdrant's), ``hang`` (none until the server ends), ``ok``.
+            does not end), ``drip_headers`` (its headers do not even), ``prose`` (an answer that is none of Qdrant's),
+            ``hang`` (none until the server ends), ``ok``.
         always: The same for all requests, while nothing is planned.
+        waited_out: How many clients listened to a dripping answer until it gave up.
         requests: How often each ``METHOD /path/with/{c}`` came.
         queries: Query strings and bodies, as (name, parameters, JSON), newest last.
     """
@@ -56,6 +58,7 @@ class QdrantDouble:
         self.planned: deque[str | int] = deque()
         self.always: str | int = ""
         self.retry_after: str = ""
+        self.waited_out = 0
         self.requests: Counter[str] = Counter()
         self.queries: deque[tuple[str, dict[str, list[str]], Any]] = deque(maxlen=2000)
         self.on_request: Callable[[str, Any], None] = lambda name, body: None
@@ -249,6 +252,9 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "hang":
             double._stopping.wait()
             return
+        if fault == "drip_headers":
+            self._drip(b"", headers=True)
+            return
         if fault == "prose":
             self._send(200, b'{"hello": "I am another kind of server"}')
             return
@@ -285,14 +291,22 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def _drip(self, data: bytes) -> None:
+    def _drip(self, data: bytes, *, headers: bool = False) -> None:
+        """For 5 s at most, so that a client without a deadline fails its test instead of hanging it."""
         self.send_response(200)
         self.send_header("Content-Length", str(len(data) + 1_000_000))
-        self.end_headers()
-        while not self.server_double._stopping.is_set():
-            self.wfile.write(b" ")
+        if headers:
+            self.flush_headers()
+        else:
+            self.end_headers()
+        for number in range(500):
+            if self.server_double._stopping.is_set():
+                return
+            self.wfile.write(f"x-drip-{number}: 1\r\n".encode() if headers else b" ")
             self.wfile.flush()
             time.sleep(0.01)
+        self.server_double.waited_out += 1
+        self.close_connection = True
 
 
 @contextmanager

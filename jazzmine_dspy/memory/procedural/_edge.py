@@ -372,6 +372,6 @@ def _give_back(shards: dict[str, _Shard], held: Any, folder: Path, kept: bool, p
             shard.inner.flush()
         shard.inner.close()
     shards.clear()
-    held.close()
+    _folder.release(held)
     if not kept:
         shutil.rmtree(folder, ignore_errors=True)

@@ -18,7 +18,7 @@ _ABANDONED = 60.0
 
 
 def hold(folder: Path) -> Any:
-    """Lock the folder; to be given back by closing what is returned. Qdrant's local mode locks the same file.
+    """Lock the folder; to be given back by :func:`release`. Qdrant's local mode locks the same file.
 
     Raises:
         MemoryUnavailableError: another engine has it; its process is named.
@@ -49,6 +49,15 @@ def hold(folder: Path) -> Any:
     return file
 
 
+def release(file: Any) -> None:
+    """Give a folder back. Closing alone would leave it to a forked child, which has the same lock."""
+    import portalocker
+
+    with contextlib.suppress(portalocker.exceptions.LockException, OSError):
+        portalocker.unlock(file)
+    file.close()
+
+
 def temporary() -> Path:
     """A new folder, to be removed by who has it; those of killed processes are removed first."""
     _sweep()
@@ -62,5 +71,5 @@ def _sweep() -> None:
             # A new one is between its making and its locking for a moment.
             if time.time() - lock.stat().st_mtime > _ABANDONED:
                 held = hold(lock.parent)
-                held.close()
+                release(held)
                 shutil.rmtree(lock.parent, ignore_errors=True)

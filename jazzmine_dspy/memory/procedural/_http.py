@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
+import httpcore
 import httpx
 from pydantic import ValidationError
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
@@ -24,6 +25,7 @@ T = TypeVar("T")
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
 _SHOWN = 300
+_PIECE = 65_536
 
 
 def address(url: str) -> str:
@@ -51,29 +53,65 @@ def address(url: str) -> str:
     return f"{parts.scheme}://{shown}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
 
 
-class _Body(httpx.SyncByteStream):
-    """An answer that must be there in time, however slowly it drips."""
+class _Timed(httpcore.NetworkStream):
+    """A connection whose reads and writes share what is left of the call's time, however slowly bytes drip."""
 
-    def __init__(self, inner: httpx.SyncByteStream, left: Callable[[], float]) -> None:
+    def __init__(self, inner: httpcore.NetworkStream, left: Callable[[], float]) -> None:
         self._inner = inner
         self._left = left
 
-    def __iter__(self) -> Iterator[bytes]:
-        for chunk in self._inner:
-            if self._left() <= 0:
-                raise httpx.ReadTimeout("the answer did not end in time")
-            yield chunk
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        left = self._left() if timeout is None else min(timeout, self._left())
+        if left <= 0:
+            raise httpcore.ReadTimeout("the answer did not end in time")
+        return self._inner.read(max_bytes, left)
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        # In parts: the stream below gives each piece that is taken the whole time again.
+        for start in range(0, len(buffer), _PIECE):
+            left = self._left() if timeout is None else min(timeout, self._left())
+            if left <= 0:
+                raise httpcore.WriteTimeout("the request was not taken in time")
+            self._inner.write(buffer[start : start + _PIECE], left)
 
     def close(self) -> None:
         self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        return _Timed(self._inner.start_tls(ssl_context, server_hostname, timeout), self._left)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+class _Network(httpcore.SyncBackend):
+    """Opens connections that keep to the call's time."""
+
+    def __init__(self, left: Callable[[], float]) -> None:
+        super().__init__()
+        self._left = left
+
+    def connect_tcp(self, *args: Any, **options: Any) -> httpcore.NetworkStream:
+        return _Timed(super().connect_tcp(*args, **options), self._left)
 
 
 class _Transport(httpx.HTTPTransport):
     """Gives every request what is left of the call's time."""
 
-    def __init__(self, left: Callable[[], float], **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, left: Callable[[], float], *, verify: bool | ssl.SSLContext) -> None:
+        context = httpx.create_ssl_context(verify=verify)
+        super().__init__(verify=context)
         self._left = left
+        self._pool.close()
+        # httpx lets nobody choose the network, so its pool is replaced by one that does.
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=context,
+            max_keepalive_connections=20,
+            keepalive_expiry=5.0,
+            network_backend=_Network(left),
+        )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         left = max(self._left(), 0.001)
@@ -81,10 +119,7 @@ class _Transport(httpx.HTTPTransport):
             **request.extensions,
             "timeout": dict.fromkeys(("connect", "read", "write", "pool"), left),
         }
-        response = super().handle_request(request)
-        assert isinstance(response.stream, httpx.SyncByteStream)
-        response.stream = _Body(response.stream, self._left)
-        return response
+        return super().handle_request(request)
 
 
 class _Judged(NamedTuple):
@@ -127,9 +162,7 @@ class Calls:
         parts = urlsplit(self.where)
         try:
             context = ssl.create_default_context(cafile=verify) if isinstance(verify, str) else verify
-            transport = _Transport(
-                self._left, verify=context, limits=httpx.Limits(max_keepalive_connections=20)
-            )
+            transport = _Transport(self._left, verify=context)
         except (OSError, ssl.SSLError) as error:
             raise InputError(
                 f"The file of certificates can't be used: {error}",
@@ -148,8 +181,14 @@ class Calls:
     def __repr__(self) -> str:
         return f"Calls({self.where!r})"
 
-    def make(self, call: Callable[[Any], T], *, timeout: float, collection: str = "") -> T:
+    def make(self, call: Callable[[Any], T], *, timeout: float, collection: str = "", told: float = 0.0) -> T:
         """What ``call`` gives for the client. It is repeated, so it must do no harm twice.
+
+        Args:
+            call: Makes one request.
+            timeout: Seconds for all tries.
+            collection: That is asked, for errors.
+            told: Seconds that errors tell of, where ``timeout`` is what others have left of them.
 
         Raises:
             MemoryUnavailableError: the server refuses, or did not answer within ``timeout`` seconds.
@@ -163,7 +202,7 @@ class Calls:
             except JazzmineError:
                 raise
             except Exception as error:
-                judged = self._judged(error, timeout, collection)
+                judged = self._judged(error, told or timeout, collection)
                 pause = min(_FIRST_PAUSE * 2 ** (number - 1), _LONGEST_PAUSE) * (0.5 + self._chance())
                 pause = max(pause, judged.after)
                 if not judged.passing or number == self._tries or self._clock() + pause >= ends:

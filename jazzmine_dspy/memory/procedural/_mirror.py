@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,17 @@ class Mirror:
         }
         self._upserts: list[tuple[str, str, dict[str, Any]]] = []
         self._gone: list[str] = []
+        self._names: dict[str, str] = {}
+
+    @property
+    def differs(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self._upserts or self._gone)
+
+    def keep_to(self, flows: Collection[str]) -> None:
+        """Leave other flows as they are."""
+        self._upserts = [each for each in self._upserts if each[2]["flow_name"] in flows]
+        self._gone = [point for point in self._gone if self._names[point] in flows]
 
     def look(self, *, there: bool) -> None:
         """Compare.
@@ -39,6 +50,7 @@ class Mirror:
         """
         engine = self._place.engine
         stored = dict(engine.scroll(self._layout, {"agent_id": [self._agent]})) if there else {}
+        self._names = {point: str(held.get("flow_name")) for point, held in stored.items()}
         kept, beyond = jazzmine_layout.kept_ids(stored.items())
         self.known = set(kept)
         self._gone = beyond + [point for name, point in kept.items() if name not in self._registry]

@@ -8,7 +8,8 @@ import random
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -44,7 +45,8 @@ class ServerEngine:
     Args:
         url: http(s)://HOST:PORT, with a path where a proxy wants one.
         api_key: Sent with every request. Over plain http to another machine it is warned of, once.
-        timeout: Seconds that a search may take, all tries included; a write may take ten times as long.
+        timeout: Seconds that a search may take, all tries included; a write, and a listing outside of
+            :meth:`one_search`, may take ten times as long.
         retries: Further tries after the first.
         verify: As in :class:`~jazzmine_dspy.memory.procedural._http.Calls`.
 
@@ -70,6 +72,7 @@ class ServerEngine:
             raise InputError(
                 "A server needs a timeout over 0 and no negative number of retries",
                 where=f"timeout={timeout}, retries={retries}",
+                remedy="Leave them out for 2 seconds and 3 retries.",
             )
         self._calls = Calls(
             url, api_key=api_key, tries=retries + 1, verify=verify, clock=clock, sleep=sleep, chance=chance
@@ -80,11 +83,24 @@ class ServerEngine:
         self._counts: dict[str, tuple[float, int]] = {}
         self._closed = False
         self._lock = threading.Lock()
+        self._shared = threading.local()
         if api_key:
             _warn_of_plain_http(self.where)
 
     def __repr__(self) -> str:
         return f"ServerEngine({self.where!r})"
+
+    @contextmanager
+    def one_search(self) -> Iterator[None]:
+        """All calls that this thread makes in the block share the time of one search; what it does else is free."""
+        if getattr(self._shared, "left", None) is not None:
+            yield
+            return
+        self._shared.left = self._timeout
+        try:
+            yield
+        finally:
+            self._shared.left = None
 
     def ensure(self, layout: Layout) -> None:
         """Create the collection with its indexes where it is absent; check its vectors where it is there."""
@@ -222,7 +238,14 @@ class ServerEngine:
             raise MemoryUnavailableError(
                 "The connection is closed", where=self.where, remedy="Open a new one."
             )
-        return self._calls.make(call, timeout=timeout, collection=collection)
+        left = getattr(self._shared, "left", None)
+        if left is None:
+            return self._calls.make(call, timeout=timeout, collection=collection)
+        began = self._clock()
+        try:
+            return self._calls.make(call, timeout=left, collection=collection, told=self._timeout)
+        finally:
+            self._shared.left = max(left - (self._clock() - began), 0.0)
 
     def _info(self, collection: str) -> models.CollectionInfo | None:
         def ask(client: Any) -> models.CollectionInfo | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +23,7 @@ SHORT = 8
 """Characters of an id by which a manifest names a point."""
 
 _BATCH = 64
-_VERSION = 1
+_VERSION = 2
 """To be raised when the same flows are stored in another way."""
 
 _NAMESPACE = uuid.UUID("0c6e3bb3-2f7e-5b0f-8a51-7f1d6a1f7e55")
@@ -63,10 +64,10 @@ def wanted_points(
     Raises:
         FlowError: an example names an unknown flow.
     """
-    made = sha256([_VERSION, embedder])[:16]
+    made = made_with(embedder)
     by_flow: dict[str, dict[str, Point]] = {}
     for point in _points(registry, examples):
-        by_flow.setdefault(point.flow, {})[_id(agent_id, registry[point.flow], point)] = point
+        by_flow.setdefault(point.flow, {})[_id(agent_id, registry[point.flow], point, made)] = point
     wanted: dict[str, Wanted] = {}
     for name, points in by_flow.items():
         content = [_VERSION, embedder, registry[name].checksum(), sorted(points)]
@@ -88,10 +89,24 @@ def wanted_points(
     return wanted
 
 
-def _id(agent_id: str, flow: Flow, point: Point) -> str:
+@functools.lru_cache(maxsize=64)
+def made_with(embedder: str) -> str:
+    """What the texts' points hold of the model that made them, out of its fingerprint."""
+    return sha256([_VERSION, embedder])[:16]
+
+
+def is_of(payload: Mapping[str, Any], embedder: str) -> bool:
+    """Whether a point of our own collection was made with this model."""
+    if payload.get("kind") == MANIFEST:
+        return payload.get("embedder") == embedder
+    return payload.get("checksum") == made_with(embedder)
+
+
+def _id(agent_id: str, flow: Flow, point: Point, made: str) -> str:
     if point.kind == MANIFEST:
         return flow.id_for(agent_id)
-    named = [agent_id, flow.name, point.kind, point.text, point.conversation]
+    # Of another model it is another point: until all are there, the old ones are what is recalled.
+    named = [agent_id, flow.name, point.kind, point.text, point.conversation, made]
     return str(uuid.uuid5(_NAMESPACE, canonical_json(named)))
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import functools
 import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from jazzmine_dspy.memory.errors import DimensionError
@@ -14,6 +17,8 @@ from jazzmine_dspy.models.decision import Degraded, Recalled
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 
 logger = logging.getLogger("jazzmine_dspy")
+
+_THREADS = 16
 
 _DOWN = (MemoryUnavailableError, DimensionError)
 
@@ -61,6 +66,7 @@ class FallbackRecall:
         primary: The port that should answer.
         stand_in: Makes what answers in its place, once, when it is first needed. None, or one that fails too: the
             answer is empty, and degraded.
+        borrowed: Whether the stand-in is somebody else's, and :meth:`close` leaves it open.
         pause: Seconds for which the memory is not asked after a failure.
         clock: Seconds.
 
@@ -78,11 +84,13 @@ class FallbackRecall:
         primary: Recall,
         stand_in: Callable[[], Recall] | None,
         *,
+        borrowed: bool = False,
         pause: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.primary = primary
         self._make = stand_in
+        self._borrowed = borrowed
         self._pause = pause
         self._clock = clock
         self._made: Recall | None = None
@@ -90,6 +98,8 @@ class FallbackRecall:
         self._cause = ""
         self._lock = threading.Lock()
         self._making = threading.Lock()
+        # Its own: threads that wait for a server that is down must not keep the rest of the process waiting.
+        self._threads: ThreadPoolExecutor | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FallbackRecall:
         return self
@@ -146,6 +156,12 @@ class FallbackRecall:
     ) -> list[Recalled]:
         """The same without blocking the loop."""
         asked: dict[str, Any] = {"k": k, "summaries": summaries, "allowed": allowed, "exclude": exclude}
+        if getattr(self.primary, "is_threaded", False) and not self.down:
+            # Whether the memory is down is asked again in the thread: many may have waited for one until then.
+            ask = functools.partial(self.recall, query, **asked)
+            return await asyncio.get_running_loop().run_in_executor(
+                self._own_threads(), contextvars.copy_context().run, ask
+            )
         cause = self._resting()
         if not cause:
             try:
@@ -171,7 +187,10 @@ class FallbackRecall:
         with self._making:
             close = getattr(self._made, "close", None)
             self._made, self._make = None, None
-        if close is not None:
+            threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown(wait=False)
+        if close is not None and not self._borrowed:
             close()
 
     def _resting(self) -> str:
@@ -206,6 +225,12 @@ class FallbackRecall:
         except _DOWN as error:
             return Degraded(cause=f"{cause}; and the stand-in: {error}")
         return Degraded(found, cause=cause)
+
+    def _own_threads(self) -> ThreadPoolExecutor:
+        with self._making:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(_THREADS, "jazzmine-recall")
+            return self._threads
 
     def _stand_in(self) -> Recall | None:
         with self._making:

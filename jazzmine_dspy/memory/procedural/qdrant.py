@@ -9,6 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from jazzmine_dspy.memory.errors import NotStoredError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SETTINGS = Settings()
+_HOST = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}/?")
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -46,7 +48,8 @@ class QdrantProceduralMemory:
         layout: ``examples``: one point for each description, keyword list and example, in ``PREFIX_flow_examples``.
             ``jazzmine``: the same, and beside it jazzmine's own ``PREFIX_flows``, which both read and write.
         api_key: Of the server; sent as a header, never shown.
-        timeout: Seconds that a search on a server may take, all tries included; a write may take ten times as long.
+        timeout: Seconds that a recall may wait for a server, with all that it asks and all tries; a write, and what a
+            sync reads, may take ten times as long.
         retries: Further tries after one that failed.
         verify: Whether a server's certificate is checked; or a PEM file of authorities; or a context of ``ssl``.
         settings: How recall ranks.
@@ -88,7 +91,9 @@ class QdrantProceduralMemory:
             raise InputError(f"There is no layout {layout!r}", remedy="Choose 'examples' or 'jazzmine'.")
         if not _PREFIX.fullmatch(prefix):
             raise InputError(
-                "A prefix is 1 to 64 letters, digits, dots, hyphens and underscores", where="prefix"
+                "A prefix is 1 to 64 letters, digits, dots, hyphens and underscores",
+                where="prefix",
+                remedy="Choose another, such as 'jazzmine'.",
             )
         self.prefix, self.layout = prefix, layout
         self.settings = ranking.check(settings)
@@ -107,9 +112,20 @@ class QdrantProceduralMemory:
                 raise InputError(
                     "A server needs a timeout over 0 and no negative number of retries",
                     where=f"timeout={timeout}, retries={retries}",
+                    remedy="Leave them out for 2 seconds and 3 retries.",
+                )
+            if isinstance(verify, str) and not Path(verify).is_file():
+                raise InputError(
+                    "The file of certificates is not there", where=verify, remedy="Name a PEM file."
                 )
         else:
             self.where = where
+            if _HOST.fullmatch(where):
+                raise InputError(
+                    "This is neither a URL nor the path of a folder",
+                    where=where,
+                    remedy=f"For a server write http://{where} or https://{where}; for a folder, ./{where}.",
+                )
             if api_key:
                 raise InputError(
                     "An embedded memory has no API key", where=where, remedy="Give the URL of a server."
@@ -170,6 +186,9 @@ class QdrantProceduralMemory:
         given = list(examples)
 
         def work() -> SyncReport:
+            is_folder = not self.is_server and self.where != ":memory:"
+            if dry_run and is_folder and not Path(self.where).exists():
+                return SyncReport(created=list(registry))  # looking would make the folder
             reader = self._reader()
             place = Place(reader.engine, reader.own, reader.theirs, self.embedder)
             job = Sync(
@@ -206,20 +225,21 @@ class QdrantProceduralMemory:
 
         def work() -> list[dict[str, Any]]:
             reader = self._reader()
-            held = reader.held(agent_id)
-            if not held.names:
-                held = reader.held(agent_id, anew=True)
-            if not held.names:
-                return []
-            found = reader.recall(
-                query,
-                agent_id,
-                k=top_k,
-                names=held.names,
-                describe=_described,
-                rank=str,
-                settings=settings,
-            )
+            with reader.one_search():
+                held = reader.held(agent_id)
+                if not held.names:
+                    held = reader.held(agent_id, anew=True)
+                if not held.names:
+                    return []
+                found = reader.recall(
+                    query,
+                    agent_id,
+                    k=top_k,
+                    names=held.names,
+                    describe=_described,
+                    rank=str,
+                    settings=settings,
+                )
             return [{**held.told(one.name), "agent_id": agent_id, "score": one.score} for one in found]
 
         return await asyncio.to_thread(work)
@@ -279,7 +299,12 @@ class QdrantProceduralMemory:
         await asyncio.to_thread(work)
 
     def port(
-        self, registry: FlowRegistry, agent_id: str = "", *, settings: Settings | None = None
+        self,
+        registry: FlowRegistry,
+        agent_id: str = "",
+        *,
+        settings: Settings | None = None,
+        examples: Iterable[tuple[str, str, str]] = (),
     ) -> StoredRecall:
         """What a program is bound to: ``program.bind(recall=memory.port(registry))``. It asks nothing yet.
 
@@ -287,9 +312,17 @@ class QdrantProceduralMemory:
             registry: The agent's flows; nothing else is ever recalled.
             agent_id: Whose flows these are; the registry's own where it is empty.
             settings: How to rank; default the memory's.
+            examples: Those that were synced beside the registry's own. It is warned of where memory lacks some.
         """
         agent = agent_id or registry.agent_id
-        return StoredRecall(self._reader, registry, agent, self.embedder, settings=settings or self.settings)
+        return StoredRecall(
+            self._reader,
+            registry,
+            agent,
+            self.embedder,
+            settings=settings or self.settings,
+            examples=examples,
+        )
 
     async def close(self) -> None:
         """Close connections, or give the folder back; later calls raise ``MemoryUnavailableError``."""

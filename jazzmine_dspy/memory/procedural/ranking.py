@@ -54,6 +54,7 @@ def check(settings: Settings) -> Settings:
         raise InputError(
             "A flow index needs numbers of at least 1 and weights that are not negative, nor both 0",
             where=str(settings),
+            remedy="Correct it, or leave it out for the default.",
         )
     return settings
 

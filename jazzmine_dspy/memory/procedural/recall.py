@@ -390,6 +390,6 @@ def _points(registry: FlowRegistry, examples: Iterable[tuple[str, str, str]]) ->
         yield Point(f"{known.description} {known.condition}".strip(), name, "description", "")
         if known.keywords:
             yield Point(", ".join(known.keywords), name, "keywords", "")
-        for text in known.examples:
+        for text in dict.fromkeys(known.examples):
             yield Point(text, name, "example", "")
         yield from dict.fromkeys(further[name])

@@ -6,11 +6,13 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.memory.procedural import _sparse, ranking
-from jazzmine_dspy.memory.procedural._wanted import MANIFEST, wanted_points
+from jazzmine_dspy.memory.procedural._held import TOLD, Held
+from jazzmine_dspy.memory.procedural._wanted import MANIFEST, SHORT, is_of, wanted_points
 from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Hit, Layout
 from jazzmine_dspy.memory.procedural.ranking import Described, Lists, Settings
 from jazzmine_dspy.models._base import sha256
@@ -28,32 +30,7 @@ _SETTINGS = Settings()
 REFRESH = 60.0
 """Seconds for which the list of an agent's flows is believed."""
 
-_TOLD = ("flow_id", "flow_name", "flow_type", "description", "condition", "agent_id")
-_READ = (*_TOLD, "content", "checksum", "embedder", "points")
-
-
-class Held(NamedTuple):
-    """What memory holds of an agent.
-
-    Args:
-        own: Manifests of the flows that were synced here, by name.
-        theirs: Payloads of the flows that only jazzmine has written, by name.
-        points: Points of all flows of ``own``.
-    """
-
-    own: Mapping[str, Mapping[str, Any]]
-    theirs: Mapping[str, Mapping[str, Any]]
-    points: int
-
-    @property
-    def names(self) -> set[str]:
-        """Of all flows."""
-        return {*self.own, *self.theirs}
-
-    def told(self, name: str) -> dict[str, Any]:
-        """A flow as jazzmine's recall tells of it. In a shared memory the id is jazzmine's."""
-        held = {**self.own.get(name, {}), **self.theirs.get(name, {})}
-        return {key: held.get(key, "") for key in _TOLD}
+_READ = (*TOLD, "content", "checksum", "embedder", "points", "texts")
 
 
 class Reader:
@@ -83,6 +60,7 @@ class Reader:
         self.where = where
         self._clock = clock
         self._known: dict[str, tuple[float, Held]] = {}
+        self._doubted: set[str] = set()
         self._lock = threading.Lock()
 
     def last(self, agent_id: str) -> Held | None:
@@ -140,12 +118,21 @@ class Reader:
             EmbeddingError: the embedder fails.
             MemoryUnavailableError: memory does not answer, holds nothing of this agent, or vectors of another model.
         """
-        held = self._usable(agent_id)
-        found = self._recalled(held, query, agent_id, k, names, describe, rank, settings, summaries, exclude)
-        if not found and held.names & set(names):
-            # Removed under us, perhaps: an embedded collection that is gone holds nothing.
-            self._usable(agent_id, anew=True)
-        return found
+        with self.one_search():
+            held = self._usable(agent_id)
+            found = self._recalled(
+                held, query, agent_id, k, names, describe, rank, settings, summaries, exclude
+            )
+            if agent_id in self._doubted or (not found and held.names & set(names)):
+                # Removed under us, perhaps: an embedded collection that is gone holds nothing. Or stored anew.
+                self._doubted.discard(agent_id)
+                self._usable(agent_id, anew=True)
+            return found
+
+    def one_search(self) -> AbstractContextManager[object]:
+        """What is asked in the block shares the time of one search, where the engine keeps a time at all."""
+        begin = getattr(self.engine, "one_search", None)
+        return nullcontext() if begin is None else begin()
 
     def _usable(self, agent_id: str, *, anew: bool = False) -> Held:
         held = self.held(agent_id, anew=anew)
@@ -202,17 +189,15 @@ class Reader:
         """Lists of both collections as one: cosines are comparable, and of jazzmine's words none are ours."""
         branches = list(questions.values())
         lists: list[list[Hit]] = [[] for _ in branches]
-        own, theirs = (
-            sorted(held.own.keys() & set(among)),
-            sorted((held.theirs.keys() - held.own.keys()) & set(among)),
-        )
+        own = sorted(held.own.keys() & set(among))
+        theirs = sorted((held.theirs.keys() - held.own.keys()) & set(among))
         for layout, names, all_names in ((self.own, own, held.own), (self.theirs, theirs, held.theirs)):
             if layout is None or not names:
                 continue
             where = {"agent_id": [agent_id]}
             if len(names) < len(all_names):
                 where["flow_name"] = names
-            ask = self._asking(layout, where, exclude)
+            ask = self._asking(layout, where, frozenset(names), exclude)
             for merged, more in zip(lists, ranking.searched(ask, branches, describe, depth), strict=True):
                 merged += more
         if own and theirs:
@@ -220,20 +205,33 @@ class Reader:
         return Lists(**{"dense": (), **dict(zip(questions, lists, strict=True))})
 
     def _asking(
-        self, layout: Layout, where: Mapping[str, Sequence[str]], exclude: frozenset[str]
+        self,
+        layout: Layout,
+        where: Mapping[str, Sequence[str]],
+        names: frozenset[str],
+        exclude: frozenset[str],
     ) -> Callable[[Sequence[Branch], int], list[list[Hit]]]:
+        model = self.embedder.fingerprint
+
+        def passes(hit: Hit) -> bool:
+            # Without a filter come also flows that another process has begun or added since we looked.
+            told = hit.payload
+            if layout == self.own and not is_of(told, model):
+                if told.get("kind") == MANIFEST:
+                    self._doubted.add(str(told.get("agent_id")))
+                return False
+            return str(told.get("flow_name")) in names and told.get("conversation") not in exclude
+
         def ask(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
             wanted = limit
             while True:
                 lists = self.engine.search(layout, branches, depth=wanted, where=where, payload=True)
-                passing = [
-                    [hit for hit in hits if hit.payload.get("conversation") not in exclude] for hits in lists
-                ]
+                passing = [[hit for hit in hits if passes(hit)] for hits in lists]
                 short = any(
                     len(left) < limit and len(hits) >= wanted
                     for left, hits in zip(passing, lists, strict=True)
                 )
-                if not exclude or not short:
+                if not short:
                     return passing
                 wanted *= 4
 
@@ -254,6 +252,8 @@ class StoredRecall:
         agent_id: Whose flows these are.
         embedder: The reader's.
         settings: How to rank.
+        examples: Further ones that memory should hold, as they are given to a sync. Flows of which it lacks some are in
+            :attr:`bare`, and warned of.
     """
 
     def __init__(
@@ -264,6 +264,7 @@ class StoredRecall:
         embedder: Embedder,
         *,
         settings: Settings = _SETTINGS,
+        examples: Iterable[tuple[str, str, str]] = (),
     ) -> None:
         self.registry = registry
         self.agent_id = agent_id
@@ -271,13 +272,20 @@ class StoredRecall:
         self.stale: frozenset[str] = frozenset()
         self.missing: frozenset[str] = frozenset()
         self.outdated: frozenset[str] = frozenset()
+        self.bare: frozenset[str] = frozenset()
         self._reader = reader
         self._rank = {name: number for number, name in enumerate(registry)}
         self._embedder = embedder
         self._last: Callable[[], Held | None] = lambda: None
-        wanted = wanted_points(registry, agent_id, embedder.fingerprint)
+        wanted = wanted_points(registry, agent_id, embedder.fingerprint, examples)
+        self._turns = [
+            (each.flow, point[:SHORT]) for point, each in wanted.items() if each.payload["kind"] == "turn"
+        ]
         self._place = {point: number for number, point in enumerate(wanted)}
         self._compared: Held | None = None
+
+    is_threaded = True
+    """:meth:`arecall` is :meth:`recall` in a thread, and nothing else."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> StoredRecall:
         return self
@@ -372,11 +380,21 @@ class StoredRecall:
             for name, each in held.own.items()
             if name in self.registry and each.get("content") != self.registry[name].checksum()
         )
+        bare = frozenset(
+            flow
+            for flow, point in self._turns
+            if flow in held.own and point not in (held.own[flow].get("texts") or ())
+        )
         for names, known, what in (
             (stale, self.stale, "memory holds flows that the registry has not"),
             (missing, self.missing, "memory lacks flows of the registry; sync them"),
             (outdated, self.outdated, "memory holds other versions of flows; sync them"),
+            (
+                bare,
+                self.bare,
+                "memory lacks further examples of flows; memory.sync(…, examples=…) stores them",
+            ),
         ):
             if names - known:
                 logger.warning("%s: %s", what, ", ".join(sorted(names - known)))
-        self.stale, self.missing, self.outdated = stale, missing, outdated
+        self.stale, self.missing, self.outdated, self.bare = stale, missing, outdated, bare

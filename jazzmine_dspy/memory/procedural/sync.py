@@ -71,9 +71,10 @@ class SyncReport:
 class Sync:
     """One sync of one agent's flows. :meth:`run` blocks; it may be ended between two batches by ``stop``.
 
-    Points are written first, then each flow's manifest, then what is no longer wanted is removed: a sync that is
-    killed leaves nothing that the next one does not complete. Where two processes sync different content at once,
-    the flow belongs to whoever wrote its manifest last, and that one removes what the other left.
+    Points are written first, then jazzmine's collection where it is kept too, then each flow's manifest; then what is
+    no longer wanted is removed: a sync that is killed leaves nothing that the next one does not complete. Where two
+    processes sync different content at once, the flow belongs to whoever wrote its manifest last, and that one removes
+    what the other left.
 
     Args:
         place: Where.
@@ -127,12 +128,15 @@ class Sync:
         report = self._report(first, beside)
         if dry_run or not report.changes:
             return report
-        self._write(self._differing(first))
+        differing = self._differing(first)
+        self._write([point for point in differing if point.payload["kind"] != MANIFEST])
         if beside is not None:
-            for write in beside.writes():
-                self._going()
-                write()
+            self._follow(beside)
+        # Last of all, since they vouch for the rest: jazzmine's points do not tell of which model they are.
+        self._write([point for point in differing if point.payload["kind"] == MANIFEST])
         self._settle(first)
+        if beside is not None:
+            self._follow_again(first, beside.known)
         return report
 
     # --- steps ---------------------------------------------------------------------------------------------
@@ -176,6 +180,24 @@ class Sync:
                 write(
                     self._place, self._place.own, [(point.id, point.text, point.payload) for point in batch]
                 )
+
+    def _follow(self, beside: Mirror) -> None:
+        for do in beside.writes():
+            self._going()
+            do()
+
+    def _follow_again(self, first: Stored, known: set[str]) -> None:
+        """Jazzmine's collection once more, for flows that are ours now: another sync may have written it in between."""
+        for _ in range(_ROUNDS):
+            beside = Mirror(self._place, self._registry, self._agent, {})
+            beside.look(there=True)
+            # Whose they are is asked last, as near to the writing as can be.
+            now = self._scan()
+            beside.keep_to(self._owned(first, now) | (known - self._registry.keys() - manifests(now).keys()))
+            if not beside.differs:
+                return
+            self._follow(beside)
+        logger.warning("Flows of agent %r are being changed by another sync; sync again.", self._agent)
 
     def _delete(self, stored: Stored, ids: Iterable[str]) -> None:
         """Remove points, manifests before all others, so that no flow without its points is told of."""

@@ -100,6 +100,7 @@ class SelectionHead:
             raise ArtifactError("A head's open-set score and its space do not fit", remedy=_REMEDY)
         self._knows_none = NONE in self.labels
         self._places = {label: place for place, label in enumerate(self.labels)}
+        self._fingerprint: str | None = None
         self._columns: dict[tuple[str, ...], tuple[dict[str, int], NDArray[np.int64]]] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SelectionHead:
@@ -108,7 +109,10 @@ class SelectionHead:
     @property
     def fingerprint(self) -> str:
         """SHA-256 over all that it knows."""
-        return sha256(self.to_bytes())
+        # Kept, since a runtime reads it on every turn and a head never changes.
+        if self._fingerprint is None:
+            self._fingerprint = sha256(self.to_bytes())
+        return self._fingerprint
 
     @property
     def feature_size(self) -> int:
@@ -128,9 +132,24 @@ class SelectionHead:
         flows = tuple(dict.fromkeys(name for name in seen.flows if name != NONE))
         if not flows:
             return Judgement((), 1.0, (), 0.0, "no flow may be chosen")
-        told = [one for one in seen.recalled if one.name in self._column(flows)[0]]
-        whole = self._ranked(seen.features, seen.turn.text, seen.turn, told, flows)
+        # Judged among all flows, so that "unlike all" means the same for a lone one; chosen among those that may be.
+        every = (
+            *flows,
+            *(name for name in dict.fromkeys(seen.hidden) if name in self._places and name not in flows),
+        )
+        told = [one for one in seen.recalled if one.name in self._column(every)[0]]
+        if not any(one.similarity or one.support for one in told):
+            told = []  # a memory that can't tell
+        whole = self._ranked(seen.features, seen.turn.text, seen.turn, told, every)
         ranking = _ordered(whole)
+        if len(every) > len(flows):
+            elsewhere = ranking[0] if ranking[0][0] in every[len(flows) :] else None
+            ranking = tuple(one for one in ranking if one[0] in flows or one[0] == NONE)
+            if elsewhere is not None and not whole.rejected:
+                sure = float(self.trust.of_flow(elsewhere[1], whole.in_scope))
+                return Judgement(
+                    (), sure, ranking, whole.in_scope, "a flow that may not be chosen now is likelier"
+                )
         if self.rule is not None:
             # Before the open set: two wishes in one message look like neither, and so like nothing known.
             texts = [clause.text for clause in seen.clauses]

@@ -290,6 +290,24 @@ def test_a_forked_child_leaves_its_parents_engine_alone() -> None:
         assert len(held(engine)) == 1
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_does_not_keep_the_folder(tmp_path: Path) -> None:
+    engine = open_embedded(tmp_path, "edge")
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(writing)
+        os.read(reading, 1)
+        os._exit(0)
+    try:
+        engine.close()
+        open_embedded(tmp_path, "edge").close()
+    finally:
+        os.close(writing)
+        os.waitpid(child, 0)
+        os.close(reading)
+
+
 @pytest.mark.chaos
 @pytest.mark.parametrize(("name", "size"), [("edge", 1000), ("local", 40)])
 def test_a_killed_process_leaves_whole_points(name: str, size: int, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+import threading
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -168,6 +169,31 @@ def test_one_tries_again_while_the_others_do_not_wait() -> None:
     assert seen == [str(DOWN)]
 
 
+async def test_who_waits_for_a_thread_does_not_ask_what_is_known_to_be_down() -> None:
+    """Four times as many questions at once as there are threads; meanwhile other work gets its own."""
+    begun, release = threading.Event(), threading.Event()
+
+    class Hanging(Port):
+        is_threaded = True
+
+        def recall(self, query: str, **asked: Any) -> list[Recalled]:
+            self.asked += 1
+            begun.set()
+            release.wait(10)
+            raise DOWN
+
+    primary = Hanging()
+    port = FallbackRecall(primary, lambda: Port("stand-in"), clock=Clock())
+    questions = [asyncio.create_task(port.arecall("hello", k=1)) for _ in range(64)]
+    assert await asyncio.to_thread(begun.wait, 10)
+    assert not release.is_set()
+    release.set()
+    found = await asyncio.gather(*questions)
+    assert all(isinstance(each, Degraded) and each[0].name == "stand-in" for each in found)
+    assert primary.asked <= 16
+    port.close()
+
+
 def test_forgetting_asks_again_at_once() -> None:
     primary = Port()
     primary.failing = DOWN
@@ -224,6 +250,26 @@ async def test_a_runtime_goes_on_while_the_server_is_down(running: qdrant_server
 
 
 @pytest.mark.row("F15")
+@pytest.mark.chaos
+async def test_all_that_a_recall_asks_shares_its_timeout(running: qdrant_server.QdrantDouble) -> None:
+    """Every answer takes its time, and none alone too long; only a sync may wait for all of them."""
+    clock = Clock()
+    registry = FlowRegistry(FLOWS, agent_id="shop")
+    memory = QdrantProceduralMemory(
+        running.url, embedder=WordEmbedder(), timeout=2.0, clock=clock, sleep=lambda _: None
+    )
+    running.on_request = lambda name, body: setattr(clock, "now", clock.now + 0.9)
+    await memory.sync(registry, "shop")
+    for ask in (memory.port(registry).recall, lambda query, k: asyncio.run(memory.recall(query, "shop"))):
+        memory._reader().forget()
+        with pytest.raises(MemoryUnavailableError, match=r"did not answer within 2 s"):
+            await asyncio.to_thread(ask, "a hat", k=1)
+    running.on_request = lambda name, body: setattr(clock, "now", clock.now + 0.4)
+    assert memory.port(registry).recall("a hat", k=1)[0].name == "buy_hat"
+    await memory.close()
+
+
+@pytest.mark.row("F15")
 async def test_a_runtime_without_a_stand_in_selects_nothing() -> None:
     registry = FlowRegistry(FLOWS, agent_id="shop")
     program = TurnProgram(registry).with_policy("floor")
@@ -259,6 +305,7 @@ async def test_the_stand_in_is_the_registrys_own_index(running: qdrant_server.Qd
         runtime = Runtime(TurnProgram(registry), procedural_memory=memory, agent_id="shop")
         bound = runtime.program.bindings.recall
         assert isinstance(bound, FallbackRecall)
+        assert getattr(bound.primary, "is_threaded", False)
         stand_in = bound._stand_in()
         assert isinstance(stand_in, FlowIndex)
         assert stand_in.registry is registry
@@ -279,3 +326,25 @@ async def test_the_programs_own_index_stands_in_with_its_examples_and_its_rankin
             again = Runtime(program, procedural_memory=bound)
             assert again.program.bindings.recall is bound
             assert program.bindings.recall is index
+            bound.close()
+            assert index.recall("a hat please", k=1)[0].name == "buy_hat"
+
+
+async def test_memory_without_the_programs_labelled_turns_is_told_of(
+    running: qdrant_server.QdrantDouble, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry, model = FlowRegistry(FLOWS, agent_id="shop"), WordEmbedder()
+    turns = [("a bowler please", "buy_hat", "c1"), ("something for my head", "buy_hat", "c2")]
+    with FlowIndex(registry, model, examples=turns, engine="local") as index:
+        for synced, told in (([], 1), (turns[:1], 1), (turns, 0)):
+            async with _memory(running) as memory:
+                await memory.sync(registry, "shop", examples=synced)
+                program = TurnProgram(registry).bind(recall=index, embedder=model)
+                bound = Runtime(program, procedural_memory=memory, agent_id="shop").program.bindings.recall
+                assert isinstance(bound, FallbackRecall)
+                caplog.clear()
+                with caplog.at_level(logging.WARNING, logger="jazzmine_dspy"):
+                    bound.recall("a hat please", k=1)
+                assert [record.getMessage() for record in caplog.records] == [
+                    "memory lacks further examples of flows; memory.sync(…, examples=…) stores them: buy_hat"
+                ] * told

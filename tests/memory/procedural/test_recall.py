@@ -319,3 +319,22 @@ print([index.recall("b", k=1)[0].name for index in indexes])
     command = [sys.executable, "-P", "-c", code, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.stdout, done.stderr, done.returncode) == ("['a', 'a', 'a', 'a']\n", "", 0)
+
+
+def test_an_example_that_is_repeated_counts_once(shop: FlowRegistry, hashed: Embedder) -> None:
+    twice = FlowRegistry(
+        [
+            {
+                "name": one.name,
+                "description": one.description,
+                "condition": one.condition,
+                "keywords": one.keywords,
+                "examples": [*one.examples, *one.examples],
+            }
+            for one in shop.values()
+        ]
+    )
+    with FlowIndex(shop, hashed, engine="local") as plain, FlowIndex(twice, hashed, engine="local") as index:
+        assert index.points == plain.points
+        for text in ("where is my order", "please stop the order", "deliver the lamp"):
+            assert index.recall(text, k=4) == plain.recall(text, k=4)

@@ -190,7 +190,7 @@ def test_a_server_may_say_when_to_come_back(
 
 
 @pytest.mark.chaos
-@pytest.mark.parametrize("fault", ["hang", "drip"])
+@pytest.mark.parametrize("fault", ["hang", "drip", "drip_headers"])
 def test_a_slow_server_does_not_keep_anybody_beyond_the_deadline(
     running: qdrant_server.QdrantDouble, fault: str
 ) -> None:
@@ -198,6 +198,7 @@ def test_a_slow_server_does_not_keep_anybody_beyond_the_deadline(
     running.always = fault
     with pytest.raises(MemoryUnavailableError, match=r"did not answer within 0\.15 s"):
         engine.collections()
+    assert running.waited_out == 0
     engine.close()
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from qdrant_client.models import PointStruct
 
 import qdrant_server
 from jazzmine_dspy import FlowRegistry
@@ -68,6 +69,10 @@ def _whole(running: qdrant_server.QdrantDouble, *letters: str, flows: int = 3) -
             assert stored[name] == wanted[letter][name], (name, letter)
             found.add(letter)
     assert stored.keys() == wanted[letters[0]].keys()
+    told = {
+        record.payload["flow_name"] for record in records if (record.payload or {})["kind"] == "description"
+    }
+    assert told == stored.keys(), "every flow has its manifest"
     return found
 
 
@@ -130,6 +135,44 @@ async def test_a_flow_that_another_sync_brings_meanwhile_stays(running: qdrant_s
     assert _whole(running, "A") == {"A"}
 
 
+async def test_points_of_a_sync_that_has_not_told_of_them_yet_are_left_alone_for_a_while(
+    running: qdrant_server.QdrantDouble,
+) -> None:
+    await _memory(running).sync(_version("C"), "shop")
+    model = WordEmbedder().fingerprint
+    before = wanted_points(_version("C"), "shop", model)
+    foreign = [
+        point for point in wanted_points(_version("B"), "shop", model).values() if point.id not in before
+    ]
+    ids = [point.id for point in foreign]
+
+    def bring(name: str, body: Any) -> None:
+        if name == UPSERT:
+            running.on_request = lambda name, body: None
+            points = [PointStruct(id=point.id, vector={}, payload=point.payload) for point in foreign]
+            running.client.upsert(COLLECTION, points)
+
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        assert len(running.client.retrieve(COLLECTION, ids)) == len(ids)
+
+    running.on_request = bring
+    patient = QdrantProceduralMemory(running.url, embedder=WordEmbedder(), timeout=30.0, sleep=sleep)
+    await patient.sync(_version("A"), "shop", patience=5.0)
+    assert sum(slept) == pytest.approx(5.0)
+    assert _whole(running, "A") == {"A"}, "in the end they are taken for left over"
+
+
+async def test_manifests_are_removed_before_what_they_tell_of(running: qdrant_server.QdrantDouble) -> None:
+    await _memory(running).sync(_version("A", 40), "shop")
+    await _memory(running).sync(FlowRegistry(), "shop")
+    removed = [each for name, _, body in running.queries if name == DELETE for each in body["points"]]
+    wanted = wanted_points(_version("A", 40), "shop", WordEmbedder().fingerprint)
+    assert [wanted[each].payload["kind"] for each in removed] == ["description"] * 40 + ["example"] * 120
+
+
 # --- processes ---------------------------------------------------------------------------------------------
 
 WORKER = """
@@ -167,8 +210,7 @@ def _worker(running: qdrant_server.QdrantDouble, registry: FlowRegistry) -> subp
 
 
 @pytest.mark.row("F3")
-@pytest.mark.parametrize("other", ["A", "B"])
-def test_two_processes_may_sync_at_once(running: qdrant_server.QdrantDouble, other: str) -> None:
+def test_two_processes_may_sync_at_once(running: qdrant_server.QdrantDouble) -> None:
     # Both have seen what is stored before either writes.
     gate, waiting = threading.Barrier(2), threading.Semaphore(2)
 
@@ -177,11 +219,11 @@ def test_two_processes_may_sync_at_once(running: qdrant_server.QdrantDouble, oth
             gate.wait(timeout=60)
 
     running.on_request = hold
-    workers = [_worker(running, _version("A")), _worker(running, _version(other))]
+    workers = [_worker(running, _version("A")), _worker(running, _version("B"))]
     told = [worker.stdout.read() for worker in workers if worker.stdout is not None]
     assert [worker.wait() for worker in workers] == [0, 0]
     assert told == ["3 0 0\n"] * 2
-    assert len(_whole(running, "A", other)) == 1
+    assert len(_whole(running, "A", "B")) == 1
 
 
 @pytest.mark.row("F3")

@@ -142,10 +142,11 @@ class SyncSuite(Suite):
         with pytest.raises(EmbeddingError):
             await memory.sync(shop(), AGENT)
         embedder.failing_after = None
-        assert "track_order" not in await names(memory, "track order please", top_k=9)
-        assert [each["flow_name"] for each in await memory.list_flows(AGENT)] == sorted(
-            set(ALL) - {"track_order"}
-        )
+        whole = sorted(set(ALL) - {"track_order"})
+        assert sorted(await names(memory, "track order please", top_k=9)) == whole
+        ported = memory.port(shop(), AGENT).recall("track order please", k=9)
+        assert sorted(one.name for one in ported) == whole
+        assert [each["flow_name"] for each in await memory.list_flows(AGENT)] == whole
 
     async def test_another_model_makes_all_points_anew(
         self, memory: QdrantProceduralMemory, embedder: WordEmbedder
