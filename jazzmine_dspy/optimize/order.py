@@ -124,7 +124,7 @@ def fit_order(
                 f"and the floor ({_share(theirs)} right against {_share(ours)}): it is dropped"
             )
     passed = passing(sure, right, groups, gate, delta)
-    if certificate.certified and gate < certificate.threshold:
+    if certificate.certified and passed.accepted > certificate.accepted:
         reasons[0] = (
             f"from {certificate.threshold:.3f} on {certificate.reason}; the gate that ships is {gate:.3f}, since "
             f"nothing else is better there, and {100 * passed.error:.1f} % of the {passed.accepted} turns that pass it "
