@@ -192,7 +192,9 @@ class StatePromises(Promises):
         assert saved.version == state.version + 1
 
     @pytest.mark.parametrize(
-        "bad", [float("nan"), float("inf"), object(), {1, 2}, b"\xff", "\ud83d"], ids=ascii
+        "bad",
+        [float("nan"), float("inf"), object(), {1, 2}, b"\xff", "\ud83d"],
+        ids=["nan", "infinity", "object", "set", "bytes", "half a character"],
     )
     async def test_what_would_not_come_back_is_refused_and_changes_nothing(
         self, store: WorkingMemoryStore, bad: Any
