@@ -5,8 +5,8 @@ Biometrika 1934) on the error among accepted turns. Many gates are tried, so the
 beforehand, from the most confident down, and the first one that fails ends it: then the level holds for the one that is
 taken (fixed-sequence testing, as in Angelopoulos et al., "Learn then Test", 2021).
 
-All rows are turns that the judged model has not seen. Turns of one conversation are alike, so they are counted as fewer
-than they are: by the measured design effect, which is 1 where each conversation is one turn.
+All rows are turns that the judged model has not seen. Turns of one conversation are taken to be wholly alike, so that
+those of a conversation count as one (Kish's design effect); where each conversation is one turn, nothing changes.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Ports: what the program asks of the world. They are bound at run time and never saved with it.
 
-Every port has a ``fingerprint`` of its content, which enters the cache key, and ``__deepcopy__`` returns the port
-itself: optimizers copy programs, and a copied client or index would be a second one.
+Recall and embedder are of :mod:`jazzmine_dspy.models.ports`, which memories build on too; the head is its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from jazzmine_dspy.models.decision import Recalled
+from jazzmine_dspy.models.ports import EmbedderPort, RecallPort
 
 __all__ = ["Clause", "EmbedderPort", "HeadPort", "Judgement", "RecallPort", "Recalled", "Seen"]
 
@@ -18,87 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from jazzmine_dspy.models.turn import Turn
-
-
-@runtime_checkable
-class RecallPort(Protocol):
-    """Finds the flows that a message may want.
-
-    Duties: at most ``k`` results, each flow once, best first, ties in the registry's order; only flows of
-    ``allowed`` where it is given; examples that stem from a conversation of ``exclude`` do not count, so that
-    nothing is fitted on its own answer. ``summaries`` of earlier episodes weigh less than the query, and do not
-    enter ``similarity``, ``support`` and ``near``.
-    Errors: ``EmbeddingError`` or ``MemoryUnavailableError`` where it cannot answer; never an empty list instead.
-    """
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes with whatever may change an answer."""
-        ...
-
-    def recall(
-        self,
-        query: str,
-        *,
-        k: int,
-        summaries: Sequence[str] = (),
-        allowed: Collection[str] | None = None,
-        exclude: Collection[str] = (),
-    ) -> list[Recalled]:
-        """Candidates for a query."""
-        ...  # fmt: skip
-
-    async def arecall(
-        self,
-        query: str,
-        *,
-        k: int,
-        summaries: Sequence[str] = (),
-        allowed: Collection[str] | None = None,
-        exclude: Collection[str] = (),
-    ) -> list[Recalled]:
-        """The same without blocking the loop."""
-        ...  # fmt: skip
-
-
-@runtime_checkable
-class EmbedderPort(Protocol):
-    """Turns texts into vectors. Errors: ``EmbeddingError``.
-
-    ``embed`` gives unit vectors, for recall. ``features`` gives what heads see: the same vector, or a longer one where
-    the model tells more in the same pass. Both remember a text that was asked for a moment ago.
-    """
-
-    @property
-    def fingerprint(self) -> str:
-        """Names the model and its weights."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """Length of a vector."""
-        ...
-
-    @property
-    def feature_size(self) -> int:
-        """Length of a row of :meth:`features`."""
-        ...
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit vectors of shape (number of texts, size)."""
-        ...
-
-    async def aembed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The same without blocking the loop."""
-        ...
-
-    def features(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Rows of shape (number of texts, feature_size)."""
-        ...
-
-    async def afeatures(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The same without blocking the loop."""
-        ...
 
 
 class Clause(NamedTuple):

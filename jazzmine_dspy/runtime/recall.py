@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from jazzmine_dspy.memory.procedural import FallbackRecall, FlowIndex, QdrantProceduralMemory
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.memory.procedural.recall import Embedder
-    from jazzmine_dspy.program.ports import RecallPort
+    from jazzmine_dspy.models.ports import Embedder, RecallPort
     from jazzmine_dspy.program.turn import TurnProgram
 
 

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
 import shutil
 import threading
+import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import qdrant_edge as edge
 
 from jazzmine_dspy.memory.errors import DimensionError
 from jazzmine_dspy.memory.procedural import _folder
 from jazzmine_dspy.memory.procedural.engine import Branch, Hit, Layout, StoredPoint, Where
 from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError
 
-if TYPE_CHECKING:
-    import qdrant_edge
-
 EXACT_UP_TO = 20_000
-"""Points up to which every vector is compared as it is: 2.3 ms at 10,000. Above, 4 bits of each number choose the
-candidates and the vectors themselves rank them: at 100,000 points 5 ms in place of 23, with the same 100 best points
-on all of 300 queries. An HNSW graph would take a minute to build, and stop the process for it."""
+"""Points up to which every vector is compared as it is. Above, 4 bits of each number choose the candidates and the
+vectors themselves rank them, several times as fast (``make bench`` measures both). An HNSW graph would stop the process
+while it is built."""
 
 _OVERSAMPLING = 2.0
 _BATCH = 1000
@@ -84,8 +85,6 @@ class EdgeEngine:
         self, layout: Layout, branches: Sequence[Branch], *, depth: int, where: Where, payload: bool = False
     ) -> list[list[Hit]]:
         """The ``depth`` best points of each branch. A collection that is not there holds none."""
-        import qdrant_edge as edge
-
         shard = self._open(layout)
         if shard is None or not branches or depth < 1 or not all(where.values()):
             return [[] for _ in branches]
@@ -93,7 +92,7 @@ class EdgeEngine:
         with self._failing():
             asked = []
             for branch in branches:
-                params: qdrant_edge.SearchParams | None
+                params: edge.SearchParams | None
                 if branch.dense is not None:
                     query = edge.Query.Nearest(branch.dense.tolist(), using=layout.dense)
                     params = shard.dense_params()
@@ -110,21 +109,19 @@ class EdgeEngine:
                 )
             answers = shard.inner.query_batch(edge.QueryBatchRequest(asked))
         return [
-            [Hit(str(hit.id), hit.score, (hit.payload or {}) if payload else {}) for hit in hits]
+            [Hit(_text(hit.id), hit.score, (hit.payload or {}) if payload else {}) for hit in hits]
             for hits in answers
         ]
 
     def upsert(self, layout: Layout, points: Sequence[StoredPoint]) -> None:
         """Write points; the last of several with one id counts."""
-        import qdrant_edge as edge
-
         last = list({point.id: point for point in points}.values())
         with self._failing():
             shard = self._shard(layout)
             for start in range(0, len(last), _BATCH):
                 batch = [
                     edge.Point(
-                        point.id,
+                        _native(point.id),
                         _vectors(layout, point),
                         dict(point.payload),
                     )
@@ -137,14 +134,12 @@ class EdgeEngine:
         shard = self._open(layout)
         if shard is not None and ids:
             with self._failing():
-                shard.delete(list(ids))
+                shard.delete([_native(each) for each in ids])
 
     def scroll(
         self, layout: Layout, where: Where, keys: Sequence[str] = ()
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """All points that pass, as (id, payload), the payload cut to ``keys`` where they are given."""
-        import qdrant_edge as edge
-
         shard = self._open(layout)
         if shard is None or not all(where.values()):
             return
@@ -157,7 +152,7 @@ class EdgeEngine:
                 )
                 found, offset = shard.inner.scroll(request)
             for record in found:
-                yield str(record.id), record.payload or {}
+                yield _text(record.id), record.payload or {}
             if offset is None:
                 return
 
@@ -197,8 +192,6 @@ class EdgeEngine:
             return self._shard(layout) if there else None
 
     def _shard(self, layout: Layout) -> _Shard:
-        import qdrant_edge as edge
-
         with self._lock:
             folder = self._of(layout.collection)
             known = self._shards.get(layout.collection)
@@ -217,9 +210,7 @@ class EdgeEngine:
             self._shards[layout.collection] = made
             return made
 
-    def _create(self, layout: Layout, folder: Path) -> qdrant_edge.EdgeShard:
-        import qdrant_edge as edge
-
+    def _create(self, layout: Layout, folder: Path) -> edge.EdgeShard:
         (folder / "shard").mkdir(parents=True)
         bits = edge.TurboQuantQuantizationConfig(always_ram=True, bits=edge.TurboQuantBitSize.Bits4)
         config = edge.EdgeConfig(
@@ -283,9 +274,7 @@ _ANEW = "Make a new one."
 class _Shard:
     """An open shard, and what BM25 must know of it."""
 
-    def __init__(self, layout: Layout, inner: qdrant_edge.EdgeShard, folder: Path) -> None:
-        import qdrant_edge as edge
-
+    def __init__(self, layout: Layout, inner: edge.EdgeShard, folder: Path) -> None:
         self.layout = layout
         self.inner = inner
         self._mark = folder / _STALE
@@ -300,8 +289,6 @@ class _Shard:
         self._recounted = edge.SearchParams(idf=edge.IdfParams(corpus=edge.Filter()))
 
     def upsert(self, batch: list[Any]) -> None:
-        import qdrant_edge as edge
-
         with self._write:
             if not self._stale and self.inner.retrieve(
                 [point.id for point in batch], with_payload=False, with_vector=False
@@ -311,17 +298,15 @@ class _Shard:
             self._points = self.inner.info().points_count
 
     def delete(self, ids: list[Any]) -> None:
-        import qdrant_edge as edge
-
         with self._write:
             self._outdate()
             self.inner.update(edge.UpdateOperation.delete_points(ids))
             self._points = self.inner.info().points_count
 
-    def dense_params(self) -> qdrant_edge.SearchParams:
+    def dense_params(self) -> edge.SearchParams:
         return self._exact if self._points <= EXACT_UP_TO else self._rescored
 
-    def sparse_params(self) -> qdrant_edge.SearchParams | None:
+    def sparse_params(self) -> edge.SearchParams | None:
         return self._recounted if self._stale else None
 
     def _outdate(self) -> None:
@@ -330,9 +315,18 @@ class _Shard:
             self._stale = True
 
 
-def _vectors(layout: Layout, point: StoredPoint) -> dict[str, Any]:
-    import qdrant_edge as edge
+def _native(point: str) -> int | str:
+    """An id as the shard keeps it: a small one as a number, since a search gives hundreds of them back."""
+    number = uuid.UUID(point).int
+    return number if number < 2**64 else point
 
+
+@functools.lru_cache(maxsize=2**17)
+def _text(point: int | uuid.UUID) -> str:
+    return str(uuid.UUID(int=point) if isinstance(point, int) else point)
+
+
+def _vectors(layout: Layout, point: StoredPoint) -> dict[str, Any]:
     made: dict[str, Any] = {layout.dense: point.dense.tolist()}
     if point.sparse[0]:  # without words it is no document, and must not count as one
         made[layout.sparse] = edge.SparseVector(indices=point.sparse[0], values=point.sparse[1])
@@ -340,8 +334,6 @@ def _vectors(layout: Layout, point: StoredPoint) -> dict[str, Any]:
 
 
 def _filter(where: Where) -> Any:
-    import qdrant_edge as edge
-
     if not where:
         return None
     return edge.Filter(

@@ -10,7 +10,9 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jazzmine_dspy.memory.errors import DimensionError
+from qdrant_client import models
+
+from jazzmine_dspy.memory.procedural import _client
 from jazzmine_dspy.memory.procedural.engine import Branch, Hit, Layout, StoredPoint, Where
 from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError
 
@@ -18,7 +20,7 @@ _BATCH = 1000
 
 
 class LocalEngine:
-    """Collections in memory or in a folder, for small ones: a search takes 10 ms for each 1,000 points.
+    """Collections in memory or in a folder, for small ones: a search takes time with every point.
 
     The client breaks when two threads are in it at once, so every call is made under one lock.
 
@@ -55,48 +57,33 @@ class LocalEngine:
 
     def ensure(self, layout: Layout) -> None:
         """Create the collection where it is absent; check it where it is there."""
-        from qdrant_client import models
-
         with self._alone():
             if self._client.collection_exists(layout.collection):
-                self._check(layout)
-                return
-            self._client.create_collection(
-                layout.collection,
-                vectors_config={
-                    layout.dense: models.VectorParams(size=layout.size, distance=models.Distance.COSINE)
-                },
-                sparse_vectors_config={
-                    layout.sparse: models.SparseVectorParams(modifier=models.Modifier.IDF)
-                },
-            )
+                params = self._client.get_collection(layout.collection).config.params
+                _client.check(layout, params, f"Qdrant embedded, {self.path}")
+            else:
+                _client.create(self._client, layout)
 
     def search(
         self, layout: Layout, branches: Sequence[Branch], *, depth: int, where: Where, payload: bool = False
     ) -> list[list[Hit]]:
         """The ``depth`` best points of each branch. A collection that is not there holds none."""
-        from qdrant_client import models
-
         lists: list[list[Hit]] = []
         with self._alone():
             nothing = depth < 1 or not all(where.values())
             if nothing or not self._client.collection_exists(layout.collection):
                 return [[] for _ in branches]
             for branch in branches:
-                if branch.dense is not None:
-                    vector, using = branch.dense.tolist(), layout.dense
-                else:
-                    ids, values = branch.words or ([], [])
-                    if not ids:
-                        lists.append([])
-                        continue
-                    vector, using = models.SparseVector(indices=ids, values=values), layout.sparse
+                asked = _client.question(layout, branch)
+                if asked is None:
+                    lists.append([])
+                    continue
                 answer = self._client.query_points(
                     layout.collection,
-                    query=vector,
-                    using=using,
+                    query=asked[0],
+                    using=asked[1],
                     limit=depth,
-                    query_filter=_filter(where),
+                    query_filter=_client.condition(where),
                     with_payload=payload,
                 )
                 lists.append([Hit(str(hit.id), float(hit.score), hit.payload or {}) for hit in answer.points])
@@ -104,17 +91,8 @@ class LocalEngine:
 
     def upsert(self, layout: Layout, points: Sequence[StoredPoint]) -> None:
         """Write points; the last of several with one id counts."""
-        from qdrant_client import models
-
         last = {point.id: point for point in points}
-        made = [
-            models.PointStruct(
-                id=point.id,
-                vector=_vectors(layout, point),
-                payload=dict(point.payload),
-            )
-            for point in last.values()
-        ]
+        made = [_client.struct(layout, point) for point in last.values()]
         with self._alone(), warnings.catch_warnings():
             # Above 20,000 points it recommends a server at every call.
             warnings.filterwarnings("ignore", message="Local mode is not recommended")
@@ -124,8 +102,6 @@ class LocalEngine:
 
     def delete(self, layout: Layout, ids: Sequence[str]) -> None:
         """Remove points; ids that are not there are no error."""
-        from qdrant_client import models
-
         with self._alone():
             if ids and self._client.collection_exists(layout.collection):
                 self._client.delete(layout.collection, points_selector=models.PointIdsList(points=list(ids)))
@@ -143,7 +119,7 @@ class LocalEngine:
                     return
                 found, offset = self._client.scroll(
                     layout.collection,
-                    scroll_filter=_filter(where),
+                    scroll_filter=_client.condition(where),
                     limit=_BATCH,
                     offset=offset,
                     with_payload=list(keys) or True,
@@ -171,18 +147,6 @@ class LocalEngine:
                 self._closed = True
                 self._client.close()
 
-    def _check(self, layout: Layout) -> None:
-        params = self._client.get_collection(layout.collection).config.params
-        held = params.vectors.get(layout.dense) if isinstance(params.vectors, dict) else params.vectors
-        size = getattr(held, "size", None)
-        if size != layout.size or layout.sparse not in (params.sparse_vectors or {}):
-            raise DimensionError(
-                f"The collection {layout.collection!r} holds vectors of {size} numbers, not of {layout.size} "
-                f"({layout.dense!r}, {layout.sparse!r})",
-                where=f"Qdrant embedded, {self.path}",
-                remedy="Use the embedding model that it was built with, or another folder or collection.",
-            )
-
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
         with self._lock:
@@ -207,25 +171,3 @@ class LocalEngine:
                     where=where,
                     remedy="See that the folder can be written and has room, or remove it and build it anew.",
                 ) from error
-
-
-def _vectors(layout: Layout, point: StoredPoint) -> dict[str, Any]:
-    from qdrant_client import models
-
-    made: dict[str, Any] = {layout.dense: point.dense.tolist()}
-    if point.sparse[0]:  # without words it is no document, and must not count as one
-        made[layout.sparse] = models.SparseVector(indices=point.sparse[0], values=point.sparse[1])
-    return made
-
-
-def _filter(where: Where) -> Any:
-    from qdrant_client import models
-
-    if not where:
-        return None
-    return models.Filter(
-        must=[
-            models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
-            for key, values in where.items()
-        ]
-    )

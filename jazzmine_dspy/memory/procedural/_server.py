@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from qdrant_client import models
 
-from jazzmine_dspy.memory.errors import DimensionError
+from jazzmine_dspy.memory.procedural import _client
 from jazzmine_dspy.memory.procedural._http import Calls
 from jazzmine_dspy.memory.procedural.engine import Branch, Hit, Layout, StoredPoint, Where
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
@@ -107,7 +107,7 @@ class ServerEngine:
         info = self._info(layout.collection)
         if info is None:
             try:
-                self._write(layout.collection, lambda client: _create(client, layout))
+                self._write(layout.collection, lambda client: _client.create(client, layout))
             except MemoryUnavailableError:
                 # Another process may have been faster.
                 info = self._info(layout.collection)
@@ -119,7 +119,7 @@ class ServerEngine:
             raise MemoryUnavailableError(
                 f"Qdrant has no collection {layout.collection!r}", where=self.where, remedy="Try again."
             )
-        self._check(layout, info)
+        _client.check(layout, info.config.params, f"Qdrant {self.where}")
         present = info.payload_schema or {}
         for key in layout.indexed:
             if key not in present:
@@ -132,19 +132,19 @@ class ServerEngine:
         if depth < 1 or not all(where.values()):
             return [[] for _ in branches]
         exact = models.SearchParams(exact=True) if self._is_small(layout.collection) else None
-        chosen = _filter(where)
+        chosen = _client.condition(where)
         asked: dict[int, models.QueryRequest] = {}
         for number, branch in enumerate(branches):
-            query: Any
-            if branch.dense is not None:
-                query, using, params = branch.dense.tolist(), layout.dense, exact
-            elif branch.words is not None and branch.words[0]:
-                query = models.SparseVector(indices=branch.words[0], values=branch.words[1])
-                using, params = layout.sparse, None
-            else:
+            question = _client.question(layout, branch)
+            if question is None:
                 continue
             asked[number] = models.QueryRequest(
-                query=query, using=using, filter=chosen, limit=depth, params=params, with_payload=payload
+                query=question[0],
+                using=question[1],
+                filter=chosen,
+                limit=depth,
+                params=None if branch.dense is None else exact,
+                with_payload=payload,
             )
         if not asked:
             return [[] for _ in branches]
@@ -164,12 +164,7 @@ class ServerEngine:
         """Write points, and wait until they are found."""
         if not points:
             return
-        given = []
-        for point in points:
-            vector: dict[str, Any] = {layout.dense: point.dense.tolist()}
-            if point.sparse[0]:
-                vector[layout.sparse] = models.SparseVector(indices=point.sparse[0], values=point.sparse[1])
-            given.append(models.PointStruct(id=point.id, vector=vector, payload=dict(point.payload)))
+        given = [_client.struct(layout, point) for point in points]
         self._write(
             layout.collection,
             lambda client: client.upsert(
@@ -269,38 +264,11 @@ class ServerEngine:
             self._counts[collection] = (self._clock(), points)
         return points <= _EXACT_UP_TO
 
-    def _check(self, layout: Layout, info: models.CollectionInfo) -> None:
-        params = info.config.params
-        vectors = params.vectors if isinstance(params.vectors, dict) else {}
-        dense = vectors.get(layout.dense)
-        if dense is None or dense.size != layout.size or dense.distance != models.Distance.COSINE:
-            held = f"{dense.size} ({dense.distance.value})" if dense is not None else "none of that name"
-            raise DimensionError(
-                f"The collection {layout.collection!r} has other vectors: of {layout.dense!r} {held}, "
-                f"where the embedding model makes {layout.size} (Cosine)",
-                where=f"Qdrant {self.where}",
-                remedy="Use the embedding model that it was made with, or another prefix.",
-            )
-        if layout.sparse not in (params.sparse_vectors or {}):
-            raise DimensionError(
-                f"The collection {layout.collection!r} has no sparse vector {layout.sparse!r}",
-                where=f"Qdrant {self.where}",
-                remedy="Choose another prefix, or let the collection be made anew.",
-            )
-
-
-def _create(client: Any, layout: Layout) -> None:
-    client.create_collection(
-        layout.collection,
-        vectors_config={layout.dense: models.VectorParams(size=layout.size, distance=models.Distance.COSINE)},
-        sparse_vectors_config={layout.sparse: models.SparseVectorParams(modifier=models.Modifier.IDF)},
-    )
-
 
 def _page(client: Any, layout: Layout, where: Where, keys: Sequence[str], offset: Any) -> tuple[Any, Any]:
     records, following = client.scroll(
         layout.collection,
-        scroll_filter=_filter(where),
+        scroll_filter=_client.condition(where),
         limit=_PAGE,
         offset=offset,
         with_payload=list(keys) or True,
@@ -311,17 +279,6 @@ def _page(client: Any, layout: Layout, where: Where, keys: Sequence[str], offset
 
 def _index(client: Any, layout: Layout, key: str) -> None:
     client.create_payload_index(layout.collection, key, models.PayloadSchemaType.KEYWORD, wait=True)
-
-
-def _filter(where: Where) -> models.Filter | None:
-    if not where:
-        return None
-    return models.Filter(
-        must=[
-            models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
-            for key, values in where.items()
-        ]
-    )
 
 
 def _warn_of_plain_http(where: str) -> None:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jazzmine_dspy.memory.procedural import _sparse, jazzmine_layout
 from jazzmine_dspy.memory.procedural.engine import Engine, Layout, StoredPoint
-from jazzmine_dspy.memory.procedural.recall import Embedder, Point, _points
+from jazzmine_dspy.memory.procedural.points import Point, points_of
 from jazzmine_dspy.models._base import canonical_json, sha256
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.flows import Flow
+    from jazzmine_dspy.models.ports import Embedder
     from jazzmine_dspy.models.registry import FlowRegistry
 
 MANIFEST = "description"
@@ -66,7 +67,7 @@ def wanted_points(
     """
     made = made_with(embedder)
     by_flow: dict[str, dict[str, Point]] = {}
-    for point in _points(registry, examples):
+    for point in points_of(registry, examples):
         by_flow.setdefault(point.flow, {})[_id(agent_id, registry[point.flow], point, made)] = point
     wanted: dict[str, Wanted] = {}
     for name, points in by_flow.items():

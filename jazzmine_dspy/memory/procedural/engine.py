@@ -124,7 +124,7 @@ def open_embedded(path: str | os.PathLike[str], engine: str = "auto") -> Engine:
     Args:
         path: The folder, made where it is absent, or ``:memory:``.
         engine: ``edge``, ``local``, or ``auto``: what the folder was made with; for a new one edge where it is
-            installed (the extra ``local``), since it is over a hundred times quicker on 10,000 points.
+            installed (the extra ``local``), since it is far quicker; ``make bench`` measures both.
 
     Raises:
         InputError: there is no such engine.

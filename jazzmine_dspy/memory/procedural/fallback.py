@@ -10,50 +10,19 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 from jazzmine_dspy.memory.errors import DimensionError
+from jazzmine_dspy.memory.procedural.points import BlockingRecall
 from jazzmine_dspy.models.decision import Degraded, Recalled
 from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.models.ports import RecallPort
 
 logger = logging.getLogger("jazzmine_dspy")
 
 _THREADS = 16
 
 _DOWN = (MemoryUnavailableError, DimensionError)
-
-
-class Recall(Protocol):
-    """What is asked, and what stands in: any recall port."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes with whatever may change an answer."""
-        ...
-
-    def recall(
-        self,
-        query: str,
-        *,
-        k: int,
-        summaries: Sequence[str] = (),
-        allowed: Collection[str] | None = None,
-        exclude: Collection[str] = (),
-    ) -> list[Recalled]:
-        """Candidates for a query."""
-        ...
-
-    async def arecall(
-        self,
-        query: str,
-        *,
-        k: int,
-        summaries: Sequence[str] = (),
-        allowed: Collection[str] | None = None,
-        exclude: Collection[str] = (),
-    ) -> list[Recalled]:
-        """The same without blocking the loop."""
-        ...
 
 
 class FallbackRecall:
@@ -81,8 +50,8 @@ class FallbackRecall:
 
     def __init__(
         self,
-        primary: Recall,
-        stand_in: Callable[[], Recall] | None,
+        primary: RecallPort,
+        stand_in: Callable[[], RecallPort] | None,
         *,
         borrowed: bool = False,
         pause: float = 30.0,
@@ -93,7 +62,7 @@ class FallbackRecall:
         self._borrowed = borrowed
         self._pause = pause
         self._clock = clock
-        self._made: Recall | None = None
+        self._made: RecallPort | None = None
         self._again = float("-inf")
         self._cause = ""
         self._lock = threading.Lock()
@@ -156,7 +125,7 @@ class FallbackRecall:
     ) -> list[Recalled]:
         """The same without blocking the loop."""
         asked: dict[str, Any] = {"k": k, "summaries": summaries, "allowed": allowed, "exclude": exclude}
-        if getattr(self.primary, "is_threaded", False) and not self.down:
+        if isinstance(self.primary, BlockingRecall) and not self.down:
             # Whether the memory is down is asked again in the thread: many may have waited for one until then.
             ask = functools.partial(self.recall, query, **asked)
             return await asyncio.get_running_loop().run_in_executor(
@@ -232,7 +201,7 @@ class FallbackRecall:
                 self._threads = ThreadPoolExecutor(_THREADS, "jazzmine-recall")
             return self._threads
 
-    def _stand_in(self) -> Recall | None:
+    def _stand_in(self) -> RecallPort | None:
         with self._making:
             if self._made is None and self._make is not None:
                 self._made = self._make()

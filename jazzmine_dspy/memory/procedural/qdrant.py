@@ -23,7 +23,7 @@ from jazzmine_dspy.memory.procedural.sync import Sync, SyncReport
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.memory.procedural.recall import Embedder
+    from jazzmine_dspy.models.ports import Embedder
     from jazzmine_dspy.models.registry import FlowRegistry
 
 T = TypeVar("T")

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import threading
 import uuid
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.memory.procedural import _sparse, ranking
 from jazzmine_dspy.memory.procedural._stopwords import ENGLISH
 from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Hit, Layout, StoredPoint, open_embedded
+from jazzmine_dspy.memory.procedural.points import BlockingRecall, Point, points_of, questions
 from jazzmine_dspy.memory.procedural.ranking import Described, Lists, Settings
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.decision import Recalled
-from jazzmine_dspy.models.errors import FlowError, MemoryUnavailableError
+from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.models.registry import FlowRegistry
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from jazzmine_dspy.models.ports import Embedder
 
 _SETTINGS = Settings()
 _REMEMBERED = 4096
@@ -30,40 +29,12 @@ _VERSION = 2
 """To be raised when the same flows are stored in another way."""
 
 
-class Embedder(Protocol):
-    """What the index needs of an embedder."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Names the model and its weights."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """Length of a vector."""
-        ...
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit vectors of shape (number of texts, size)."""
-        ...
-
-
-class Point(NamedTuple):
-    """One searchable text of a flow; ``conversation`` is the labelled one that it is from, or empty."""
-
-    text: str
-    flow: str
-    kind: str
-    conversation: str
-
-
-class FlowIndex:
+class FlowIndex(BlockingRecall):
     """Finds flows by their descriptions, keywords and examples, with one point for each of them.
 
-    A flow's score is the sum of the fused scores of its best three points. The best point alone lets one
-    chance match decide: on 1,001 turns of BANKING77 (5 examples a flow) it has the flow among the first three
-    for 90.3 %, three points for 92.6 %; on 251 training turns of the support dataset it is 74.2 and 79.7 %.
-    All points together would favour flows of many examples.
+    A flow's score is the sum of the fused scores of its best three points: the best point alone lets one chance match
+    decide, and all points together would favour flows of many examples. A run fits the number (``settings``), and its
+    report says what each choice gave.
 
     Args:
         registry: The flows.
@@ -98,7 +69,7 @@ class FlowIndex:
         self.registry = registry
         self.settings = settings
         """How it ranks."""
-        self.points: tuple[Point, ...] = tuple(_points(registry, examples))
+        self.points: tuple[Point, ...] = tuple(points_of(registry, examples))
         """All texts, in the registry's order."""
         self._ids = tuple(str(uuid.UUID(int=number)) for number in range(len(self.points)))
         self._described = {
@@ -181,20 +152,6 @@ class FlowIndex:
                 self._answers[key] = known
         return list(known)
 
-    async def arecall(
-        self,
-        query: str,
-        *,
-        k: int,
-        summaries: Sequence[str] = (),
-        allowed: Collection[str] | None = None,
-        exclude: Collection[str] = (),
-    ) -> list[Recalled]:
-        """Same as :meth:`recall`, in a thread."""
-        return await asyncio.to_thread(
-            self.recall, query, k=k, summaries=summaries, allowed=allowed, exclude=exclude
-        )
-
     def lists(
         self,
         query: str,
@@ -222,7 +179,7 @@ class FlowIndex:
         self._built()
         left_out = tuple(self._stemming.keys() & set(exclude))
         depth = 4 * self.settings.depth if depth is None else depth
-        return self._asked(self._questions(query, summaries), None, left_out, depth)
+        return self._asked(questions(self._embedder, query, summaries), None, left_out, depth)
 
     def ranked(self, lists: Lists, *, k: int, settings: Settings | None = None) -> list[Recalled]:
         """What :meth:`recall` answers to these lists under other settings (default: its own).
@@ -269,24 +226,14 @@ class FlowIndex:
         flows: Sequence[str] | None,
         left_out: Sequence[str],
     ) -> list[Recalled]:
-        questions = self._questions(query, summaries)
+        asked = questions(self._embedder, query, summaries)
         depth = self.settings.depth
         while True:
-            lists = self._asked(questions, flows, left_out, depth)
+            lists = self._asked(asked, flows, left_out, depth)
             found = self.ranked(lists, k=k)
             if len(found) >= k or depth >= len(self.points):
                 return found
             depth *= 4
-
-    def _questions(self, query: str, summaries: Sequence[str]) -> dict[str, Branch]:
-        """What to ask for each of the :class:`Lists`; a text may hold nothing but stop words."""
-        summary = "\n".join(text for text in summaries if text.strip())
-        vectors = self._embedder.embed([query, summary] if summary else [query])
-        questions = {"dense": Branch(dense=vectors[0]), "sparse": Branch(words=_sparse.query(query))}
-        if summary:
-            questions["summary_dense"] = Branch(dense=vectors[1])
-            questions["summary_sparse"] = Branch(words=_sparse.query(summary))
-        return {name: each for name, each in questions.items() if each.words is None or each.words[0]}
 
     def _asked(
         self,
@@ -374,22 +321,3 @@ class FlowIndex:
 
 def _closed(path: str) -> MemoryUnavailableError:
     return MemoryUnavailableError("The flow index is closed", where=path, remedy="Make a new one.")
-
-
-def _points(registry: FlowRegistry, examples: Iterable[tuple[str, str, str]]) -> Iterable[Point]:
-    further: dict[str, list[Point]] = {name: [] for name in registry}
-    for number, (text, flow, conversation) in enumerate(examples, start=1):
-        if flow not in further:
-            raise FlowError(
-                f"Example {number} names the unknown flow {flow!r}",
-                where=f"conversation {conversation!r}",
-                remedy="Correct the label, or add the flow to the registry.",
-            )
-        further[flow].append(Point(text, flow, "turn", conversation))
-    for name, known in registry.items():
-        yield Point(f"{known.description} {known.condition}".strip(), name, "description", "")
-        if known.keywords:
-            yield Point(", ".join(known.keywords), name, "keywords", "")
-        for text in dict.fromkeys(known.examples):
-            yield Point(text, name, "example", "")
-        yield from dict.fromkeys(further[name])

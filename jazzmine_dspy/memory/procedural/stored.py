@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import time
@@ -10,17 +9,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.memory.procedural import _sparse, ranking
+from jazzmine_dspy.memory.procedural import ranking
 from jazzmine_dspy.memory.procedural._held import TOLD, Held
 from jazzmine_dspy.memory.procedural._wanted import MANIFEST, SHORT, is_of, wanted_points
 from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Hit, Layout
+from jazzmine_dspy.memory.procedural.points import BlockingRecall, questions
 from jazzmine_dspy.memory.procedural.ranking import Described, Lists, Settings
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.memory.procedural.recall import Embedder
+    from jazzmine_dspy.models.ports import Embedder
     from jazzmine_dspy.models.registry import FlowRegistry
 
 logger = logging.getLogger("jazzmine_dspy")
@@ -163,24 +163,14 @@ class Reader:
         k = min(k, len(among))
         if k < 1:
             return []
-        questions = self._questions(query, summaries)
+        asked = questions(self.embedder, query, summaries)
         depth, most = settings.depth, held.points + len(held.theirs)
         while True:
-            lists = self._asked(held, questions, agent_id, among, describe, frozenset(exclude), depth)
+            lists = self._asked(held, asked, agent_id, among, describe, frozenset(exclude), depth)
             found = ranking.recalled(lists, settings, describe, rank, k=k)
             if len(found) >= k or depth >= most:
                 return found
             depth *= 4
-
-    def _questions(self, query: str, summaries: Sequence[str]) -> dict[str, Branch]:
-        """What to ask for each of the lists; a text may hold nothing but stop words."""
-        summary = "\n".join(text for text in summaries if text.strip())
-        vectors = self.embedder.embed([query, summary] if summary else [query])
-        questions = {"dense": Branch(dense=vectors[0]), "sparse": Branch(words=_sparse.query(query))}
-        if summary:
-            questions["summary_dense"] = Branch(dense=vectors[1])
-            questions["summary_sparse"] = Branch(words=_sparse.query(summary))
-        return {name: each for name, each in questions.items() if each.words is None or each.words[0]}
 
     def _asked(
         self, held: Held, questions: Mapping[str, Branch], agent_id: str, among: Collection[str],
@@ -238,7 +228,7 @@ class Reader:
         return ask
 
 
-class StoredRecall:
+class StoredRecall(BlockingRecall):
     """A recall port over stored flows of one agent: what a program is bound to where memory is shared.
 
     It ranks as a :class:`~jazzmine_dspy.memory.procedural.recall.FlowIndex` over the same texts; only the words'
@@ -283,9 +273,6 @@ class StoredRecall:
         ]
         self._place = {point: number for number, point in enumerate(wanted)}
         self._compared: Held | None = None
-
-    is_threaded = True
-    """:meth:`arecall` is :meth:`recall` in a thread, and nothing else."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> StoredRecall:
         return self
@@ -335,20 +322,6 @@ class StoredRecall:
         )
         self._compare()
         return found
-
-    async def arecall(
-        self,
-        query: str,
-        *,
-        k: int,
-        summaries: Sequence[str] = (),
-        allowed: Collection[str] | None = None,
-        exclude: Collection[str] = (),
-    ) -> list[Recalled]:
-        """The same in a thread. Who is cancelled does not wait; the thread ends with the call's own deadline."""
-        return await asyncio.to_thread(
-            self.recall, query, k=k, summaries=summaries, allowed=allowed, exclude=exclude
-        )
 
     def forget(self) -> None:
         """Let remembered answers go."""

@@ -9,7 +9,7 @@ _WORD = re.compile(r"\b\w+\b")
 _SPACES = re.compile(r"\s\s+")
 _SHORTEST, _LONGEST = 2, 5
 MAX_CHARACTERS = 2_000
-"""Of a text; the embedding model reads no further either, and counting takes 1 ms for every 1,000."""
+"""Of a text; the embedding model reads no further either, and counting costs time with every one."""
 
 
 def words(text: str) -> dict[str, int]:

@@ -21,9 +21,10 @@ from jazzmine_dspy.memory.procedural import (
     Settings,
 )
 from jazzmine_dspy.memory.procedural.conformance import WordEmbedder
+from jazzmine_dspy.memory.procedural.points import BlockingRecall
 from jazzmine_dspy.models.decision import Degraded, Recalled
 from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
-from jazzmine_dspy.program.ports import RecallPort
+from jazzmine_dspy.models.ports import RecallPort
 
 
 class Port:
@@ -173,9 +174,7 @@ async def test_who_waits_for_a_thread_does_not_ask_what_is_known_to_be_down() ->
     """Four times as many questions at once as there are threads; meanwhile other work gets its own."""
     begun, release = threading.Event(), threading.Event()
 
-    class Hanging(Port):
-        is_threaded = True
-
+    class Hanging(Port, BlockingRecall):
         def recall(self, query: str, **asked: Any) -> list[Recalled]:
             self.asked += 1
             begun.set()
@@ -305,7 +304,7 @@ async def test_the_stand_in_is_the_registrys_own_index(running: qdrant_server.Qd
         runtime = Runtime(TurnProgram(registry), procedural_memory=memory, agent_id="shop")
         bound = runtime.program.bindings.recall
         assert isinstance(bound, FallbackRecall)
-        assert getattr(bound.primary, "is_threaded", False)
+        assert isinstance(bound.primary, BlockingRecall)
         stand_in = bound._stand_in()
         assert isinstance(stand_in, FlowIndex)
         assert stand_in.registry is registry

@@ -11,10 +11,9 @@ import pytest
 
 from jazzmine_dspy.memory.procedural import FastembedEmbedder, FlowIndex
 from jazzmine_dspy.memory.procedural.ranking import Settings
-from jazzmine_dspy.memory.procedural.recall import Embedder
 from jazzmine_dspy.models.errors import EmbeddingError, FlowError, InputError, MemoryUnavailableError
+from jazzmine_dspy.models.ports import Embedder, RecallPort
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.program.ports import RecallPort
 
 WORDS = [
     "order",
