@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jazzmine_dspy.optimize._descent import descend
 from jazzmine_dspy.program.heads._lexical import Lexical, quantised
 from jazzmine_dspy.program.heads._ngrams import pieces, words
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
 
 _STEPS = 80
+_TOLERANCE = 1e-6
 _MOST_BYTES = 24_000_000
 """Of the weights over n-grams, one byte each: with more labels fewer n-grams are kept."""
 
@@ -86,10 +86,27 @@ def fit_logistic(
     first = np.zeros(count * (size + 1), np.float32)
     if start is not None:
         first = np.concatenate([start.weights[present].ravel(), start.bias[present]])
-    made = descend(loss, first, steps=_STEPS)
+    made = _minimum(loss, first)
     found.weights[present] = made[: count * size].reshape(count, size)
     found.bias[present] = made[count * size :]
     return found
+
+
+def _minimum(
+    loss: Callable[[NDArray[np.float32]], tuple[float, NDArray[np.float32]]], first: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """By scipy's L-BFGS, which counts in double precision, while the loss is quicker in single."""
+    from scipy.optimize import minimize
+
+    def wide(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        value, slope = loss(weights.astype(np.float32))
+        return value, slope.astype(np.float64)
+
+    options = {"maxiter": _STEPS, "ftol": _TOLERANCE}
+    made: NDArray[np.float32] = minimize(wide, first, jac=True, method="L-BFGS-B", options=options).x.astype(
+        np.float32
+    )
+    return made
 
 
 def fit_means(

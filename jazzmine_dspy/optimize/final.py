@@ -13,7 +13,7 @@ from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.models.errors import DatasetError, EmbeddingError
 from jazzmine_dspy.optimize.baseline import tfidf_baseline
 from jazzmine_dspy.optimize.deciding import RACE_TIME
-from jazzmine_dspy.optimize.fit import selection_label
+from jazzmine_dspy.optimize.fit import own_examples, selection_label
 from jazzmine_dspy.optimize.optimizers import Candidate, calls_per_turn
 from jazzmine_dspy.optimize.summary import first_line
 from jazzmine_dspy.optimize.tracking import Tracker
@@ -60,9 +60,7 @@ def final_rows(
 def _classic(run: Run, program: TurnProgram, train: Sequence[Example]) -> TurnProgram | None:
     """The baseline: it learns from the labelled turns and the flows' own examples. None where these can't teach it."""
     labelled = [example for example in train if example.labels.flows is not None]
-    own = [
-        (text, flow.name) for flow in program.registry.values() for text in (*flow.examples, flow.description)
-    ]
+    own = own_examples(program)
     try:
         embedder, head = tfidf_baseline(
             [*(e.turn.text for e in labelled), *(text for text, _ in own)],

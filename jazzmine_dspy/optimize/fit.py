@@ -7,14 +7,12 @@ from typing import Literal, NamedTuple
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize._refit import same_head
 from jazzmine_dspy.optimize.asking import Asked
 from jazzmine_dspy.optimize.heads import HeadRow, TrainedHead, train_selection_head
 from jazzmine_dspy.optimize.order import Verdict
 from jazzmine_dspy.optimize.settings import Exclusions, is_ruled, warm
 from jazzmine_dspy.program.clarify import NONE, relative
-from jazzmine_dspy.program.guards import allowed_flows
 from jazzmine_dspy.program.heads import SelectionHead
 from jazzmine_dspy.program.ports import Clause, Judgement, Recalled, Seen
 from jazzmine_dspy.program.sources import CANDIDATES
@@ -179,14 +177,8 @@ def head_row(row: Row, registry: FlowRegistry) -> HeadRow:
         row.wanted,
         example.conversation_id,
         row.recalled,
-        hidden_flows(registry, example.turn),
+        Context(turn=example.turn, registry=registry).hidden,
     )
-
-
-def hidden_flows(registry: FlowRegistry, turn: Turn) -> tuple[str, ...]:
-    """Flows that may not be chosen for a turn."""
-    allowed = allowed_flows(registry, turn)
-    return () if allowed is None else tuple(name for name in registry if name not in frozenset(allowed))
 
 
 def own_examples(program: TurnProgram) -> list[tuple[str, str]]:
@@ -231,9 +223,10 @@ def judged(program: TurnProgram, rows: Sequence[Row]) -> list[Judgement]:
         parts = head.parts(turn.text)
         features = embedder.features([turn.text, *parts])
         clauses = [Clause(text, each) for text, each in zip(parts, features[1:], strict=True)]
-        flows = Context(turn=turn, registry=registry).choosable
-        hidden = hidden_flows(registry, turn)
-        found.append(head.judge(Seen(turn, features[0], row.recalled, flows, clauses, hidden)))
+        context = Context(turn=turn, registry=registry)
+        found.append(
+            head.judge(Seen(turn, features[0], row.recalled, context.choosable, clauses, context.hidden))
+        )
     return found
 
 

@@ -28,7 +28,8 @@ NEVER = 1.000001
 
 _STEPS = 50
 _FIRST_SHARE = 0.25
-_FEWEST = 8
+FEWEST = 8
+"""Turns that must lie below a gate before anything is estimated to be better there."""
 _GRAIN = 1e6
 _SURE = 1.645
 
@@ -155,7 +156,7 @@ def certified_gate(
     target = f"{100 * target_error:g} %"
     level = f"{100 * (1 - delta):g} %"
     if not n:
-        return Gate(2.0, False, 1.0, 0, 0, 0.0, 0.0, f"no turn could tell: {needed} would be needed")
+        return Gate(NEVER, False, 1.0, 0, 0, 0.0, 0.0, f"no turn could tell: {needed} would be needed")
     sure = np.asarray(confidences, float)
     wrong = 1.0 - np.asarray(right, float)
     names = np.asarray(groups, dtype=str)
@@ -166,7 +167,9 @@ def certified_gate(
             f"n = {n}{_worth(n, effect)} cannot certify {target} at {level}: "
             f"{needed} turns without an error would be needed"
         )
-        return Gate(2.0, False, upper_bound(wrong.sum() / effect, n / effect, delta), n, 0, 0.0, 0.0, reason)
+        return Gate(
+            NEVER, False, upper_bound(wrong.sum() / effect, n / effect, delta), n, 0, 0.0, 0.0, reason
+        )
     first = _first(n, effect, target_error, delta)
     best, failed = None, None
     for size in np.unique(np.linspace(first, n, _STEPS + 1).astype(int)):
@@ -184,7 +187,7 @@ def certified_gate(
             f"which bounds the error by {100 * failed.bound:.1f} % only"
         )
         return failed._replace(
-            threshold=2.0, accepted=0, error=0.0, worth=0.0, certified=False, reason=reason
+            threshold=NEVER, accepted=0, error=0.0, worth=0.0, certified=False, reason=reason
         )
     reason = (
         f"certified: {best.accepted} of {n} turns{_worth(best.accepted, best.accepted / best.worth)} pass, "
@@ -236,7 +239,7 @@ def crossing(
     otherwise: Sequence[float],
     *,
     cost: float = 0.0,
-    fewest: int = _FEWEST,
+    fewest: int = FEWEST,
 ) -> float:
     """The gate of least expected cost: below it, the next source is estimated to be better than this one.
 

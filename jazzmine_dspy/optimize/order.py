@@ -14,9 +14,6 @@ import numpy as np
 from jazzmine_dspy.models.decision import SourceKind
 from jazzmine_dspy.optimize.gates import DELTA, NEVER, TARGET_ERROR, Gate, certified_gate, crossing, passing
 
-FEWEST = 8
-"""Turns below a gate on which the language model must have been asked before it can be estimated to be better there."""
-
 
 class Verdict(NamedTuple):
     """Who was right on a turn that no rule answers.
@@ -105,9 +102,14 @@ def fit_order(
     if answered:
         ours = [float(row.head if row.confidence >= to_floor else row.floor) for row in answered]
         theirs = [float(bool(row.lm)) for row in answered]
-        to_lm = crossing([row.confidence for row in answered], ours, theirs, fewest=FEWEST)
+        to_lm = crossing([row.confidence for row in answered], ours, theirs)
+        if 0 < to_lm < to_floor and not _better_below(to_floor, answered):
+            # One gate can't send the least sure turns to the language model and the next ones to the floor.
+            to_lm = 0.0
         if to_lm > 0:
-            gate = min(to_lm, certificate.threshold) if certificate.certified else to_lm
+            gate = max(to_floor, min(to_lm, certificate.threshold) if certificate.certified else to_lm)
+            # What goes to the language model does not go to the floor.
+            reasons = [reason for reason in reasons if not reason.endswith("they go to the floor")]
             sources = ("head", "lm", "floor") if gate < NEVER else ("lm", "floor")
             lower = [
                 (us, them)

@@ -14,7 +14,7 @@ from jazzmine_dspy.program.clarify import close_pair, relative
 from jazzmine_dspy.program.clauses import flow_mode
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Clause, HeadPort, Recalled, Seen
-from jazzmine_dspy.program.stage import Answer, Context, Declined, Features, Steps, told
+from jazzmine_dspy.program.stage import Answer, Context, Declined, Features, Steps
 
 CANDIDATES = 10
 """Flows that recall is asked for, and that a decision shows."""
@@ -120,14 +120,10 @@ class SelectHead:
         if not flows:
             return Answer(Selection(reason="no flow may be chosen"))
         open_to = frozenset(flows)
-        try:
-            parts = head.parts(context.turn.text)
-            rows = yield Features((context.turn.text, *parts))
-            clauses = [Clause(text, row) for text, row in zip(parts, rows[1:], strict=True)]
-            hidden = tuple(name for name in context.registry if name not in open_to)
-            found = head.judge(Seen(context.turn, rows[0], context.recalled, flows, clauses, hidden))
-        except Exception as error:
-            return Declined(told(error), failed=True)
+        parts = head.parts(context.turn.text)
+        rows = yield Features((context.turn.text, *parts))
+        clauses = [Clause(text, row) for text, row in zip(parts, rows[1:], strict=True)]
+        found = head.judge(Seen(context.turn, rows[0], context.recalled, flows, clauses, context.hidden))
         context.candidates = reordered(context.recalled, found.ranking, open_to)
         chosen = list(dict.fromkeys(found.flows))
         if strange := [name for name in chosen if name not in open_to]:

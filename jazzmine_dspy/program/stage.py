@@ -134,6 +134,14 @@ class Context:
         """The same with all names where all may be chosen."""
         return tuple(self.registry) if self.allowed is None else self.allowed
 
+    @functools.cached_property
+    def hidden(self) -> tuple[str, ...]:
+        """Names of the registry's other flows, which may not be chosen now."""
+        if self.allowed is None:
+            return ()
+        open_to = frozenset(self.allowed)
+        return tuple(name for name in self.registry if name not in open_to)
+
     @property
     def asked_already(self) -> bool:
         """Whether the user was asked which flow is meant just before: nobody is asked that twice in a row."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jazzmine_dspy.memory.procedural import FallbackRecall, FlowIndex, QdrantProceduralMemory
@@ -39,10 +38,11 @@ def resilient(
         embedder = embedder or memory.embedder
     else:
         port = memory
-    stand_in: Callable[[], RecallPort] | None = None
-    if isinstance(own, FlowIndex):
-        stand_in = lambda: own  # noqa: E731
-    elif embedder is not None:
-        model = embedder
-        stand_in = lambda: FlowIndex(program.registry, model)  # noqa: E731
-    return FallbackRecall(port, stand_in, borrowed=isinstance(own, FlowIndex))
+
+    def stand_in() -> RecallPort:
+        if isinstance(own, FlowIndex):
+            return own
+        assert embedder is not None
+        return FlowIndex(program.registry, embedder)
+
+    return FallbackRecall(port, stand_in if isinstance(own, FlowIndex) or embedder is not None else None)

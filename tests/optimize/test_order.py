@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jazzmine_dspy.optimize.order import FEWEST, Verdict, crossfitted, fit_order
+from jazzmine_dspy.optimize.gates import FEWEST
+from jazzmine_dspy.optimize.order import Verdict, crossfitted, fit_order
 
 
 def turns(n: int, *, head: float, floor: float, lm: float | None = None, seed: int = 0) -> list[Verdict]:
@@ -49,6 +50,25 @@ def test_a_language_model_is_asked_only_where_it_is_better() -> None:
     assert found.sources == ("head", "lm", "floor")
     assert found.gate == pytest.approx(0.4, abs=0.05)
     assert "turns of dev-A" in found.reasons[-1]
+
+
+@pytest.mark.row("C1")
+@pytest.mark.parametrize(("below", "sources"), [(0.2, ("head", "floor")), (0.5, ("head", "lm", "floor"))])
+def test_the_head_never_answers_where_the_floor_is_better(below: float, sources: tuple[str, ...]) -> None:
+    """The floor is right below 0.5 and the head above; the language model is right below 0.2, or as far as the floor
+    and a little more often there."""
+
+    def row(number: int, asked: bool) -> Verdict:
+        sure = number / 200
+        floor = sure < 0.5 and not (below == 0.5 and number % 4 == 0) and not (below == 0.2 and sure < 0.2)
+        lm = (sure < below) if asked else None
+        return Verdict(f"c{number}/t", f"c{number}", sure, sure >= 0.5, floor, lm, number % 5)
+
+    unseen, asked = [row(n, False) for n in range(200)], [row(n, True) for n in range(200)]
+    found = fit_order(unseen, asked)
+    assert found.sources == sources
+    assert found.gate == pytest.approx(0.5, abs=0.01)
+    assert any("they go to the floor" in reason for reason in found.reasons) is ("lm" not in sources)
 
 
 @pytest.mark.row("C1")

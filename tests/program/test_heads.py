@@ -115,10 +115,9 @@ def test_names_carry_nothing() -> None:
 
 def test_nothing_to_choose_from() -> None:
     assert make().judge(seen(features=(3, 0, 0), flows=())).flows == ()
-    strangers = make(blend=BLEND._replace(bare=(1.0, 0.0, 0.0)), labels=["a", "b"]).judge(
-        seen(flows=("c", "d"))
-    )
-    assert strangers.flows == ()
+    # Not an answer: a source that knows nothing of these flows must not keep the next one from being asked.
+    with pytest.raises(InputError, match="learnt none of these flows"):
+        make(labels=["a", "b"]).judge(seen(flows=("c", "d")))
 
 
 def test_the_running_flow_counts() -> None:

@@ -197,7 +197,7 @@ def compare(
         differences = [abs(one - other) for (_, one), (_, other) in zip(found, expected, strict=True)]
         worst = max(worst, *differences, 0.0)
         assert worst <= GRAIN, told
-    return Compared(questions, doubtful, worst)
+    return Compared(questions - doubtful, doubtful, worst)
 
 
 def recall(

@@ -19,15 +19,13 @@ import qdrant_edge as edge
 
 from jazzmine_dspy.memory.errors import DimensionError
 from jazzmine_dspy.memory.procedural import _folder
-from jazzmine_dspy.memory.procedural.engine import Branch, Hit, Layout, StoredPoint, Where
+from jazzmine_dspy.memory.procedural.engine import EXACT_UP_TO, Branch, Hit, Layout, StoredPoint, Where
 from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError
 
-EXACT_UP_TO = 20_000
-"""Points up to which every vector is compared as it is. Above, 4 bits of each number choose the candidates and the
-vectors themselves rank them, several times as fast (``make bench`` measures both). An HNSW graph would stop the process
-while it is built."""
-
 _OVERSAMPLING = 2.0
+"""In larger collections 4 bits of each number choose so many times the candidates, and the vectors themselves rank
+them. An HNSW graph would stop the process while it is built."""
+
 _BATCH = 1000
 _LAYOUT = "layout.json"
 _STALE = "stale"
@@ -82,7 +80,13 @@ class EdgeEngine:
             self._shard(layout)
 
     def search(
-        self, layout: Layout, branches: Sequence[Branch], *, depth: int, where: Where, payload: bool = False
+        self,
+        layout: Layout,
+        branches: Sequence[Branch],
+        *,
+        depth: int,
+        where: Where,
+        payload: Sequence[str] = (),
     ) -> list[list[Hit]]:
         """The ``depth`` best points of each branch. A collection that is not there holds none."""
         shard = self._open(layout)
@@ -104,14 +108,15 @@ class EdgeEngine:
                     params = shard.sparse_params()
                 asked.append(
                     edge.QueryRequest(
-                        limit=depth, query=query, filter=chosen, params=params, with_payload=payload
+                        limit=depth,
+                        query=query,
+                        filter=chosen,
+                        params=params,
+                        with_payload=list(payload) or False,
                     )
                 )
             answers = shard.inner.query_batch(edge.QueryBatchRequest(asked))
-        return [
-            [Hit(_text(hit.id), hit.score, (hit.payload or {}) if payload else {}) for hit in hits]
-            for hits in answers
-        ]
+        return [[Hit(_text(hit.id), hit.score, hit.payload or {}) for hit in hits] for hits in answers]
 
     def upsert(self, layout: Layout, points: Sequence[StoredPoint]) -> None:
         """Write points; the last of several with one id counts."""
@@ -254,7 +259,7 @@ class EdgeEngine:
             if self._closed:
                 raise MemoryUnavailableError("The flow index is closed", where=self._where, remedy=_ANEW)
             yield
-        except JazzmineError:
+        except (JazzmineError, TypeError, AttributeError, NameError):
             raise
         except Exception as error:
             if self._closed:

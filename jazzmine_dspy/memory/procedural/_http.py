@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import httpcore
 import httpx
 from pydantic import ValidationError
-from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
-from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
+from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
 from jazzmine_dspy.memory.errors import DimensionError
 from jazzmine_dspy.models.errors import InputError, JazzmineError, MemoryUnavailableError
@@ -201,7 +201,7 @@ class Calls:
                     return call(self.client)
             except JazzmineError:
                 raise
-            except Exception as error:
+            except (ApiException, QdrantException, AssertionError) as error:
                 judged = self._judged(error, told or timeout, collection)
                 pause = min(_FIRST_PAUSE * 2 ** (number - 1), _LONGEST_PAUSE) * (0.5 + self._chance())
                 pause = max(pause, judged.after)
@@ -231,6 +231,9 @@ class Calls:
     def _judged(self, error: Exception, timeout: float, collection: str) -> _Judged:
         if isinstance(error, ResourceExhaustedResponse):
             return _Judged(self._down(f"is overloaded: {error}"), True, float(error.retry_after_s))
+        if isinstance(error, QdrantException):
+            # It names a time to wait that the client can't read, such as a date.
+            return _Judged(self._down("is overloaded"), True)
         if isinstance(error, UnexpectedResponse):
             return self._refused(error, collection)
         cause = error.source if isinstance(error, ResponseHandlingException) else error

@@ -65,7 +65,13 @@ class LocalEngine:
                 _client.create(self._client, layout)
 
     def search(
-        self, layout: Layout, branches: Sequence[Branch], *, depth: int, where: Where, payload: bool = False
+        self,
+        layout: Layout,
+        branches: Sequence[Branch],
+        *,
+        depth: int,
+        where: Where,
+        payload: Sequence[str] = (),
     ) -> list[list[Hit]]:
         """The ``depth`` best points of each branch. A collection that is not there holds none."""
         lists: list[list[Hit]] = []
@@ -84,7 +90,7 @@ class LocalEngine:
                     using=asked[1],
                     limit=depth,
                     query_filter=_client.condition(where),
-                    with_payload=payload,
+                    with_payload=list(payload) or False,
                 )
                 lists.append([Hit(str(hit.id), float(hit.score), hit.payload or {}) for hit in answer.points])
         return lists
@@ -157,7 +163,7 @@ class LocalEngine:
                 )
             try:
                 yield
-            except JazzmineError:
+            except (JazzmineError, TypeError, AttributeError, NameError):
                 raise
             except Exception as error:
                 if "already accessed" in str(error):

@@ -18,14 +18,13 @@ from qdrant_client import models
 
 from jazzmine_dspy.memory.procedural import _client
 from jazzmine_dspy.memory.procedural._http import Calls
-from jazzmine_dspy.memory.procedural.engine import Branch, Hit, Layout, StoredPoint, Where
+from jazzmine_dspy.memory.procedural.engine import EXACT_UP_TO, Branch, Hit, Layout, StoredPoint, Where
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 
 T = TypeVar("T")
 
 logger = logging.getLogger("jazzmine_dspy")
 
-_EXACT_UP_TO = 20_000
 _COUNTED_FOR = 600.0
 _PAGE = 1000
 _WRITING = 10.0
@@ -126,7 +125,13 @@ class ServerEngine:
                 self._write(layout.collection, partial(_index, layout=layout, key=key))
 
     def search(
-        self, layout: Layout, branches: Sequence[Branch], *, depth: int, where: Where, payload: bool = False
+        self,
+        layout: Layout,
+        branches: Sequence[Branch],
+        *,
+        depth: int,
+        where: Where,
+        payload: Sequence[str] = (),
     ) -> list[list[Hit]]:
         """The ``depth`` best points of each branch, in one round trip."""
         if depth < 1 or not all(where.values()):
@@ -144,7 +149,7 @@ class ServerEngine:
                 filter=chosen,
                 limit=depth,
                 params=None if branch.dense is None else exact,
-                with_payload=payload,
+                with_payload=list(payload) or False,
             )
         if not asked:
             return [[] for _ in branches]
@@ -262,7 +267,7 @@ class ServerEngine:
             info = self._info(collection)
             points = (info.points_count or 0) if info is not None else 0
             self._counts[collection] = (self._clock(), points)
-        return points <= _EXACT_UP_TO
+        return points <= EXACT_UP_TO
 
 
 def _page(client: Any, layout: Layout, where: Where, keys: Sequence[str], offset: Any) -> tuple[Any, Any]:

@@ -71,7 +71,7 @@ def wanted_points(
         by_flow.setdefault(point.flow, {})[_id(agent_id, registry[point.flow], point, made)] = point
     wanted: dict[str, Wanted] = {}
     for name, points in by_flow.items():
-        content = [_VERSION, embedder, registry[name].checksum(), sorted(points)]
+        content = [made, registry[name].checksum(), sorted(points)]
         for point_id, point in points.items():
             payload: dict[str, Any] = {
                 "agent_id": agent_id,
@@ -83,7 +83,7 @@ def wanted_points(
             }
             if point.kind == MANIFEST:
                 told = _told(registry[name], agent_id)
-                payload |= {**told, "embedder": embedder, "points": len(points), "checksum": sha256(content)}
+                payload |= {**told, "embedder": embedder, "checksum": sha256(content)}
                 # By which another sync tells what of the flow's texts it must not remove.
                 payload["texts"] = [each[:SHORT] for each in sorted(points) if each != point_id]
             wanted[point_id] = Wanted(point_id, name, point.text, payload)
@@ -93,7 +93,7 @@ def wanted_points(
 @functools.lru_cache(maxsize=64)
 def made_with(embedder: str) -> str:
     """What the texts' points hold of the model that made them, out of its fingerprint."""
-    return sha256([_VERSION, embedder])[:16]
+    return sha256([_VERSION, _sparse.FINGERPRINT, embedder])[:16]
 
 
 def is_of(payload: Mapping[str, Any], embedder: str) -> bool:

@@ -167,6 +167,18 @@ class FastembedEmbedder:
             rows[row] = known[text]
         return rows
 
+    def token_ids(self, text: str) -> list[int]:
+        """Numbers of the model's tokens of a text, those that it puts at both ends included; padding is none.
+
+        Raises:
+            EmbeddingError: the model is missing or damaged.
+        """
+        loaded: Any = self._load()
+        # Our own model keeps fastembed's tokenizer; any other is a model of fastembed, which has it inside.
+        tokenize = getattr(loaded, "_tokenize", None) or loaded.model.tokenize
+        [encoded] = tokenize([text])
+        return [token for token, there in zip(encoded.ids, encoded.attention_mask, strict=True) if there]
+
     def forget(self) -> None:
         """Let remembered vectors go."""
         self._vectors.clear()

@@ -60,6 +60,9 @@ class Hit(NamedTuple):
     payload: Mapping[str, Any]
 
 
+EXACT_UP_TO = 20_000
+"""Points of a collection up to which every vector is compared as it is."""
+
 Where = Mapping[str, Sequence[str]]
 """A filter: a point passes whose payload has, for every key, one of the values. Empty lets all pass."""
 
@@ -86,9 +89,15 @@ class Engine(Protocol):
         ...
 
     def search(
-        self, layout: Layout, branches: Sequence[Branch], *, depth: int, where: Where, payload: bool = False
+        self,
+        layout: Layout,
+        branches: Sequence[Branch],
+        *,
+        depth: int,
+        where: Where,
+        payload: Sequence[str] = (),
     ) -> list[list[Hit]]:
-        """The ``depth`` best points of each branch, in one round trip."""
+        """The ``depth`` best points of each branch, in one round trip, with these keys of their payloads."""
         ...
 
     def upsert(self, layout: Layout, points: Sequence[StoredPoint]) -> None:

@@ -35,7 +35,6 @@ class FallbackRecall:
         primary: The port that should answer.
         stand_in: Makes what answers in its place, once, when it is first needed. None, or one that fails too: the
             answer is empty, and degraded.
-        borrowed: Whether the stand-in is somebody else's, and :meth:`close` leaves it open.
         pause: Seconds for which the memory is not asked after a failure.
         clock: Seconds.
 
@@ -53,13 +52,11 @@ class FallbackRecall:
         primary: RecallPort,
         stand_in: Callable[[], RecallPort] | None,
         *,
-        borrowed: bool = False,
         pause: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.primary = primary
         self._make = stand_in
-        self._borrowed = borrowed
         self._pause = pause
         self._clock = clock
         self._made: RecallPort | None = None
@@ -68,16 +65,15 @@ class FallbackRecall:
         self._lock = threading.Lock()
         self._making = threading.Lock()
         # Its own: threads that wait for a server that is down must not keep the rest of the process waiting.
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = ThreadPoolExecutor(_THREADS, "jazzmine-recall")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FallbackRecall:
         return self
 
-    def __getattr__(self, name: str) -> Any:
-        # Whose flows it knows is asked of a port where it has them.
-        if name in ("registry", "points", "settings"):
-            return getattr(self.primary, name)
-        raise AttributeError(name)
+    @property
+    def registry(self) -> Any:
+        """The flows that the primary knows; a program lets an index of other flows go."""
+        return self.primary.registry  # type: ignore[attr-defined]
 
     @property
     def fingerprint(self) -> str:
@@ -127,10 +123,7 @@ class FallbackRecall:
         asked: dict[str, Any] = {"k": k, "summaries": summaries, "allowed": allowed, "exclude": exclude}
         if isinstance(self.primary, BlockingRecall) and not self.down:
             # Whether the memory is down is asked again in the thread: many may have waited for one until then.
-            ask = functools.partial(self.recall, query, **asked)
-            return await asyncio.get_running_loop().run_in_executor(
-                self._own_threads(), contextvars.copy_context().run, ask
-            )
+            return await self._in_own_thread(functools.partial(self.recall, query, **asked))
         cause = self._resting()
         if not cause:
             try:
@@ -140,7 +133,7 @@ class FallbackRecall:
             else:
                 self._answered()
                 return found
-        return await asyncio.to_thread(self._instead, cause, query, **asked)
+        return await self._in_own_thread(functools.partial(self._instead, cause, query, **asked))
 
     def forget(self) -> None:
         """Let remembered answers go, and ask the memory again at once."""
@@ -150,17 +143,6 @@ class FallbackRecall:
             forget = getattr(one, "forget", None)
             if forget is not None:
                 forget()
-
-    def close(self) -> None:
-        """Give the stand-in back. The memory belongs to whoever opened it."""
-        with self._making:
-            close = getattr(self._made, "close", None)
-            self._made, self._make = None, None
-            threads, self._threads = self._threads, None
-        if threads is not None:
-            threads.shutdown(wait=False)
-        if close is not None and not self._borrowed:
-            close()
 
     def _resting(self) -> str:
         """Why the memory is not to be asked now. Who may try it again makes the others wait for the result."""
@@ -195,11 +177,9 @@ class FallbackRecall:
             return Degraded(cause=f"{cause}; and the stand-in: {error}")
         return Degraded(found, cause=cause)
 
-    def _own_threads(self) -> ThreadPoolExecutor:
-        with self._making:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(_THREADS, "jazzmine-recall")
-            return self._threads
+    async def _in_own_thread(self, work: Callable[[], list[Recalled]]) -> list[Recalled]:
+        run = contextvars.copy_context().run
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run, work)
 
     def _stand_in(self) -> RecallPort | None:
         with self._making:

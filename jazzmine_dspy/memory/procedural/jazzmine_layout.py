@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.procedural.engine import Layout, Words
 from jazzmine_dspy.models.flows import Flow
 
-KEYS = (
-    "flow_id", "flow_name", "flow_type", "description", "condition", "agent_id", "desired_effects", "checksum",
-)  # fmt: skip
+logger = logging.getLogger("jazzmine_dspy")
 
 
 def layout(prefix: str, size: int) -> Layout:
@@ -94,30 +93,18 @@ def words(embedder: Any, texts: Sequence[str]) -> list[Words]:
     """Sparse vectors as jazzmine's compiled memory makes them: how often each token of the embedding model occurs.
 
     Args:
-        embedder: One with ``token_ids(text)``, or one of fastembed's models. Of others the vectors are empty, and
-            jazzmine finds the points through the dense vector alone.
+        embedder: One with ``token_ids(text)``, as fastembed's models have here. Of others the vectors are empty, and
+            jazzmine finds the points through the dense vector alone; a warning says so.
         texts: What is embedded.
     """
-    token_ids = getattr(embedder, "token_ids", None) or _tokens_of(embedder)
+    token_ids = getattr(embedder, "token_ids", None)
     if token_ids is None:
+        logger.warning(
+            "the embedder tells no tokens, so jazzmine's search by words will not find these flows"
+        )
         return [([], []) for _ in texts]
     counted = (sorted(Counter(token_ids(text)).items()) for text in texts)
     return [([token for token, _ in each], [float(count) for _, count in each]) for each in counted]
-
-
-def _tokens_of(embedder: Any) -> Callable[[str], list[int]] | None:
-    load = getattr(embedder, "_load", None)
-    loaded = load() if load is not None else None
-    # Our own model keeps fastembed's tokenizer; any other is a model of fastembed, which has it inside.
-    tokenize = getattr(loaded, "_tokenize", None) or getattr(getattr(loaded, "model", None), "tokenize", None)
-    if tokenize is None:
-        return None
-
-    def token_ids(text: str) -> list[int]:
-        [encoded] = tokenize([text])
-        return [token for token, there in zip(encoded.ids, encoded.attention_mask, strict=True) if there]
-
-    return token_ids
 
 
 def kept_ids(stored: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[dict[str, str], list[str]]:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from jazzmine_dspy.memory.errors import NotStoredError
 from jazzmine_dspy.memory.procedural import jazzmine_layout, ranking
@@ -25,8 +25,6 @@ from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 if TYPE_CHECKING:
     from jazzmine_dspy.models.ports import Embedder
     from jazzmine_dspy.models.registry import FlowRegistry
-
-T = TypeVar("T")
 
 _SETTINGS = Settings()
 _HOST = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}/?")
@@ -227,8 +225,6 @@ class QdrantProceduralMemory:
             reader = self._reader()
             with reader.one_search():
                 held = reader.held(agent_id)
-                if not held.names:
-                    held = reader.held(agent_id, anew=True)
                 if not held.names:
                     return []
                 found = reader.recall(

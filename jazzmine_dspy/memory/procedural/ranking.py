@@ -229,32 +229,6 @@ def ceiling(settings: Settings) -> float:
     )
 
 
-def grouped(
-    lists: Sequence[Sequence[Hit]],
-    weights: Sequence[float],
-    describe: Callable[[Hit], Described],
-    rank: Callable[[str], Any],
-    settings: Settings,
-    *,
-    nearest: Sequence[Hit] = (),
-) -> list[Recalled]:
-    """All flows of any lists, best first: :func:`recalled` without summaries, and without a cut.
-
-    Args:
-        lists: Ranked lists, best first, with equal scores in order.
-        weights: One for each list.
-        describe: Of a point that was found.
-        rank: Place of a flow among flows of equal score.
-        settings: ``rrf_k`` and ``points_per_flow`` are used.
-        nearest: The dense list of the message itself, for similarity, support and nearest examples.
-    """
-    scores = flow_scores(lists, weights, describe, settings)
-    found = [
-        Recalled(flow, scores[flow]) for flow in sorted(scores, key=lambda flow: (-scores[flow], rank(flow)))
-    ]
-    return with_nearest(found, nearest, describe)
-
-
 def with_nearest(
     found: Sequence[Recalled], nearest: Sequence[Hit], describe: Callable[[Hit], Described]
 ) -> list[Recalled]:

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.memory.procedural import _sparse, ranking
-from jazzmine_dspy.memory.procedural._stopwords import ENGLISH
 from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Hit, Layout, StoredPoint, open_embedded
 from jazzmine_dspy.memory.procedural.points import BlockingRecall, Point, points_of, questions
 from jazzmine_dspy.memory.procedural.ranking import Described, Lists, Settings
@@ -25,7 +24,7 @@ _SETTINGS = Settings()
 _REMEMBERED = 4096
 _BATCH = 1000
 _PREFIX = "flows-"
-_VERSION = 2
+_VERSION = 3
 """To be raised when the same flows are stored in another way."""
 
 
@@ -274,7 +273,7 @@ class FlowIndex(BlockingRecall):
         engine = open_embedded(self._path, self._chosen)
         try:
             kept = layout.collection in engine.collections()
-            if kept and sum(1 for _ in engine.scroll(layout, {}, keys=("kind",))) != len(self.points):
+            if kept and sum(1 for _ in engine.scroll(layout, {}, keys=("flow_name",))) != len(self.points):
                 # A process was killed while it built it.
                 engine.drop(layout.collection)
                 kept = False
@@ -300,11 +299,7 @@ class FlowIndex(BlockingRecall):
                         self._ids[number],
                         vectors[number],
                         words[number],
-                        {
-                            "flow_name": self.points[number].flow,
-                            "kind": self.points[number].kind,
-                            "conversation": self.points[number].conversation,
-                        },
+                        {"flow_name": self.points[number].flow},
                     )
                     for number in range(start, min(start + _BATCH, len(texts)))
                 ],
@@ -316,7 +311,7 @@ class FlowIndex(BlockingRecall):
 
     @functools.cached_property
     def _texts_hash(self) -> str:
-        return sha256([sorted(ENGLISH), _sparse.AVERAGE_LENGTH, [[*point] for point in self.points]])
+        return sha256([_sparse.FINGERPRINT, [[*point] for point in self.points]])
 
 
 def _closed(path: str) -> MemoryUnavailableError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import time
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.memory.procedural import ranking
 from jazzmine_dspy.memory.procedural._held import TOLD, Held
-from jazzmine_dspy.memory.procedural._wanted import MANIFEST, SHORT, is_of, wanted_points
+from jazzmine_dspy.memory.procedural._wanted import MANIFEST, SHORT, Wanted, is_of, wanted_points
 from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Hit, Layout
 from jazzmine_dspy.memory.procedural.points import BlockingRecall, questions
 from jazzmine_dspy.memory.procedural.ranking import Described, Lists, Settings
@@ -30,7 +31,10 @@ _SETTINGS = Settings()
 REFRESH = 60.0
 """Seconds for which the list of an agent's flows is believed."""
 
-_READ = (*TOLD, "content", "checksum", "embedder", "points", "texts")
+_HIT = ("agent_id", "flow_name", "kind", "text", "description", "conversation", "checksum", "embedder")
+"""What is asked of each hit; a manifest holds more, as much as its flow has texts."""
+
+_READ = (*TOLD, "content", "checksum", "embedder", "texts")
 
 
 class Reader:
@@ -74,12 +78,20 @@ class Reader:
         Raises:
             MemoryUnavailableError: it does not answer.
         """
-        known = self._known.get(agent_id)
-        if known is not None and not anew and self._clock() - known[0] < REFRESH:
-            return known[1]
+        with self._lock:
+            known = self._known.get(agent_id)
+            if known is not None and not anew:
+                if self._clock() - known[0] < REFRESH:
+                    return known[1]
+                # One looks; the others go on with the old list meanwhile.
+                self._known[agent_id] = (self._clock(), known[1])
         held = self._look(agent_id)
         with self._lock:
-            self._known[agent_id] = (self._clock(), held)
+            # Nothing held is not believed: the next question may come after a sync.
+            if held.names:
+                self._known[agent_id] = (self._clock(), held)
+            else:
+                self._known.pop(agent_id, None)
         return held
 
     def forget(self) -> None:
@@ -97,7 +109,7 @@ class Reader:
         if self.theirs is not None and self.theirs.collection in present:
             for point, payload in self.engine.scroll(self.theirs, {"agent_id": [agent_id]}):
                 theirs[str(payload.get("flow_name"))] = {"flow_id": point, **payload}
-        return Held(own, theirs, sum(int(each.get("points") or 1) for each in own.values()))
+        return Held(own, theirs, sum(1 + len(each.get("texts") or ()) for each in own.values()))
 
     def recall(
         self,
@@ -136,8 +148,6 @@ class Reader:
 
     def _usable(self, agent_id: str, *, anew: bool = False) -> Held:
         held = self.held(agent_id, anew=anew)
-        if not held.names and not anew:
-            held = self.held(agent_id, anew=True)
         if not held.names:
             raise MemoryUnavailableError(
                 f"Procedural memory holds no flows of agent {agent_id!r}",
@@ -215,7 +225,7 @@ class Reader:
         def ask(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
             wanted = limit
             while True:
-                lists = self.engine.search(layout, branches, depth=wanted, where=where, payload=True)
+                lists = self.engine.search(layout, branches, depth=wanted, where=where, payload=_HIT)
                 passing = [[hit for hit in hits if passes(hit)] for hits in lists]
                 short = any(
                     len(left) < limit and len(hits) >= wanted
@@ -266,13 +276,8 @@ class StoredRecall(BlockingRecall):
         self._reader = reader
         self._rank = {name: number for number, name in enumerate(registry)}
         self._embedder = embedder
-        self._last: Callable[[], Held | None] = lambda: None
-        wanted = wanted_points(registry, agent_id, embedder.fingerprint, examples)
-        self._turns = [
-            (each.flow, point[:SHORT]) for point, each in wanted.items() if each.payload["kind"] == "turn"
-        ]
-        self._place = {point: number for number, point in enumerate(wanted)}
-        self._compared: Held | None = None
+        self._examples = tuple(examples)
+        self._seen: Held | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> StoredRecall:
         return self
@@ -280,13 +285,22 @@ class StoredRecall(BlockingRecall):
     @property
     def fingerprint(self) -> str:
         """SHA-256 over flows, embedder, settings, and what memory held when it was asked last; it asks nothing."""
-        held = self._last()
-        stored = None
+        held, stored = self._seen, None
         if held is not None:
             own = {name: each.get("checksum") for name, each in held.own.items()}
             stored = [own, {name: each.get("checksum") for name, each in held.theirs.items()}]
         embedder = self._embedder.fingerprint
         return sha256([self.agent_id, self.registry.checksum, embedder, [*self.settings], stored])
+
+    @functools.cached_property
+    def _wanted(self) -> dict[str, Wanted]:
+        """The points that memory should hold; made in the first recall's thread, since it hashes every text."""
+        fingerprint = self._embedder.fingerprint
+        return wanted_points(self.registry, self.agent_id, fingerprint, self._examples)
+
+    @functools.cached_property
+    def _place(self) -> dict[str, int]:
+        return {point: number for number, point in enumerate(self._wanted)}
 
     def recall(
         self,
@@ -308,7 +322,6 @@ class StoredRecall(BlockingRecall):
         if k < 1 or not names:
             return []
         reader = self._reader()
-        self._last = lambda: reader.last(self.agent_id)
         found = reader.recall(
             query,
             self.agent_id,
@@ -320,7 +333,7 @@ class StoredRecall(BlockingRecall):
             summaries=summaries,
             exclude=exclude,
         )
-        self._compare()
+        self._compare(reader.last(self.agent_id))
         return found
 
     def forget(self) -> None:
@@ -341,11 +354,10 @@ class StoredRecall(BlockingRecall):
         )
         return Described(name, str(hit.payload.get("kind", MANIFEST)), text, order)
 
-    def _compare(self) -> None:
-        held = self._last()
-        if held is None or held is self._compared:
+    def _compare(self, held: Held | None) -> None:
+        if held is None or held is self._seen:
             return
-        self._compared = held
+        self._seen = held
         stale = frozenset(held.names - self._rank.keys())
         missing = frozenset(self._rank.keys() - held.names)
         outdated = frozenset(
@@ -354,9 +366,11 @@ class StoredRecall(BlockingRecall):
             if name in self.registry and each.get("content") != self.registry[name].checksum()
         )
         bare = frozenset(
-            flow
-            for flow, point in self._turns
-            if flow in held.own and point not in (held.own[flow].get("texts") or ())
+            each.flow
+            for point, each in self._wanted.items()
+            if each.payload["kind"] == "turn"
+            and each.flow in held.own
+            and point[:SHORT] not in (held.own[each.flow].get("texts") or ())
         )
         for names, known, what in (
             (stale, self.stale, "memory holds flows that the registry has not"),

@@ -127,7 +127,8 @@ class SelectionHead:
         """The flows that a message wants, with probabilities for all that may be chosen.
 
         Raises:
-            InputError: features of another size than the head was trained on, or not finite.
+            InputError: features of another size than the head was trained on, or not finite; or there is nothing to
+                go by: recall tells nothing, and no flow was learnt.
         """
         flows = tuple(dict.fromkeys(name for name in seen.flows if name != NONE))
         if not flows:
@@ -185,7 +186,10 @@ class SelectionHead:
         runs = np.array([busy(turn)])
         z = _blend.scores(self.blend, linear, lexical, tells, best, runs, learnt)
         if (z <= _blend.NOTHING).all():
-            return _Ranked((NONE,), np.ones(1), np.ones(1), 0.0, True)
+            raise InputError(
+                "The head learnt none of these flows, and recall tells nothing of them",
+                remedy="Compile the program again, or see that recall answers with similarities.",
+            )
         away = np.zeros(1) if self.space is None else self.space.distance(row[None, :-STATE_SIZE])
         words = np.array([len(text.split())])
         seen = _open.signs(z, tells, np.where(learnt, lexical, -1.0), away, np.array([known]), words, runs)

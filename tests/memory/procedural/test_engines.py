@@ -93,9 +93,13 @@ def test_a_search(engine: Engine) -> None:
     assert [hit.score for hit in dense] == sorted((hit.score for hit in dense), reverse=True)
     assert (len(dense), len(words), nothing, unknown) == (4, 4, [], [])
     found = engine.search(
-        LAYOUT, [Branch(dense=vector("text 3"))], depth=9, where={"agent_id": ["agent_0", "x"]}, payload=True
+        LAYOUT,
+        [Branch(dense=vector("text 3"))],
+        depth=9,
+        where={"agent_id": ["agent_0", "x"]},
+        payload=("agent_id",),
     )[0]
-    assert {hit.payload["agent_id"] for hit in found} == {"agent_0"}
+    assert [hit.payload for hit in found] == [{"agent_id": "agent_0"}] * 4
     assert len(found) == 4, "the filter comes before the limit"
     assert engine.search(LAYOUT, [Branch(dense=vector("a"))], depth=9, where={"agent_id": []}) == [[]]
     assert engine.search(LAYOUT, [], depth=9, where={}) == []

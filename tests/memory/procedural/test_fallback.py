@@ -107,8 +107,6 @@ async def test_a_stand_in_answers_and_the_answer_says_so(
     clock.now = 62.0
     assert await _ask(port, is_async) == [Recalled("primary", 1.0)]
     assert (port.down, type(await _ask(port, is_async))) == ("", list)
-    port.close()
-    assert (made[0].closed, primary.closed) == (True, False)
 
 
 @pytest.mark.row("F15")
@@ -185,12 +183,10 @@ async def test_who_waits_for_a_thread_does_not_ask_what_is_known_to_be_down() ->
     port = FallbackRecall(primary, lambda: Port("stand-in"), clock=Clock())
     questions = [asyncio.create_task(port.arecall("hello", k=1)) for _ in range(64)]
     assert await asyncio.to_thread(begun.wait, 10)
-    assert not release.is_set()
     release.set()
     found = await asyncio.gather(*questions)
     assert all(isinstance(each, Degraded) and each[0].name == "stand-in" for each in found)
     assert primary.asked <= 16
-    port.close()
 
 
 def test_forgetting_asks_again_at_once() -> None:
@@ -321,11 +317,10 @@ async def test_the_programs_own_index_stands_in_with_its_examples_and_its_rankin
             bound = Runtime(program, procedural_memory=memory, agent_id="shop").program.bindings.recall
             assert isinstance(bound, FallbackRecall)
             assert bound._stand_in() is index
-            assert bound.settings.rrf_k == 33
+            assert bound.primary.settings.rrf_k == 33
             again = Runtime(program, procedural_memory=bound)
             assert again.program.bindings.recall is bound
             assert program.bindings.recall is index
-            bound.close()
             assert index.recall("a hat please", k=1)[0].name == "buy_hat"
 
 

@@ -62,10 +62,6 @@ def test_no_summaries_or_none_of_weight_change_nothing(
     plain = ranking.recalled(Lists(dense, sparse), settings, describe, int, k=FLOWS)
     unheard = settings._replace(summary=0.0)
     assert ranking.recalled(Lists(dense, sparse, sparse, dense), unheard, describe, int, k=FLOWS) == plain
-    whole = settings._replace(depth=100)
-    weights = (settings.dense, settings.sparse)
-    grouped = ranking.grouped([dense, sparse], weights, describe, int, whole, nearest=dense)
-    assert ranking.recalled(Lists(dense, sparse), whole, describe, int, k=FLOWS) == grouped
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.sampled_from([1, 3, 40, 500]))

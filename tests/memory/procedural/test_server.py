@@ -61,7 +61,7 @@ BRANCHES = [
 
 
 def _search(engine: ServerEngine) -> list[list[str]]:
-    found = engine.search(LAYOUT, BRANCHES, depth=3, where={"agent_id": ["a"]}, payload=True)
+    found = engine.search(LAYOUT, BRANCHES, depth=3, where={"agent_id": ["a"]}, payload=("flow_name",))
     return [[hit.payload["flow_name"] for hit in hits] for hits in found]
 
 
@@ -106,7 +106,7 @@ def test_all_lists_are_asked_for_in_one_round_trip_each_with_the_filter(
 def test_a_large_collection_may_be_searched_approximately(
     running: qdrant_server.QdrantDouble, engine: ServerEngine, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_server, "_EXACT_UP_TO", 4)
+    monkeypatch.setattr(_server, "EXACT_UP_TO", 4)
     time.now += 1000.0
     _search(engine)
     assert "params" not in running.queries[-1][2]["searches"][0]
@@ -350,7 +350,7 @@ def test_a_collection_of_other_vectors_is_left_as_it_is(
     sparse = {"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)}
     running.client.create_collection("texts", vectors_config=vectors, sparse_vectors_config=sparse)
     engine = ServerEngine(running.url)
-    with pytest.raises(DimensionError, match=r"'texts'.*another prefix"):
+    with pytest.raises(DimensionError, match=r"'texts'.*prefix or collection"):
         engine.ensure(LAYOUT)
     assert running.writes == 0
 
