@@ -35,7 +35,6 @@ class Weighed(NamedTuple):
     Args:
         logistic, means: Weights of the two linear models, which become one.
         blend, open_set, trust: As a head takes them.
-        space: For distances, where the open-set score is one.
     """
 
     logistic: float
@@ -43,7 +42,6 @@ class Weighed(NamedTuple):
     blend: Blend
     open_set: OpenSet = OpenSet()
     trust: Trust = Trust()
-    space: Space | None = None
 
 
 def score(weighed: Weighed, seen: Seen, absent: Any = None) -> Floats:
@@ -204,7 +202,7 @@ def fit_open(
     if judged is not None:
         by = "labelled" if enough else "flows left out"
         compared = {} if chosen else _head_open.compare(judged)
-        kind = max(compared, key=lambda each: round(compared[each], 3)) if chosen is None else chosen
+        kind = _head_open.choose(compared, judged) if chosen is None else chosen
         open_set = _head_open.fit_gate(judged) if kind == "gate" else OpenSet(kind)
         if enough:
             told, refused = _head_open.scores_of(kind, own), z.argmax(axis=1) == last

@@ -48,6 +48,16 @@ def compare(scoped: Scoped) -> dict[Kind, float]:
     return found
 
 
+def choose(compared: dict[Kind, float], scoped: Scoped) -> Kind:
+    """The plainest score that is within one standard error of the best: few rows can't tell the scores apart.
+
+    The rule of one standard error is that of Breiman et al., Classification and Regression Trees (1984), section 3.4.3.
+    """
+    best = max(compared.values())
+    error = (best * (1.0 - best) / max(1, int((~scoped.inside).sum()))) ** 0.5
+    return next(kind for kind in KINDS if compared[kind] >= best - error)
+
+
 def scores_of(kind: Kind, scoped: Scoped) -> Floats:
     """The score of every row; of the gate by one that was fitted on other parts."""
     if kind != "gate":

@@ -202,16 +202,16 @@ class Lexicon(NamedTuple):
         held = counts.pieces[rows]
         return np.asarray(np.diff(held[:, self.pieces].indptr) / np.maximum(1, np.diff(held.indptr)))
 
-    def served(self, counts: Counts, factor: float = 1.0) -> Lexical:
+    def served(self, counts: Counts) -> Lexical:
         """As it is served."""
-        weights, scales = quantised(self.weights * np.float32(factor))
+        weights, scales = quantised(self.weights)
         return Lexical(
             [counts.named_words[column] for column in self.words],
             [counts.named_pieces[column] for column in self.pieces],
             self.idf.astype(np.float32),
             weights,
             scales,
-            (self.bias * factor).astype(np.float32),
+            self.bias.astype(np.float32),
         )
 
 

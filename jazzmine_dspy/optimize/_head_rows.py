@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 FEW_ROWS = 1_500
+_DIRECTIONS = 192
+_NEIGHBOURS = 10
 
 
 class HeadRow(NamedTuple):
@@ -78,7 +80,7 @@ class Material:
     """Items as arrays, and what is fitted on any of them.
 
     Args:
-        items: What is learnt from, and what is judged.
+        items: What is learnt from, and what is judged; one whose label is not among the labels is judged alone.
         labels: Names of the labels, "none" last where it is one.
         embedder: Gives features and vectors.
     """
@@ -95,7 +97,7 @@ class Material:
         self.vectors = embedder.embed(texts)
         self.counts = Counts.of(texts)
         place = {label: number for number, label in enumerate(labels)}
-        self.targets = np.array([place[item.label] for item in items], dtype=np.int64)
+        self.targets = np.array([place.get(item.label, -1) for item in items], dtype=np.int64)
         self.weights = np.array([item.weight for item in items])
         self.groups = np.array([item.group for item in items], dtype=object)
 
@@ -110,14 +112,14 @@ class Material:
             np.bincount(targets, minlength=labels) > 0,
         )
 
-    def space(self, rows: Numbers, directions: int = 192) -> Space:
+    def space(self, rows: Numbers) -> Space:
         """Where the labels but "none" lie, along the directions in which texts differ most."""
         kept = rows[[self.labels[target] != NONE for target in self.targets[rows]]]
         x = self.inputs[kept][:, : self.features]
         means, within = class_means(x, self.targets[kept], len(self.labels))
         centred = x - x.mean(axis=0)
         _, basis = np.linalg.eigh(centred.T @ centred)
-        basis = basis[:, ::-1][:, : min(directions, self.features)]
+        basis = basis[:, ::-1][:, : min(_DIRECTIONS, self.features)]
         spread = basis.T @ within @ basis
         spread = 0.7 * spread + 0.3 * np.trace(spread) / len(spread) * np.eye(len(spread))
         values, turned = np.linalg.eigh(spread)
@@ -195,7 +197,6 @@ def neighbours(
     pool: Floats,
     pool_flows: Sequence[str],
     pool_groups: Sequence[str],
-    k: int = 10,
 ) -> list[list[Recalled]]:
     """What recall would find by similarity alone in a pool of texts, those of a row's own group left out.
 
@@ -212,9 +213,11 @@ def neighbours(
             for place, point in enumerate(near):
                 name, cosine = str(flows[point]), float(row[point])
                 held = best.setdefault(name, [cosine, 0.0])
-                if place < 10:
+                if place < _NEIGHBOURS:
                     held[1] += float(np.exp(15.0 * (cosine - 1.0)))
-            found.append([Recalled(name, 0.0, held[0], held[1]) for name, held in list(best.items())[:k]])
+            found.append(
+                [Recalled(name, 0.0, held[0], held[1]) for name, held in list(best.items())[:_NEIGHBOURS]]
+            )
     return found
 
 

@@ -132,7 +132,6 @@ def fit_clause_rule(
     most: int = 1_200,
     most_training: int = 6_000,
     worth: float = 5.0,
-    start: ClauseRule | None = None,
 ) -> tuple[ClauseRule | None, dict[str, Any]]:
     """Fit the rule on labelled turns, by judges that saw none of the clauses that they are asked about.
 
@@ -146,7 +145,6 @@ def fit_clause_rule(
         most: Messages that are judged, half of them of several flows as far as there are so many.
         most_training: Rows that a judge is trained on at most.
         worth: Messages of several flows that must be won for each message of one flow or none that is lost.
-        start: The rule to begin with, for its connectors; default those of English.
 
     Returns:
         The rule, None where one flow is always the best answer or no messages want several; and what was found, as
@@ -154,7 +152,7 @@ def fit_clause_rule(
         (``one``, and ``one_single`` among those of one flow or none) and with the rule (``exact``, ``single``, and
         ``several`` among those of several); shares are of all labelled messages, of which the judged are a sample.
     """
-    start = start or ClauseRule()
+    start = ClauseRule()
     held = _once(rows)
     several = sum(len(row.flows) > 1 for row in held)
     facts: dict[str, Any] = {"messages": len(held), "several": several, "kept": "one"}
@@ -184,13 +182,13 @@ def _tried(
     def share(right: NDArray[np.bool_], among: NDArray[np.bool_]) -> float:
         return round(float(np.average(right[among], weights=weights[among])), 4) if among.any() else 1.0
 
+    every = np.ones(len(asked), dtype=bool)
     found = []
     for margin in _MARGINS:
         said = answers(asked, [shy(each, margin) for each in folds])
         gain = weights * (said.right.astype(float) - one)
         if gain[~single].sum() > max(0.0, -worth * gain[single].sum()):
-            found.append((share(said.right, weights > 0), -margin, said))
-    every = weights > 0
+            found.append((share(said.right, every), -margin, said))
     facts: dict[str, Any] = {"judged": len(asked), "one": share(one, every), "one_single": share(one, single)}
     if not found:
         return 0.0, None, facts

@@ -7,9 +7,8 @@ from typing import Literal, NamedTuple
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.optimize._refit import same_head
 from jazzmine_dspy.optimize.asking import Asked
-from jazzmine_dspy.optimize.heads import HeadRow, TrainedHead, train_selection_head
+from jazzmine_dspy.optimize.heads import HeadRow, TrainedHead, retrain_selection_head, train_selection_head
 from jazzmine_dspy.optimize.order import Verdict
 from jazzmine_dspy.optimize.settings import Exclusions, is_ruled, warm
 from jazzmine_dspy.program.clarify import NONE, relative
@@ -158,7 +157,7 @@ def refit_head(
         if example.labels.flows is not None
     ]
     warm(embedder, [row.text for row in rows])
-    return same_head(
+    return retrain_selection_head(
         trained,
         rows,
         embedder=embedder,

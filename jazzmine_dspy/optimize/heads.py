@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.floating]
     Numbers = NDArray[np.int64]
 
-__all__ = ["HeadRow", "TrainedHead", "group_folds", "train_selection_head"]
+__all__ = ["HeadRow", "TrainedHead", "group_folds", "retrain_selection_head", "train_selection_head"]
 
 REGULARIZATIONS = (0.3, 1.0, 3.0, 10.0)
 """Values of C that are tried: the larger, the closer the fit."""
@@ -65,12 +65,16 @@ class TrainedHead:
         folds: Shape (rows,): the part of the cross-validation in which a row was held out.
         facts: JSON for the manifest: ``rows``, ``labels``, ``c``, ``weights``, ``open_set`` with the scores compared,
             ``log_loss`` in nats and ``accuracy`` out of fold, ``clauses``.
+        weighed: What was fitted on answers of the parts.
+        c: Regularization of the parts.
     """
 
     head: SelectionHead
     judgements: list[Judgement]
     folds: NDArray[np.int64]
     facts: dict[str, Any]
+    weighed: fitting.Weighed
+    c: float
 
 
 def train_selection_head(
@@ -112,6 +116,37 @@ def train_selection_head(
         return _Training(rows, embedder, seed, examples, flows, share).run(c)
 
 
+def retrain_selection_head(
+    trained: TrainedHead,
+    rows: Sequence[HeadRow],
+    *,
+    embedder: EmbedderPort,
+    seed: int,
+    examples: Sequence[tuple[str, str]] = (),
+    flows: Sequence[str] = (),
+) -> SelectionHead:
+    """Train the parts of a head on more rows; C, weights, open-set score, calibration and rule stay.
+
+    On the rows that it was trained on, the head is the same again.
+
+    Args:
+        trained: The head.
+        rows: Labelled turns, those that it knows among them; what was recalled for them is not looked at.
+        embedder: As in its training.
+        seed: As in its training.
+        examples: As in its training.
+        flows: As in its training.
+
+    Raises:
+        DatasetError: as in its training.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
+        training = _Training(rows, embedder, seed, examples, flows, None, known=trained)
+        return training.whole(trained.weighed, trained.c)
+
+
 class _Training:
     """One training, step by step."""
 
@@ -123,6 +158,7 @@ class _Training:
         examples: Sequence[tuple[str, str]],
         flows: Sequence[str],
         share: float | None,
+        known: TrainedHead | None = None,
     ) -> None:
         self.embedder, self.seed, self.share = embedder, seed, share
         own = [(text, flow) for text, flow in dict.fromkeys(examples) if usable(text)]
@@ -140,7 +176,7 @@ class _Training:
                 remedy="Label more conversations.",
             )
         self.folds = group_folds(groups, seed=seed, folds=FOLDS if len(groups) < _LARGE else 3)
-        self.rule, clause_facts = self._rule()
+        self.rule, clause_facts = self._rule() if known is None else (known.head.rule, {})
         clauses = training_clauses(self.rows, self.rule, seed=seed) if _several(self.rows) else []
         items = [Item(row.text, row.turn, (*row.flows, NONE)[0], row.group) for row in self.rows]
         shares: dict[tuple[str, str], int] = {}
@@ -167,14 +203,12 @@ class _Training:
                 "A head needs turns of two labels at least", where=f"labels: {', '.join(labels) or 'none'}",
                 remedy="Label more conversations.",
             )  # fmt: skip
-        known = set(labels)
-        items = [item if item.label in known else item._replace(label=labels[0]) for item in items]
         self.material = Material(items, labels, embedder)
         self.taught = np.flatnonzero(taught)
         of_group = dict(zip(groups, self.folds, strict=True))
         self.item_folds = np.array([of_group.get(item.group, -1) if item.group else -1 for item in items])
         self.columns = [label for label in labels if label != NONE]
-        self.has_none = NONE in known
+        self.has_none = NONE in labels
         self.facts: dict[str, Any] = {"rows": len(self.given), "examples": len(own), "labels": len(labels)}
         if clause_facts:
             self.facts["clauses"] = clause_facts
@@ -200,9 +234,7 @@ class _Training:
             head = fitting.build(self.material, parts[fold], mine, spaces[fold], self.rule)
             for number in np.flatnonzero(self.folds == fold):
                 judgements[number] = self._judged(head, self.rows[number], self.material.inputs[number])
-        whole = self.material.fit(self.taught, c)
-        away = self.material.space(self.taught) if weighed.open_set.kind == "mahalanobis" else None
-        head = fitting.build(self.material, whole, weighed, away, self.rule)
+        head = self.whole(weighed, c)
         single = seen.targets >= 0
         right = [set(j.flows) == set(row.flows) for j, row in zip(judgements, self.rows, strict=True)]
         self.facts |= facts | {
@@ -211,8 +243,13 @@ class _Training:
             "accuracy": round(float(np.mean(right)), 4),
         }
         if not self.given:
-            return TrainedHead(head, [], np.zeros(0, np.int64), self.facts)
-        return TrainedHead(head, judgements, self.folds, self.facts)
+            return TrainedHead(head, [], np.zeros(0, np.int64), self.facts, weighed, c)
+        return TrainedHead(head, judgements, self.folds, self.facts, weighed, c)
+
+    def whole(self, weighed: fitting.Weighed, c: float) -> SelectionHead:
+        """The head whose parts learn from all rows."""
+        space = self.material.space(self.taught) if weighed.open_set.kind == "mahalanobis" else None
+        return fitting.build(self.material, self.material.fit(self.taught, c), weighed, space, self.rule)
 
     def _weighed(
         self,

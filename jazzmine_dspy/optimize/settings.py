@@ -129,7 +129,6 @@ def fit_recall(
     train: Sequence[Example],
     *,
     seed: int = 0,
-    sample: int = SAMPLE,
     progress: Callable[[int, int], None] | None = None,
 ) -> FittedRecall:
     """Choose what the index holds, and how it ranks.
@@ -143,8 +142,7 @@ def fit_recall(
         registry: The flows.
         embedder: Gives the vectors.
         train: Labelled turns; each is asked for without its own conversation.
-        seed: Of the sample.
-        sample: Turns to compare on at most.
+        seed: Of the sample of at most ``SAMPLE`` turns that are compared on.
         progress: Called with the turns done and all.
     """
     exclusions, examples = Exclusions(train), index_examples(registry, train)
@@ -153,8 +151,8 @@ def fit_recall(
         for e in train
         if e.labels.flows and set(e.labels.flows) <= set(registry) and not is_ruled(registry, e)
     ]
-    if len(asked) > sample:
-        chosen = random.Random(seed * 7919 + 11).sample(range(len(asked)), sample)
+    if len(asked) > SAMPLE:
+        chosen = random.Random(seed * 7919 + 11).sample(range(len(asked)), SAMPLE)
         asked = [asked[number] for number in sorted(chosen)]
     if not asked:
         return FittedRecall(Settings(), tuple(examples), ())
@@ -230,11 +228,12 @@ def _fitted(
             option = settings._replace(**change)  # type: ignore[arg-type]
             if option != settings:
                 options.append((option, lists.hits(option)))
-        winner, hits = max(options, key=lambda each: each[1].mean())
-        steps.append(_choice(_named(start, winner), hits))
+        first, place = len(steps), max(range(len(options)), key=lambda number: options[number][1].mean())
+        steps += [_choice(_named(start, option), hits) for option, hits in options]
+        winner, hits = options[place]
         if _surely(hits, best):
             settings, best = winner, hits
-            steps = [one._replace(kept=False) for one in steps[:-1]] + [steps[-1]._replace(kept=True)]
+            steps = [one._replace(kept=number == first + place) for number, one in enumerate(steps)]
     return settings, steps
 
 

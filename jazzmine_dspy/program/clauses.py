@@ -223,10 +223,8 @@ class ClauseRule(Value):
         return flows, _probability(mass[flows] / total)
 
 
-def flow_mode(
-    text: str, flows: Sequence[str], parallel: Sequence[str] = PARALLEL
-) -> Literal["single", "sequential", "parallel"]:
-    """How the flows of a message are meant: one after the other, unless it says that they go together.
+def flow_mode(text: str, flows: Sequence[str]) -> Literal["single", "sequential", "parallel"]:
+    """How the flows of a message are meant: one after the other, unless it says in English that they go together.
 
     Example:
         >>> flow_mode("pause my card and my account at the same time", ["card", "account"])
@@ -236,7 +234,7 @@ def flow_mode(
     """
     if len(flows) < 2:
         return "single"
-    return "parallel" if words_pattern(tuple(parallel)).search(text[:READ]) else "sequential"
+    return "parallel" if words_pattern(PARALLEL).search(text[:READ]) else "sequential"
 
 
 def log_odds(p: float) -> float:

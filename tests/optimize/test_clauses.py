@@ -271,7 +271,6 @@ def test_the_gradient_is_that_of_the_likelihood() -> None:
     assert gradient == pytest.approx(numeric, abs=1e-5)
 
 
-@pytest.mark.row("F10")
 @pytest.mark.skipif(not DATA.is_file(), reason="the public data is not at hand")
 def test_mixed_requests_of_the_public_data() -> None:
     """Two thirds teach, a third is asked, whose clauses nobody learnt; with a model of words alone."""

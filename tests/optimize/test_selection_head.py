@@ -13,14 +13,22 @@ from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import DatasetError, EmbeddingError, InputError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads import NONE, SelectionHead
+from jazzmine_dspy.program.heads._files import to_bytes
 from jazzmine_dspy.program.ports import Clause, EmbedderPort, HeadPort, Judgement, Seen
 
 pytest.importorskip("sklearn")
 pytest.importorskip("scipy")
 
+from jazzmine_dspy.optimize._head_open import Scoped, choose
 from jazzmine_dspy.optimize._head_rows import group_folds, neighbours
 from jazzmine_dspy.optimize.baseline import tfidf_baseline
-from jazzmine_dspy.optimize.heads import FOLDS, HeadRow, TrainedHead, train_selection_head
+from jazzmine_dspy.optimize.heads import (
+    FOLDS,
+    HeadRow,
+    TrainedHead,
+    retrain_selection_head,
+    train_selection_head,
+)
 
 TOPICS = {
     "track": ["where", "parcel", "arrive"],
@@ -172,6 +180,38 @@ def test_examples_of_flows_teach_labels_that_no_turn_has() -> None:
     trained = train_selection_head(rows, embedder=embedder, seed=0, examples=extra)
     assert "return" in trained.head.labels
     assert judged(trained, embedder, "broken chair").flows == ("return",)
+
+
+def test_a_head_trained_again_on_the_same_turns_is_the_same() -> None:
+    """With rows of several flows, and one of a flow that is never wanted alone."""
+    embedder = WordEmbedder()
+    said = rows_of(embedder, said_of(list(TOPICS), each=8))
+    said += [
+        HeadRow(
+            "hello and stop", Turn(text="hello and stop"), ("greet", "cancel"), "twice", said[0].recalled
+        ),
+        HeadRow("new and old", Turn(text="new and old"), ("unheard", "cancel"), "odd", said[0].recalled),
+    ]
+    trained = train_selection_head(said, embedder=embedder, seed=0)
+    again = retrain_selection_head(trained, said, embedder=embedder, seed=0)
+    assert to_bytes(again) == to_bytes(trained.head)
+    fewer = retrain_selection_head(trained, said[:-12], embedder=embedder, seed=0)
+    assert to_bytes(fewer) != to_bytes(again)
+    assert (fewer.blend, fewer.open_set, fewer.trust) == (again.blend, again.open_set, again.trust)
+
+
+@pytest.mark.parametrize(
+    ("found", "rows", "kept"),
+    [
+        ({"softmax": 0.30, "energy": 0.33, "neighbours": 0.1, "mahalanobis": 0.36, "gate": 0.2}, 50, "softmax"),
+        ({"softmax": 0.30, "energy": 0.33, "neighbours": 0.1, "mahalanobis": 0.36, "gate": 0.2}, 2000, "mahalanobis"),
+        ({"softmax": 0.0, "energy": 0.0, "neighbours": 0.0, "mahalanobis": 0.0, "gate": 1.0}, 2, "gate"),
+    ],
+    ids=["few rows", "many rows", "surely better"],
+)  # fmt: skip
+def test_few_rows_keep_the_plainest_score(found: dict[Any, float], rows: int, kept: str) -> None:
+    inside = np.arange(2 * rows) < rows
+    assert choose(found, Scoped(np.zeros((2 * rows, 1)), inside, np.zeros(2 * rows, np.int64))) == kept
 
 
 @pytest.mark.row("C2")

@@ -90,6 +90,8 @@ def test_labelled_turns_join_the_index_where_they_help(embedder: FastembedEmbedd
     assert {flow for _, flow, _ in found.examples} == set(FLOWS)
     facts = found.facts()
     assert facts["examples"] == 18
+    tried = [one.name for one in found.choices[3:]]
+    assert len(tried) == len(set(tried)) == 11 + 4 + 2, "every setting but the default one"
     assert {"recall_at_1", "recall_at_3", "recall_at_5", "n", "kept", "name"} == set(facts["choices"][0])
     again = fit_recall(FLOWS, embedder, TRAIN)
     assert again == found

@@ -279,4 +279,3 @@ def test_long_messages_are_searched_at_their_beginning_alone() -> None:
 )  # fmt: skip
 def test_mode(text: str, flows: list[str], expected: str) -> None:
     assert flow_mode(text, flows) == expected
-    assert flow_mode("alles gleichzeitig", ["a", "b"], ("gleichzeitig",)) == "parallel"
