@@ -286,12 +286,13 @@ def load_with_manifest(
                 "program %r was compiled for %s and runs with %s", manifest["name"], compiled_for, runs_with
             )
     if bind:
-        lines = (folder / "examples.jsonl").read_text(encoding="utf-8").splitlines()
-        bind_recall(
-            program,
-            embedder or manifest.get("embedder", {}).get("model", "minilm"),
-            [json.loads(x) for x in lines],
-        )
+        from jazzmine_dspy.memory.procedural.points import read_examples
+
+        examples = [
+            {"text": text, "flow": flow, "conversation": conversation}
+            for text, flow, conversation in read_examples(folder / "examples.jsonl")
+        ]
+        bind_recall(program, embedder or manifest.get("embedder", {}).get("model", "minilm"), examples)
     _check_embedder(program, manifest)
     return Loaded(program, manifest, folder)
 

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from jazzmine_dspy.models._base import Value, sha256
 from jazzmine_dspy.models.errors import RecipeError
+from jazzmine_dspy.optimize.gates import DELTA, TARGET_ERROR
 from jazzmine_dspy.program.policy import Shape
 
 Optimizer = Literal["none", "labeled_few_shot", "bootstrap", "bootstrap_random_search"]
@@ -49,8 +50,8 @@ class GatesPart(Value):
     """What the head's certificate promises: at most ``target_error`` of the turns that pass are wrong, with probability
     1 - ``delta``."""
 
-    target_error: float = Field(default=0.05, gt=0, lt=1)
-    delta: float = Field(default=0.1, gt=0, lt=1)
+    target_error: float = Field(default=TARGET_ERROR, gt=0, lt=1)
+    delta: float = Field(default=DELTA, gt=0, lt=1)
 
 
 class ClarifyPart(Value):

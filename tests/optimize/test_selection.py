@@ -19,6 +19,7 @@ from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.optimize.artifact import bind_recall, recall_settings
 from jazzmine_dspy.optimize.settings import Exclusions
 from jazzmine_dspy.program.heads import SelectionHead
+from shop_dataset import write_shop
 
 FLOWS = {
     "track": ("Case A.", ["where is {}", "has {} been sent", "when will {} come", "{} has not arrived",
@@ -38,27 +39,15 @@ THINGS = ["the lamp", "my new phone", "the kettle", "a chair", "the blue bag", "
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Descriptions say nothing of what people write, so that only labelled turns can teach it."""
-    folder = tmp_path_factory.mktemp("shop")
-    flows = [
-        {"name": name, "description": told, "examples": [texts[0].format("it")]}
-        for name, (told, texts) in FLOWS.items()
-        if name
+    said = [
+        (text.format(thing), name)
+        for name, (_, texts) in FLOWS.items()
+        for text, thing in itertools.product(texts, THINGS)
     ]
-    (folder / "flows.yaml").write_text(yaml.safe_dump({"flows": flows}), "utf-8")
-    (folder / "card.md").write_text("# shop\n", "utf-8")
-    roles: dict[str, Any] = {}
-    parts = itertools.cycle(["train", "train", "dev_b", "train", "test", "train", "dev_a"])
-    lines = []
-    for name, (_, texts) in FLOWS.items():
-        for number, (text, thing) in enumerate(itertools.product(texts, THINGS)):
-            conversation = f"{name or 'none'}-{number}"
-            labels = {"flows": [name] if name else []}
-            turn = {"role": "user", "text": text.format(thing), "labels": labels}
-            lines.append(json.dumps({"id": conversation, "turns": [turn]}))
-            roles[conversation] = next(parts)
-    (folder / "conversations.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
-    write_splits(folder, roles, replace=True)
-    return folder
+    told = {
+        name: (description, texts[0].format("it")) for name, (description, texts) in FLOWS.items() if name
+    }
+    return write_shop(tmp_path_factory.mktemp("shop"), told, said)
 
 
 @pytest.fixture(scope="module")
