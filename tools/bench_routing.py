@@ -23,22 +23,16 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
-from routing import catalogue, figures, ours, parts, sharing
-from routing.peers import peers
-from routing.sets import SETS, Case, Place
+from routing import figures, measure, ours
+from routing.measure import say
+from routing.sets import SETS, Place
 
-from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.eval.evaluation import Evaluation
-from jazzmine_dspy.optimize import artifact
+from jazzmine_dspy.models.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("JAZZMINE_DATA", ROOT.parent / "shared" / "data"))
 DOCS = ROOT / "docs" / "selection.md"
 SEED = 17
-SHARED = ("banking77", "banking77-10", "clinc150")
-SOURCES = ((0.95, 1.0), (0.97, 1.0), (0.97, 3.0), (0.99, 3.0))
-"""Sources assumed for the share of turns sent on: how often right, how much worse where the head errs."""
-TWENTIES = 8
 FURTHER = ("flows1000", "recall")
 
 
@@ -50,30 +44,71 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
-    began = time.perf_counter()
     document: dict[str, Any] = {"rows": [], "share": []}
     if options.out.is_file() and options.add:
         document = json.loads(options.out.read_text("utf-8"))
+        if differing := _differing(document["about"], options):
+            print(f"{options.out} can't be added to: its {differing}", file=sys.stderr)
+            return 2
+    if options.docs:
+        try:  # now, and not after all is measured
+            figures.filled(options.docs_file.read_text("utf-8"), "")
+        except (OSError, InputError) as error:
+            print(f"{options.docs_file}: {error}", file=sys.stderr)
+            return 2
+    began = time.perf_counter() - 60 * document.get("about", {}).get("minutes", 0.0)
+    failed = False
     with tempfile.TemporaryDirectory(prefix="bench-routing-") as made:
         work = options.work or Path(made)
         for name in options.only:
-            for found in measured(name, options, work):
-                _take(document, found)
-                _save(document, options, began)
+            try:
+                for found in measured(name, options, work):
+                    _take(document, found)
+                    _save(document, options, began)
+            except NotMeasuredError as error:
+                print(f"{name}: {error}", file=sys.stderr)
+                failed = True
+    if "about" not in document:
+        return 1
     print(figures.block(document))
-    whole = {row["row"] for row in document["rows"]} == set(figures.SPECS)
-    if options.docs and whole and not options.quick:
-        DOCS.write_text(figures.filled(DOCS.read_text("utf-8"), figures.block(document)), "utf-8")
-    return 0
+    if options.docs and not _written(document, options):
+        return 1
+    return 1 if failed else 0
+
+
+class NotMeasuredError(Exception):
+    """A part of the table could not be measured; the message says why. The other parts are."""
+
+
+def _written(document: dict[str, Any], options: argparse.Namespace) -> bool:
+    """Write the table into the documentation if it is whole, else say what is missing."""
+    if options.quick:
+        say(f"{options.docs_file.name} is left as it is: figures of a quick run are no measurement.")
+        return False
+    if lacking := figures.missing(document):
+        say(f"{options.docs_file.name} is left as it is: the table lacks {', '.join(lacking)}.")
+        return False
+    text = figures.filled(options.docs_file.read_text("utf-8"), figures.block(document))
+    options.docs_file.write_text(text, "utf-8")
+    return True
+
+
+def _differing(about: dict[str, Any], options: argparse.Namespace) -> str:
+    """In what an earlier run's figures can't stand beside those of this one."""
+    if about["quick"] != options.quick:
+        return f"run was {'' if about['quick'] else 'not '}a quick one"
+    return "" if about["seeds"] == options.seeds else f"seeds are {about['seeds']}"
 
 
 def measured(name: str, options: argparse.Namespace, work: Path) -> Iterator[dict[str, Any]]:
     """The parts of the document that a set gives."""
     if name == "recall":
         yield recall_speed()
-    elif name == "flows1000":
+        return
+    how = measure.How(options.recipe, work, ours.embedder(options.recipe), options.peers)
+    if name == "flows1000":
         place = Place(options.data, work, options.seeds[0], options.quick)
-        yield from thousand(place, options)
+        yield from measure.thousand(place, how)
     else:
         cases = [
             (case, seed)
@@ -81,124 +116,34 @@ def measured(name: str, options: argparse.Namespace, work: Path) -> Iterator[dic
             for case in SETS[name](Place(options.data, work / f"{name}-{seed}", seed, options.quick))
         ]
         for row, held in groupby(sorted(cases, key=lambda each: each[0].row), key=lambda each: each[0].row):
-            yield from one_row(row, list(held), options, work)
+            yield from measure.one_row(row, list(held), how)
 
 
-def one_row(
-    row: str, cases: Sequence[tuple[Case, int]], options: argparse.Namespace, work: Path
-) -> Iterator[dict[str, Any]]:
-    """Train everything, then open the test parts."""
-    made = []
-    for number, (case, seed) in enumerate(cases):
-        _say(f"{row} {number + 1}/{len(cases)}: importing and training")
-        dataset = ours.imported(case, work / f"data-{row}-{number}", seed)
-        trained = ours.trained(dataset, options.recipe, work / f"program-{row}-{number}", seed)
-        refuses = bool(case.groups) or row.startswith("clinc150")
-        others = peers(ours.training(dataset, seed), refuses=refuses) if case.peers and options.peers else []
-        made.append((case, dataset, seed, trained, others))
-    _say(f"{row}: test")
-    found = [ours.evaluated(trained, dataset, seed) for _, dataset, seed, trained, _ in made]
-    groups = {text: name for case, _ in cases for text, name in case.groups.items()}
-    programs = [trained for _, _, _, trained, _ in made]
-    mine = _row(row, figures.OURS, found, groups, [each.seconds for each in programs])
-    mine |= {
-        "head_bytes": max(each.head_bytes for each in programs),
-        "facts": [each.facts for each in programs],
-    }
-    yield {"row": mine}
-    for position in range(len(made[0][4])):
-        peer_found = [
-            ours.measured(others[position], dataset.examples("test"), seed)
-            for _, dataset, seed, _, others in made
-        ]
-        seconds = [others[position].seconds for _, _, _, _, others in made]
-        yield {"row": _row(row, made[0][4][position].name, peer_found, groups, seconds)}
-    if row in SHARED:
-        yield {"share": shares(row, programs[0], made[0][1], made[0][2])}
+def recall_speed(size: str = "edge-100000") -> dict[str, Any]:
+    """The embedded index at 100,000 points, as ``make bench`` measures it.
 
-
-def _row(
-    row: str, system: str, found: Sequence[Evaluation], groups: dict[str, str], seconds: Sequence[float]
-) -> dict[str, Any]:
-    whole = ours.pooled(found, found[0].seed)
-    apart = {
-        name: held.metrics["out_of_scope_recall"].to_json()
-        for name, held in ours.grouped(whole, groups).items()
-    }
-    return {
-        "row": row, "system": system, "n": whole.n, "crashed": whole.crashed, "degraded": whole.degraded,
-        "metrics": {name: metric.to_json() for name, metric in whole.metrics.items()},
-        "groups": apart, "latency_ms": whole.usage["latency_ms"], "sources": whole.sources,
-        "seconds": sum(seconds) / len(seconds),
-    }  # fmt: skip
-
-
-def shares(row: str, trained: ours.Trained, dataset: Any, seed: int) -> list[dict[str, Any]]:
-    """The share of turns that would be sent on, with the head's confidences on the test turns."""
-    head = artifact.load(trained.folder).with_policy("head")
-    judged = []
-    for turn in ours.measured(head, dataset.examples("test"), seed).turns:
-        if turn.decision is not None:
-            right = bool(turn.scores["flow_set_exact"].value)
-            judged.append(sharing.Judged(turn.decision.selection.confidence, right))
-    made = []
-    for quality, harder in SOURCES:
-        found = sharing.needed(judged, quality, harder=harder)
-        told = {"sent": found.sent, "together": found.quality, "loss": found.loss}
-        made.append({"row": row, "quality": quality, "harder": harder, "n": len(judged), **told})
-    return made
-
-
-def thousand(place: Place, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """1,000 flows, and the same requests in catalogues of 20 of them."""
-    whole = catalogue.assembled(place)
-    _say(f"flows1000: {len(whole.flows)} flows, {len(whole.train)} messages, training")
-    dataset = load_dataset(catalogue.write(place.work / "data-flows1000", whole, place.seed))
-    trained = ours.trained(dataset, options.recipe, place.work / "program-flows1000", place.seed)
-    others: list[Any] = peers(ours.training(dataset, place.seed), refuses=False) if options.peers else []
-    small = []
-    for number, few in enumerate(catalogue.twenties(whole, 2 if place.quick else TWENTIES, place.seed)):
-        _say(f"flows1000: 20 flows, {number + 1}")
-        made = load_dataset(catalogue.write(place.work / f"data-flows20-{number}", few, place.seed))
-        out = place.work / f"program-flows20-{number}"
-        small.append((made, ours.trained(made, options.recipe, out, place.seed)))
-    _say("flows1000: test")
-    among = ours.evaluated(trained, dataset, place.seed)
-    mine = _row("flows1000", figures.OURS, [among], {}, [trained.seconds])
-    yield {"row": mine | {"head_bytes": trained.head_bytes, "facts": [trained.facts]}}
-    for other in others:
-        found = ours.measured(other, dataset.examples("test"), place.seed)
-        yield {"row": _row("flows1000", other.name, [found], {}, [other.seconds])}
-    few_found = [ours.evaluated(each, made, place.seed) for made, each in small]
-    yield {"row": _row("flows20", figures.OURS, few_found, {}, [each.seconds for _, each in small])}
-    asked = {parts.key(turn.example.turn.text): turn for turn in among.turns}
-    again = [
-        Evaluation(tuple(asked[parts.key(turn.example.turn.text)] for turn in found.turns), seed=place.seed)
-        for found in few_found
-    ]
-    twenty = ours.pooled(few_found, place.seed).metrics["flow_set_exact"]
-    same = ours.pooled(again, place.seed).metrics["flow_set_exact"]
-    told = {"among_20": twenty.to_json(), "among_1000": same.to_json()}
-    yield {"twenty": {"n": twenty.n, "catalogues": len(small), **told}}
-
-
-def recall_speed() -> dict[str, Any]:
-    """The embedded index at 100,000 points, as ``make bench`` measures it; nothing where that fails."""
-    _say("recall at 100,000 points")
-    test = f"{ROOT / 'eval' / 'benchmarks' / 'bench_recall.py'}::test_recall[edge-100000]"
+    Raises:
+        NotMeasuredError: the measurement fails, or its engine is not installed.
+    """
+    say(f"recall, {size}")
+    test = f"{ROOT / 'eval' / 'benchmarks' / 'bench_recall.py'}::test_recall[{size}]"
     with tempfile.TemporaryDirectory() as made:
         out = Path(made) / "bench.json"
         command = [sys.executable, "-m", "pytest", "-q", "-m", "bench", "--benchmark-save-data", test]
-        subprocess.run([*command, f"--benchmark-json={out}"], cwd=ROOT, stdout=sys.stderr, check=False)
-        entries = (
-            json.loads(out.read_text("utf-8"))["benchmarks"] if out.is_file() and out.stat().st_size else []
-        )
+        try:
+            subprocess.run(
+                [*command, f"--benchmark-json={out}"],
+                cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True,
+            )  # fmt: skip
+        except subprocess.CalledProcessError as error:
+            raise NotMeasuredError(
+                f"pytest ended with {error.returncode}. Run: pytest -m bench '{test}'. It said:\n{error.output}"
+            ) from error
+        entries = json.loads(out.read_text("utf-8") or "{}").get("benchmarks", [])
     if not entries:
-        _say("recall at 100,000 points could not be measured")
-        return {}
-    times = sorted(1000 * seconds for seconds in entries[0]["stats"]["data"])
-    told = {f"p{share}_ms": times[min(len(times) - 1, len(times) * share // 100)] for share in (50, 99)}
-    return {"recall": {"points": entries[0]["extra_info"]["points"], "n": len(times), **told}}
+        raise NotMeasuredError(f"{test} was skipped. Run: pytest -m bench -rs '{test}'")
+    held = entries[0]["extra_info"]
+    return {"recall": {"n": len(entries[0]["stats"]["data"]), **held}}
 
 
 def _take(document: dict[str, Any], found: dict[str, Any]) -> None:
@@ -225,10 +170,6 @@ def _save(document: dict[str, Any], options: argparse.Namespace, began: float) -
     options.out.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     names = [*SETS, *FURTHER]
@@ -240,8 +181,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="this project's router alone")
     parser.add_argument("--add", action="store_true", help="keep what the file has of other sets")
     parser.add_argument(
-        "--docs", action="store_true", help="write the table into docs/selection.md, if whole"
+        "--docs",
+        action="store_true",
+        help="write the table into docs/selection.md; fails where it is not whole",
     )
+    parser.add_argument("--docs-file", type=Path, default=DOCS, help="another file with the markers")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the public data")
     parser.add_argument("--recipe", type=Path, default=ROOT / "optimize" / "recipes" / "routing.toml")
     parser.add_argument("--work", type=Path, default=None, help="keep parts, datasets and programs here")

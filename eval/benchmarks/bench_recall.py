@@ -21,8 +21,10 @@ SIZE = 384
 WORDS = 5000
 TOPICS = 1000
 AGENTS = 10
+QUESTIONS = 1000
+"""Of fewer a 99th percentile would be little else than the slowest."""
 TARGET_MS = 10.0
-"""p99 of recall at 100,000 points."""
+"""p99 of recall at 100,000 points, embedded."""
 
 
 class Texts:
@@ -47,11 +49,23 @@ class Texts:
         return made / np.linalg.norm(made, axis=1, keepdims=True)
 
 
-def _beside(benchmark: Any, points: int, before: float) -> None:
-    times = sorted(benchmark.stats.stats.data)
-    benchmark.extra_info["points"] = points
-    benchmark.extra_info["p99_ms"] = 1000 * times[min(len(times) - 1, int(len(times) * 0.99))]
-    benchmark.extra_info["rss_mb_more"] = psutil.Process().memory_info().rss / 1e6 - before
+def _beside(benchmark: Any, points: int, *, before: float | None = None, target: float | None = None) -> None:
+    """What is printed beside the times: percentiles, the target of the last one, and the memory taken since ``before``.
+
+    The target is told as met or not, and never asserted: a machine may have other work to do.
+    """
+    milliseconds = 1000 * np.asarray(benchmark.stats.stats.data)
+    p50, p99 = np.percentile(milliseconds, [50, 99])
+    beside: dict[str, Any] = {"points": points, "p50_ms": float(p50), "p99_ms": float(p99)}
+    if target is not None:
+        beside |= {"target_ms": target, "target_met": bool(p99 <= target)}
+    if before is not None:
+        beside["rss_mb_more"] = psutil.Process().memory_info().rss / 1e6 - before
+    benchmark.extra_info.update(beside)
+
+
+def _target(index: FlowIndex) -> float | None:
+    return TARGET_MS if len(index.points) == 100_000 else None
 
 
 @pytest.fixture(
@@ -82,29 +96,25 @@ def indexed(request: pytest.FixtureRequest) -> Iterator[tuple[FlowIndex, Texts, 
 def test_recall(benchmark: Any, indexed: tuple[FlowIndex, Texts, float]) -> None:
     """All flows are candidates. At 100,000 points p99 is to be under 10 ms."""
     index, texts, before = indexed
-    rounds = 40 if len(index.points) == 1000 else 400
     found = benchmark.pedantic(
-        index.recall, setup=lambda: ((texts.text(),), {"k": 10}), rounds=rounds, warmup_rounds=5
+        index.recall, setup=lambda: ((texts.text(),), {"k": 10}), rounds=QUESTIONS, warmup_rounds=5
     )
     assert len(found) == 10
-    _beside(benchmark, len(index.points), before)
-    if len(index.points) == 100_000:
-        benchmark.extra_info["target_met"] = benchmark.extra_info["p99_ms"] < TARGET_MS
+    _beside(benchmark, len(index.points), before=before, target=_target(index))
 
 
 def test_recall_of_some_flows(benchmark: Any, indexed: tuple[FlowIndex, Texts, float]) -> None:
     """17 flows are allowed, which takes a filter."""
     index, texts, before = indexed
     allowed = list(index.registry)[:17]
-    rounds = 40 if len(index.points) == 1000 else 200
     found = benchmark.pedantic(
         index.recall,
         setup=lambda: ((texts.text(),), {"k": 10, "allowed": allowed}),
-        rounds=rounds,
+        rounds=QUESTIONS,
         warmup_rounds=5,
     )
     assert len(found) == 10
-    _beside(benchmark, len(index.points), before)
+    _beside(benchmark, len(index.points), before=before, target=_target(index))
 
 
 @pytest.fixture(scope="module")
@@ -141,9 +151,9 @@ def test_search_of_one_agent(benchmark: Any, of_agents: tuple[Engine, Layout, Te
         branches = [Branch(dense=texts.embed([texts.text()])[0]), Branch(words=(words, [1.0] * len(words)))]
         return (layout, branches), {"depth": 128, "where": {"agent_id": ["agent_3"]}}
 
-    dense, _ = benchmark.pedantic(engine.search, setup=question, rounds=300, warmup_rounds=5)
+    dense, _ = benchmark.pedantic(engine.search, setup=question, rounds=QUESTIONS, warmup_rounds=5)
     assert len(dense) == 128
-    _beside(benchmark, 100_000, 0.0)
+    _beside(benchmark, 100_000)
 
 
 @pytest.fixture(scope="module")
@@ -168,11 +178,11 @@ def test_recall_with_the_embedding(benchmark: Any, embedder: FastembedEmbedder) 
         found = benchmark.pedantic(
             index.recall,
             setup=lambda: ((f"I ordered a lamp {next(numbers)} days ago, when is it here?",), {"k": 10}),
-            rounds=100,
+            rounds=QUESTIONS,
             warmup_rounds=3,
         )
     assert len(found) == 10
-    _beside(benchmark, 1000, 0.0)
+    _beside(benchmark, 1000)
 
 
 @pytest.mark.parametrize("count", [1, 32])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -90,7 +89,15 @@ def sync(
     ca: Annotated[
         Path | None, typer.Option("--ca", metavar="FILE", help="PEM file of authorities for https.")
     ] = None,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds that a request may take.")] = 30.0,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            metavar="S",
+            help="Seconds that a question to a server may take, all tries included; a write or a listing "
+            "ten times as long.",
+        ),
+    ] = 30.0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Tell what would be done, and do nothing.")
     ] = False,
@@ -102,6 +109,7 @@ def sync(
     skipped. The API key is read from the environment, never from the command line.
     """
     from jazzmine_dspy.memory.procedural import QdrantProceduralMemory
+    from jazzmine_dspy.memory.procedural.points import read_examples
     from jazzmine_dspy.models.errors import InputError
     from jazzmine_dspy.models.registry import FlowRegistry
 
@@ -113,7 +121,7 @@ def sync(
             remedy="Set it, or leave the option out.",
         )
     registry = FlowRegistry.from_yaml(file / "flows.yaml" if file.is_dir() else file, agent_id=agent)
-    examples = list(_examples(file / "examples.jsonl")) if file.is_dir() else []
+    examples = read_examples(file / "examples.jsonl") if file.is_dir() else []
     held = QdrantProceduralMemory(
         memory,
         prefix=prefix,
@@ -143,23 +151,6 @@ def sync(
     out.show(str(report))
     if dry_run:
         out.show("nothing was done (--dry-run)")
-
-
-def _examples(file: Path) -> Iterator[tuple[str, str, str]]:
-    """The labelled examples that a program is stored with; none where there is no such file."""
-    from jazzmine_dspy.models.errors import InputError
-
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    for number, line in enumerate(lines, start=1):
-        try:
-            told = json.loads(line)
-            yield str(told["text"]), str(told["flow"]), str(told["conversation"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                "This is no example of a program",
-                where=f"{file}, line {number}",
-                remedy="Save the program again.",
-            ) from error
 
 
 def _problems(registry: FlowRegistry) -> Iterator[dict[str, Any]]:

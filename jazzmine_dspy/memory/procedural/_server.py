@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 from qdrant_client import models
 
 from jazzmine_dspy.memory.procedural import _client
-from jazzmine_dspy.memory.procedural._http import Calls
+from jazzmine_dspy.memory.procedural._http import Calls, check
 from jazzmine_dspy.memory.procedural.engine import EXACT_UP_TO, Branch, Hit, Layout, StoredPoint, Where
-from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
+from jazzmine_dspy.models.errors import MemoryUnavailableError
 
 T = TypeVar("T")
 
@@ -67,12 +67,7 @@ class ServerEngine:
         sleep: Callable[[float], object] = time.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        if not timeout > 0 or retries < 0:
-            raise InputError(
-                "A server needs a timeout over 0 and no negative number of retries",
-                where=f"timeout={timeout}, retries={retries}",
-                remedy="Leave them out for 2 seconds and 3 retries.",
-            )
+        check(timeout=timeout, retries=retries, verify=verify)
         self._calls = Calls(
             url, api_key=api_key, tries=retries + 1, verify=verify, clock=clock, sleep=sleep, chance=chance
         )
@@ -157,6 +152,12 @@ class ServerEngine:
             layout.collection,
             lambda client: client.query_batch_points(layout.collection, requests=list(asked.values())),
         )
+        if len(answers) != len(asked):
+            raise MemoryUnavailableError(
+                f"Qdrant answers {len(answers)} of {len(asked)} questions",
+                where=self.where,
+                remedy="Name the REST port of a Qdrant server, 6333 by default.",
+            )
         found = dict(zip(asked, answers, strict=True))
         return [
             [Hit(str(point.id), float(point.score), point.payload or {}) for point in found[number].points]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from jazzmine_dspy.memory.procedural import _sparse
 from jazzmine_dspy.memory.procedural.engine import Branch
-from jazzmine_dspy.models.errors import FlowError
+from jazzmine_dspy.models.errors import FlowError, InputError
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.decision import Recalled
@@ -52,6 +54,32 @@ def points_of(registry: FlowRegistry, examples: Iterable[tuple[str, str, str]] =
         for text in dict.fromkeys(known.examples):
             yield Point(text, name, "example", "")
         yield from dict.fromkeys(further[name])
+
+
+def read_examples(file: Path) -> list[tuple[str, str, str]]:
+    """The labelled examples that a program is stored with (``examples.jsonl``), as (text, flow, conversation).
+
+    Args:
+        file: One JSON object a line. None where there is no such file.
+
+    Raises:
+        InputError: a line is no example.
+    """
+    found = []
+    lines = file.read_bytes().splitlines() if file.is_file() else []
+    for number, line in enumerate(lines, start=1):
+        try:
+            told = json.loads(line)
+            found.append((told["text"], told["flow"], told.get("conversation", "")))
+            if not all(isinstance(each, str) for each in found[-1]):
+                raise TypeError("not all of it is text")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                "This is no example of a program",
+                where=f"{file}, line {number}",
+                remedy="Save the program again.",
+            ) from error
+    return found
 
 
 def questions(embedder: Embedder, query: str, summaries: Sequence[str] = ()) -> dict[str, Branch]:

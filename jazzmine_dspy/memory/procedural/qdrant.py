@@ -103,19 +103,10 @@ class QdrantProceduralMemory:
         self._reader_made: Reader | None = None
         self._closed = False
         if self.is_server:
-            from jazzmine_dspy.memory.procedural._http import address
+            from jazzmine_dspy.memory.procedural._http import address, check
 
             self.where = address(where)
-            if not timeout > 0 or retries < 0:
-                raise InputError(
-                    "A server needs a timeout over 0 and no negative number of retries",
-                    where=f"timeout={timeout}, retries={retries}",
-                    remedy="Leave them out for 2 seconds and 3 retries.",
-                )
-            if isinstance(verify, str) and not Path(verify).is_file():
-                raise InputError(
-                    "The file of certificates is not there", where=verify, remedy="Name a PEM file."
-                )
+            check(timeout=timeout, retries=retries, verify=verify)
         else:
             self.where = where
             if _HOST.fullmatch(where):
@@ -175,6 +166,8 @@ class QdrantProceduralMemory:
             patience: Seconds for which points that another sync seems to be writing are left alone.
 
         Raises:
+            InputError: ``patience`` is negative or no number.
+            FlowError: an example names an unknown flow.
             DimensionError: a collection holds vectors of another length.
             ConflictError: in jazzmine's layout, another agent has a flow of the same name.
             EmbeddingError, MemoryUnavailableError: what is not done is left to the next sync.

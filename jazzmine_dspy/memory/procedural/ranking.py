@@ -19,6 +19,8 @@ _NEAREST = 10
 _SHARPNESS = 15.0
 _SHOWN = 2
 _BEYOND = 28
+MOST = 0.5
+"""Share of the points from which on it is quicker to search all and leave the others out than to filter by name."""
 _FURTHER = 8
 _score = operator.attrgetter("score")
 
@@ -132,6 +134,35 @@ def searched(
         left = cut_short
         limit *= _FURTHER
     return lists
+
+
+def passing(
+    ask: Callable[[Sequence[Branch], int], list[list[Hit]]],
+    passes: Callable[[Hit], bool],
+    *,
+    failing: int = 0,
+) -> Callable[[Sequence[Branch], int], list[list[Hit]]]:
+    """What asks for the best points that pass, where the engine is not told which they are.
+
+    Each list is what a filter in the engine would give: it is asked for more until enough pass, or there are no more.
+
+    Args:
+        ask: Gives the best points of the branches, as many of each as the number says, or all that there are.
+        passes: Whether a point counts.
+        failing: How many points may not pass, where it is known: so many more are asked for at once, at most twice as
+            many as are wanted.
+    """
+
+    def asked(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
+        wanted = limit + min(2 * limit, failing)
+        while True:
+            lists = ask(branches, wanted)
+            left = [[hit for hit in hits if passes(hit)] for hits in lists]
+            if all(len(some) >= limit or len(hits) < wanted for some, hits in zip(left, lists, strict=True)):
+                return left
+            wanted *= 4
+
+    return asked
 
 
 def fused(lists: Sequence[Sequence[Hit]], weights: Sequence[float], rrf_k: int) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,7 @@ class FlowIndex(BlockingRecall):
             each: Described(point.flow, point.kind, point.text, number)
             for number, (each, point) in enumerate(zip(self._ids, self.points, strict=True))
         }
+        self._sizes = Counter(point.flow for point in self.points)
         self._stemming: dict[str, set[str]] = {}
         for each, point in zip(self._ids, self.points, strict=True):
             if point.conversation:
@@ -242,17 +244,25 @@ class FlowIndex(BlockingRecall):
         depth: int,
     ) -> Lists:
         engine, layout = self._built()
-        where = {} if flows is None else {"flow_name": flows}
         unwanted = set().union(*(self._stemming[each] for each in left_out))
+        failing = len(unwanted)
+        where: dict[str, Sequence[str]] = {}
+        among = None if flows is None else frozenset(flows)
+        if flows is not None:
+            others = len(self.points) - sum(self._sizes[name] for name in flows)
+            if others > (1 - ranking.MOST) * len(self.points):
+                where, among = {"flow_name": flows}, None
+            else:
+                failing += others
 
         def ask(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
-            # As many more as may have to go: the engines know no filter for all but a few.
-            lists = engine.search(layout, branches, depth=limit + len(unwanted), where=where)
-            if not unwanted:
-                return lists
-            return [[hit for hit in hits if hit.id not in unwanted] for hits in lists]
+            return engine.search(layout, branches, depth=limit, where=where)
 
-        lists = ranking.searched(ask, list(questions.values()), self._describe, depth)
+        def passes(hit: Hit) -> bool:
+            return hit.id not in unwanted and (among is None or self._described[hit.id].flow in among)
+
+        chosen = ranking.passing(ask, passes, failing=failing) if failing else ask
+        lists = ranking.searched(chosen, list(questions.values()), self._describe, depth)
         return Lists(**{"dense": (), **dict(zip(questions, lists, strict=True))})
 
     def _describe(self, hit: Hit) -> Described:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.memory.procedural._mirror import Mirror
+from jazzmine_dspy.memory.procedural._mirror import TOLD, Mirror, told
 from jazzmine_dspy.memory.procedural._wanted import (
     MANIFEST,
     SHORT,
@@ -22,7 +23,7 @@ from jazzmine_dspy.memory.procedural._wanted import (
     wanted_points,
     write,
 )
-from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 
 if TYPE_CHECKING:
     from jazzmine_dspy.memory.procedural.qdrant import QdrantProceduralMemory
@@ -33,6 +34,9 @@ logger = logging.getLogger("jazzmine_dspy")
 _ROUNDS = 12
 _KEYS = ("agent_id", "flow_name", "kind", "text", "conversation", "checksum", "embedder", "texts")
 _TEXT_KEYS = ("agent_id", "flow_name", "kind", "text", "conversation", "checksum")
+
+Touched = dict[str, dict[str, Any] | None]
+"""What a sync wrote last of flows in jazzmine's collection, by name; None where it removed it."""
 
 
 @dataclass
@@ -74,16 +78,19 @@ class Sync:
     Points are written first, then jazzmine's collection where it is kept too, then each flow's manifest; then what is
     no longer wanted is removed: a sync that is killed leaves nothing that the next one does not complete. Where two
     processes sync different content at once, the flow belongs to whoever wrote its manifest last, and that one removes
-    what the other left.
+    what the others left. What a sync writes or removes in a flow that others have taken over meanwhile, it takes back.
 
     Args:
         place: Where.
         registry: The flows that should be there. Flows of other agents are not touched.
         agent_id: Whose flows these are.
         examples: Further examples, as (text, flow, id of the conversation that it stems from).
-        patience: Seconds that points of a sync which seems to run at the same time are left alone.
+        patience: Seconds, 0 or more, that points of a sync which seems to run at the same time are left alone.
         sleep: Waits so many seconds.
         stop: Set to end it.
+
+    Raises:
+        InputError: ``patience`` is negative or no number.
     """
 
     def __init__(
@@ -97,6 +104,10 @@ class Sync:
         sleep: Callable[[float], object] = time.sleep,
         stop: threading.Event | None = None,
     ) -> None:
+        if not 0 <= patience < math.inf:
+            raise InputError(
+                f"patience is {patience}", where="patience", remedy="Give seconds, 0 or more; 3 by default."
+            )
         self._place = place
         self._registry = registry
         self._agent = agent_id
@@ -104,6 +115,13 @@ class Sync:
         self._sleep = sleep
         self._stop = stop
         self._wanted = wanted_points(registry, agent_id, place.embedder.fingerprint, examples)
+        self._wrote: set[str] = set()
+        self._keys: tuple[str, ...] = _KEYS
+        if place.theirs is not None:
+            self._keys = (*_KEYS, TOLD)
+            for point in self._wanted.values():
+                if point.payload["kind"] == MANIFEST:
+                    point.payload[TOLD] = told(registry, agent_id, point.flow)
 
     def run(self, *, dry_run: bool = False) -> SyncReport:
         """Do it, or with ``dry_run`` tell what would be done.
@@ -130,19 +148,18 @@ class Sync:
             return report
         differing = self._differing(first)
         self._write([point for point in differing if point.payload["kind"] != MANIFEST])
-        if beside is not None:
-            self._follow(beside)
+        touched = self._follow(beside) if beside is not None else {}
         # Last of all, since they vouch for the rest: jazzmine's points do not tell of which model they are.
         self._write([point for point in differing if point.payload["kind"] == MANIFEST])
         self._settle(first)
         if beside is not None:
-            self._follow_again(first, beside.known)
+            self._follow_again(first, beside.known, touched)
         return report
 
     # --- steps ---------------------------------------------------------------------------------------------
 
     def _scan(self) -> dict[str, Mapping[str, Any]]:
-        return dict(self._place.engine.scroll(self._place.own, {"agent_id": [self._agent]}, _KEYS))
+        return dict(self._place.engine.scroll(self._place.own, {"agent_id": [self._agent]}, self._keys))
 
     def _differing(self, stored: Stored, flows: Iterable[str] | None = None) -> list[Wanted]:
         among = None if flows is None else set(flows)
@@ -175,28 +192,41 @@ class Sync:
         """Write points, manifests after all others."""
         parted = sorted(points, key=lambda point: point.payload["kind"] == MANIFEST)
         for _, group in itertools.groupby(parted, key=lambda point: point.payload["kind"] == MANIFEST):
-            for batch in batches(list(group)):
-                self._going()
-                write(
-                    self._place, self._place.own, [(point.id, point.text, point.payload) for point in batch]
-                )
+            self._put([(point.id, point.text, point.payload) for point in group])
 
-    def _follow(self, beside: Mirror) -> None:
-        for do in beside.writes():
+    def _put(self, points: Sequence[tuple[str, str, Mapping[str, Any]]]) -> None:
+        for batch in batches(points):
             self._going()
-            do()
+            # Before it is sent: a write that fails here may have been carried out there.
+            self._wrote.update(point_id for point_id, _, _ in batch)
+            write(self._place, self._place.own, batch)
 
-    def _follow_again(self, first: Stored, known: set[str]) -> None:
-        """Jazzmine's collection once more, for flows that are ours now: another sync may have written it in between."""
+    def _follow(self, beside: Mirror) -> Touched:
+        touched: Touched = {}
+        for flows, do in beside.writes():
+            self._going()
+            touched |= flows
+            do()
+        return touched
+
+    def _follow_again(self, first: Stored, known: set[str], touched: Touched) -> None:
+        """Jazzmine's collection once more: for flows that are ours now another sync may have written it in between,
+        and of those that are another's now we may have."""
         for _ in range(_ROUNDS):
             beside = Mirror(self._place, self._registry, self._agent, {})
             beside.look(there=True)
             # Whose they are is asked last, as near to the writing as can be.
             now = self._scan()
-            beside.keep_to(self._owned(first, now) | (known - self._registry.keys() - manifests(now).keys()))
+            owned = self._owned(first, now)
+            # A manifest that stands again, be it the same as before, is another's: ours are removed by now.
+            ours = (owned & self._registry.keys()) | (
+                (owned | known) - self._registry.keys() - manifests(now).keys()
+            )
+            beside.keep_to(ours)
+            beside.give_back({name: each for name, each in touched.items() if name not in ours}, now)
             if not beside.differs:
                 return
-            self._follow(beside)
+            touched |= self._follow(beside)
         logger.warning("Flows of agent %r are being changed by another sync; sync again.", self._agent)
 
     def _delete(self, stored: Stored, ids: Iterable[str]) -> None:
@@ -218,18 +248,19 @@ class Sync:
                 for point_id, held in now.items()
                 if point_id not in self._wanted and held.get("flow_name") in owned
             ]
+            beside = self._beside(now, owned)
             lost = self._lost(removed, now, owned)
-            if not missing and not beyond and not lost:
+            if not missing and not beyond and not beside and not lost:
                 return
             self._write(missing)
-            write(self._place, self._place.own, lost)
+            self._put(lost)
             # Points that came meanwhile may be of a sync that is about to write its manifest.
             old = [point_id for point_id in beyond if point_id in first]
             if number < _ROUNDS - 2 and len(old) < len(beyond):
                 self._sleep(self._patience / (_ROUNDS - 2))
                 beyond = old
-            self._delete(now, beyond)
-            removed |= {point_id: now[point_id] for point_id in beyond}
+            self._delete(now, [*beyond, *beside])
+            removed |= {point_id: now[point_id] for point_id in (*beyond, *beside)}
         logger.warning("Flows of agent %r are being changed by another sync; sync again.", self._agent)
 
     def _owned(self, first: Stored, now: Stored) -> set[str]:
@@ -248,6 +279,18 @@ class Sync:
             for name in gone
             if stands.get(name, {}).get("checksum") in (None, stood.get(name, {}).get("checksum"))
         }
+
+    def _beside(self, now: Stored, owned: set[str]) -> list[str]:
+        """What was written here just when another sync took the flow over, and is none of the flow's texts now."""
+        stands = manifests(now)
+        return [
+            point_id
+            for point_id, held in now.items()
+            if point_id in self._wrote
+            and held.get("kind") != MANIFEST
+            and held.get("flow_name") not in owned
+            and point_id[:SHORT] not in (stands.get(str(held.get("flow_name")), {}).get("texts") or ())
+        ]
 
     def _lost(self, removed: Stored, now: Stored, owned: set[str]) -> list[tuple[str, str, dict[str, Any]]]:
         """What was removed just when another sync took the flow over, and is one of the flow's texts now."""

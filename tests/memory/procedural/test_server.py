@@ -260,12 +260,15 @@ def test_a_key_over_plain_http_is_warned_of_once(caplog: pytest.LogCaptureFixtur
 
 
 def test_another_kind_of_server_is_told_from_one_that_is_down(
-    running: qdrant_server.QdrantDouble, engine: ServerEngine
+    running: qdrant_server.QdrantDouble, engine: ServerEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running.always = "prose"
     with pytest.raises(MemoryUnavailableError, match="answers what no Qdrant server does"):
         engine.collections()
     assert running.requests == {"GET /collections": 1}
+    monkeypatch.setattr(engine._calls.client, "query_batch_points", lambda *_, **__: [])
+    with pytest.raises(MemoryUnavailableError, match="answers 0 of 2 questions"):
+        _search(engine)
 
 
 def test_certificates_are_checked(tmp_path: Path, time: Time) -> None:
@@ -301,7 +304,8 @@ def test_what_is_no_url_is_refused_and_not_repeated(url: str) -> None:
 
 
 def test_numbers_are_checked() -> None:
-    for settings in ({"timeout": 0}, {"timeout": float("nan")}, {"retries": -1}):
+    inf, nan = float("inf"), float("nan")
+    for settings in ({"timeout": 0}, {"timeout": inf}, {"timeout": nan}, {"retries": -1}):
         with pytest.raises(InputError):
             ServerEngine("http://127.0.0.1:1", **settings)  # type: ignore[arg-type]
 

@@ -20,7 +20,7 @@ from jazzmine_dspy.memory.procedural import QdrantProceduralMemory, SyncReport, 
 from jazzmine_dspy.memory.procedural._wanted import wanted_points
 from jazzmine_dspy.memory.procedural.conformance import WordEmbedder
 from jazzmine_dspy.memory.procedural.conformance.harness import flow, shop
-from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 
 COLLECTION = "jazzmine_flow_examples"
 UPSERT = "PUT /collections/{c}/points"
@@ -81,10 +81,6 @@ def _by_flow(registry: FlowRegistry) -> dict[str, set[str]]:
     for point in wanted_points(registry, "shop", WordEmbedder().fingerprint).values():
         found.setdefault(point.flow, set()).add(point.id)
     return found
-
-
-def _is_write(name: str) -> bool:
-    return name in (UPSERT, DELETE)
 
 
 @pytest.mark.row("F3")
@@ -246,6 +242,13 @@ def test_a_killed_sync_is_completed_by_the_next(running: qdrant_server.QdrantDou
 
 
 # --- the rest ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("patience", [-1.0, float("nan"), float("inf")])
+async def test_a_patience_that_makes_no_sense(patience: float) -> None:
+    async with QdrantProceduralMemory(":memory:", embedder=WordEmbedder()) as memory:
+        with pytest.raises(InputError, match="patience"):
+            await memory.sync(shop(), patience=patience)
 
 
 async def test_a_second_sync_asks_and_writes_nothing(running: qdrant_server.QdrantDouble) -> None:

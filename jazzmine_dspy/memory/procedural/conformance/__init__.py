@@ -1,6 +1,7 @@
-"""What a procedural memory over an engine promises, as tests to subclass: for engines of one's own, and for ours.
+"""What :class:`QdrantProceduralMemory` promises, as tests to subclass: run them against your own server or cluster.
 
-Give the fixture ``harness``, and pytest collects the rest.
+Give the fixture ``harness``, and pytest collects the rest. Each test wants an empty memory: on a server that is kept,
+let ``make`` choose a new ``prefix`` every time.
 
 Example:
     >>> import pytest
