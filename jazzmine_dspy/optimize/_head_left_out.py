@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from jazzmine_dspy.optimize._head_fit import Outside, sampled
-from jazzmine_dspy.optimize._head_rows import HeadRow, Material, Seen, blank, fill, neighbours, told_of
+from jazzmine_dspy.optimize._head_rows import HeadRow, Material, Parts, Seen, blank, fill, neighbours, told_of
 from jazzmine_dspy.program.heads import NONE
+from jazzmine_dspy.program.heads._open import Space
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,9 +23,31 @@ _FEWEST = 4
 """Flows from which on some can be left out."""
 
 
+class PartsWithout(NamedTuple):
+    """Trained parts that saw no turn of some flows."""
+
+    flows: frozenset[str]
+    parts: Parts
+    space: Space
+
+
+class LeftOut(NamedTuple):
+    """Turns judged by parts that never learnt some of the flows; all is empty where flows are too few.
+
+    Args:
+        outside: As if recall had not heard of these flows either, which is what is out of scope.
+        apart: The same turns with recall as it is, which is what a new flow is.
+        judges: What judged them.
+    """
+
+    outside: Outside | None = None
+    apart: Seen | None = None
+    judges: tuple[PartsWithout, ...] = ()
+
+
 def left_out(
     material: Material, rows: Sequence[HeadRow], taught: Numbers, flows: Sequence[str], c: float, seed: int
-) -> tuple[Outside | None, Seen | None]:
+) -> LeftOut:
     """Judge turns four times, each time without a quarter of the flows.
 
     Args:
@@ -34,13 +57,9 @@ def left_out(
         flows: Names of the learnt flows, in the order of the labels.
         c: Regularization.
         seed: Decides which flows are left out together, and which turns of the others are held out with them.
-
-    Returns:
-        The turns as if recall had not heard of the flows left out either, which is what is out of scope; and the same
-        turns with recall as it is, which is what a new flow is. None for both where flows are too few.
     """
     if len(flows) < _FEWEST:
-        return None, None
+        return LeftOut()
     chance = np.random.default_rng(seed + 1)
     group_of = chance.permutation(len(flows)) % _PARTS
     single = taught[(taught < len(rows))]
@@ -53,6 +72,7 @@ def left_out(
     parts = np.array([part_of[rows[row].group] for row in judged])
     outsides: list[Outside] = []
     aparts: list[Seen] = []
+    judges: list[PartsWithout] = []
     for part in range(_PARTS):
         gone = group_of == part
         hidden = gone[material.targets[judged]]
@@ -64,7 +84,9 @@ def left_out(
         fitted = material.fit(train, c)
         turns = [rows[row].turn for row in asked]
         unheard = _unheard(material, rows, asked, np.concatenate([judged, rest]), gone)
-        away = material.space(train).distance(material.inputs[asked][:, : material.features])
+        space = material.space(train)
+        away = space.distance(material.inputs[asked][:, : material.features])
+        judges.append(PartsWithout(frozenset(np.array(flows)[gone].tolist()), fitted, space))
         made: list[Seen] = []
         for recalled in (unheard, [rows[row].recalled for row in asked]):
             seen = blank(len(flows), *told_of(recalled, turns, flows))
@@ -75,11 +97,12 @@ def left_out(
         outsides.append(Outside(made[0], absent, np.asarray(away), np.full(len(asked), part)))
         aparts.append(made[1])
     if not outsides:
-        return None, None
+        return LeftOut()
     together: list[Any] = [
         np.concatenate([getattr(each, name) for each in outsides]) for name in ("absent", "distance", "part")
     ]
-    return Outside(_joined([each.seen for each in outsides]), *together), _joined(aparts)
+    outside = Outside(_joined([each.seen for each in outsides]), *together)
+    return LeftOut(outside, _joined(aparts), tuple(judges))
 
 
 def _unheard(

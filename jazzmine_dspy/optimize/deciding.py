@@ -10,9 +10,11 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluate import evaluate
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
+from jazzmine_dspy.optimize.fit import recalled_rows
 from jazzmine_dspy.optimize.optimizers import calls_per_turn
 from jazzmine_dspy.optimize.race import Entry, composed, mean_stage_scores, race_stage, race_whole
-from jazzmine_dspy.optimize.selection import set_gate
+from jazzmine_dspy.optimize.selection import set_gate, verdicts_on
+from jazzmine_dspy.optimize.stand_ins import stand_ins
 from jazzmine_dspy.program.policy import FLOOR
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -47,7 +49,7 @@ def decide(run: Run, dev_b: Sequence[Example]) -> Evaluation:
         run.program.policy = run.program.policy.model_copy(update={"orders": orders})
         if "head" in winner.gates:
             set_gate(run.program, winner.gates["head"])
-    _race_together(run, floor, lm_entry)
+    _race_together(run, floor, lm_entry, dev_b)
     return floor
 
 
@@ -63,6 +65,7 @@ def _head_entries(
     )
     alone = evaluate(run.program.with_policy(ungated), dev_b, seed=run.recipe.seed)
     head_unseen, floor_unseen = found.unseen()
+    head_hidden, floor_hidden = _hidden(run, dev_b)
     entries = [
         Entry(
             "head",
@@ -70,16 +73,29 @@ def _head_entries(
             composed(alone, floor.evaluation, found.order.gate),
             {"head": found.order.gate},
             head_unseen,
+            head_hidden,
         )
     ]
     if lm_entry is not None and found.with_lm is not None and {"head", "lm"} <= set(found.with_lm.sources):
         gate = found.with_lm.gate
         both = composed(alone, lm_entry.evaluation, gate)
         entries.append(Entry("head, then LM", ("rule", *found.with_lm.sources), both, {"head": gate}))
-    return replace(floor, unseen=floor_unseen), entries
+    return replace(floor, unseen=floor_unseen, hidden=floor_hidden), entries
 
 
-def _race_together(run: Run, floor: Evaluation, lm_entry: Entry | None) -> None:
+def _hidden(run: Run, dev_b: Sequence[Example]) -> tuple[dict[str, float], dict[str, float]]:
+    """Scores of the head with its gate, and of the floor, on turns of dev-B that stand for messages out of scope."""
+    found = run.selection
+    assert found.head is not None, "no head was trained"
+    assert found.order is not None, "no order was fitted"
+    rows = recalled_rows(run.program, dev_b)
+    told = verdicts_on(stand_ins(run.program, rows, found.head, seed=run.recipe.seed), found.thresholds)
+    gate = found.order.gate
+    head = {row.key: float(row.head if row.confidence >= gate else row.floor) for row in told}
+    return head, {row.key: float(row.floor) for row in told}
+
+
+def _race_together(run: Run, floor: Evaluation, lm_entry: Entry | None, dev_b: Sequence[Example]) -> None:
     """Look at the winners of the stages together: where they do worse than the floors, the floors ship."""
     if set(run.shipped.values()) == {"floor"}:
         return
@@ -94,7 +110,8 @@ def _race_together(run: Run, floor: Evaluation, lm_entry: Entry | None) -> None:
     else:
         turns = [turn.example for turn in floor.turns]
     found = run.within("race: winners together", mix, turns, keep_calls=run.calls_for_end(race=False))
-    heat = race_whole("winners together", "floor", found, floor) if found is not None else None
+    hidden = _hidden(run, dev_b) if run.shipped["select"] == "head" else ({}, {})
+    heat = race_whole("winners together", "floor", found, floor, hidden=hidden) if found is not None else None
     if heat is None:
         return
     heat = heat._replace(stage="mix", won=heat.difference.value >= 0)

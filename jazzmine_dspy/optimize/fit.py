@@ -13,7 +13,7 @@ from jazzmine_dspy.optimize.order import Verdict
 from jazzmine_dspy.optimize.settings import Exclusions, is_ruled, warm
 from jazzmine_dspy.program.clarify import NONE, relative
 from jazzmine_dspy.program.heads import SelectionHead
-from jazzmine_dspy.program.ports import Clause, Judgement, Recalled, Seen
+from jazzmine_dspy.program.ports import Clause, HeadPort, Judgement, Recalled, Seen
 from jazzmine_dspy.program.sources import CANDIDATES
 from jazzmine_dspy.program.stage import Context
 from jazzmine_dspy.program.turn import TurnProgram
@@ -63,25 +63,35 @@ def recalled_rows(
         progress: Called with the turns done and all.
     """
     labelled = [example for example in examples if example.labels.flows is not None]
-    bindings, registry = program.bindings, program.registry
-    if bindings.embedder is not None:
-        warm(bindings.embedder, [example.turn.text for example in labelled])
+    if program.bindings.embedder is not None:
+        warm(program.bindings.embedder, [example.turn.text for example in labelled])
     rows = []
     for number, example in enumerate(labelled):
-        turn, found = example.turn, []
-        allowed = Context(turn=turn, registry=registry).allowed
-        if bindings.recall is not None and registry:
-            found = bindings.recall.recall(
-                turn.text,
-                k=CANDIDATES,
-                summaries=turn.episode_summaries,
-                allowed=None if allowed is None else frozenset(allowed),
-                exclude=exclude.of(example) if exclude is not None else (),
-            )
-        rows.append(Row(example, tuple(found), is_ruled(registry, example)))
+        found = recalled_for(program, example, exclude)
+        rows.append(Row(example, found, is_ruled(program.registry, example)))
         if progress:
             progress(number + 1, len(labelled))
     return rows
+
+
+def recalled_for(
+    program: TurnProgram, example: Example, exclude: Exclusions | None, gone: frozenset[str] = frozenset()
+) -> tuple[Recalled, ...]:
+    """What recall finds for a turn, as if some flows did not exist."""
+    recall, registry, turn = program.bindings.recall, program.registry, example.turn
+    if recall is None or not registry:
+        return ()
+    allowed = Context(turn=turn, registry=registry).allowed
+    if gone:
+        allowed = tuple(name for name in (registry if allowed is None else allowed) if name not in gone)
+    found = recall.recall(
+        turn.text,
+        k=CANDIDATES,
+        summaries=turn.episode_summaries,
+        allowed=None if allowed is None else frozenset(allowed),
+        exclude=exclude.of(example) if exclude is not None else (),
+    )
+    return tuple(found)
 
 
 def fit_floor(rows: Sequence[Row]) -> dict[State, float]:
@@ -213,20 +223,22 @@ def verdicts(
 
 def judged(program: TurnProgram, rows: Sequence[Row]) -> list[Judgement]:
     """What the bound head says of turns."""
-    head, embedder, registry = program.bindings.head, program.bindings.embedder, program.registry
-    assert head is not None, "no head is bound"
+    assert program.bindings.head is not None, "no head is bound"
+    return [judged_by(program.bindings.head, program, row) for row in rows]
+
+
+def judged_by(
+    head: HeadPort, program: TurnProgram, row: Row, gone: frozenset[str] = frozenset()
+) -> Judgement:
+    """What a head says of a turn, as if some flows did not exist."""
+    embedder, turn = program.bindings.embedder, row.example.turn
     assert embedder is not None, "a head needs an embedder"
-    found = []
-    for row in rows:
-        turn = row.example.turn
-        parts = head.parts(turn.text)
-        features = embedder.features([turn.text, *parts])
-        clauses = [Clause(text, each) for text, each in zip(parts, features[1:], strict=True)]
-        context = Context(turn=turn, registry=registry)
-        found.append(
-            head.judge(Seen(turn, features[0], row.recalled, context.choosable, clauses, context.hidden))
-        )
-    return found
+    parts = head.parts(turn.text)
+    features = embedder.features([turn.text, *parts])
+    clauses = [Clause(text, each) for text, each in zip(parts, features[1:], strict=True)]
+    context = Context(turn=turn, registry=program.registry)
+    flows = tuple(name for name in context.choosable if name not in gone)
+    return head.judge(Seen(turn, features[0], row.recalled, flows, clauses, context.hidden))
 
 
 def asked_of_head(rows: Sequence[Row], judgements: Sequence[Judgement], gate: float) -> list[Asked]:

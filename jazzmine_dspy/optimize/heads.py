@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from jazzmine_dspy.program import ports
 from jazzmine_dspy.program.clauses import ClauseRule
 from jazzmine_dspy.program.heads import NONE, SelectionHead
 from jazzmine_dspy.program.heads._blend import Blend
+from jazzmine_dspy.program.heads._open import Space
 from jazzmine_dspy.program.ports import Judgement
 
 if TYPE_CHECKING:
@@ -53,6 +54,13 @@ _LARGE = 4_000
 _MOST_ROWS = 20_000
 
 
+class HeadWithout(NamedTuple):
+    """A head of the same kind as another that has learnt nothing of some flows."""
+
+    flows: frozenset[str]
+    head: SelectionHead
+
+
 @dataclass(frozen=True)
 class TrainedHead:
     """A head, and what it answers on turns that it was not trained on.
@@ -67,6 +75,7 @@ class TrainedHead:
             ``log_loss`` in nats and ``accuracy`` out of fold, ``clauses``.
         weighed: What was fitted on answers of the parts.
         c: Regularization of the parts.
+        without: Heads that know all flows but some, so that turns of these can be judged as out of scope.
     """
 
     head: SelectionHead
@@ -75,6 +84,13 @@ class TrainedHead:
     facts: dict[str, Any]
     weighed: fitting.Weighed
     c: float
+    without: tuple[HeadWithout, ...] = ()
+
+    @property
+    def assumed_share(self) -> float:
+        """Share of the messages that is taken to be out of scope, where the labels can't tell; 0 where they can."""
+        told = self.facts["open_set"]
+        return float(told["share"]) if told["negatives"] == "flows left out" else 0.0
 
 
 def train_selection_head(
@@ -218,7 +234,7 @@ class _Training:
         c = self._chosen_c(held) if c is None else c
         parts = {fold: self.material.fit(self._without(fold), c) for fold in held}
         seen = self._seen(parts)
-        outside, apart = left_out(self.material, self.rows, self.taught, self.columns, c, self.seed)
+        outside, apart, judges = left_out(self.material, self.rows, self.taught, self.columns, c, self.seed)
         distance = np.zeros(len(self.rows))
         spaces = {fold: self.material.space(self._without(fold)) for fold in held}
         for fold, space in spaces.items():
@@ -231,10 +247,13 @@ class _Training:
             mine, _ = self._weighed(
                 seen.of(kept), self.folds[kept], distance[kept], outside, apart, facts["open_set"]["kept"]
             )
-            head = fitting.build(self.material, parts[fold], mine, spaces[fold], self.rule)
+            head = self._built(parts[fold], mine, spaces[fold])
             for number in np.flatnonzero(self.folds == fold):
                 judgements[number] = self._judged(head, self.rows[number], self.material.inputs[number])
         head = self.whole(weighed, c)
+        without = tuple(
+            HeadWithout(each.flows, self._built(each.parts, weighed, each.space)) for each in judges
+        )
         single = seen.targets >= 0
         right = [set(j.flows) == set(row.flows) for j, row in zip(judgements, self.rows, strict=True)]
         self.facts |= facts | {
@@ -243,13 +262,16 @@ class _Training:
             "accuracy": round(float(np.mean(right)), 4),
         }
         if not self.given:
-            return TrainedHead(head, [], np.zeros(0, np.int64), self.facts, weighed, c)
-        return TrainedHead(head, judgements, self.folds, self.facts, weighed, c)
+            return TrainedHead(head, [], np.zeros(0, np.int64), self.facts, weighed, c, without)
+        return TrainedHead(head, judgements, self.folds, self.facts, weighed, c, without)
 
     def whole(self, weighed: fitting.Weighed, c: float) -> SelectionHead:
         """The head whose parts learn from all rows."""
         space = self.material.space(self.taught) if weighed.open_set.kind == "mahalanobis" else None
-        return fitting.build(self.material, self.material.fit(self.taught, c), weighed, space, self.rule)
+        return self._built(self.material.fit(self.taught, c), weighed, space)
+
+    def _built(self, parts: Parts, weighed: fitting.Weighed, space: Space | None) -> SelectionHead:
+        return fitting.build(self.material, parts, weighed, space, self.rule)
 
     def _weighed(
         self,

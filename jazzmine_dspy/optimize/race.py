@@ -59,6 +59,7 @@ class Entry:
         evaluation: How it did on dev-B.
         gates: Confidence that its sources need.
         unseen: Its scores on training turns that it had not seen, by turn; empty where it can't be judged there.
+        hidden: Its scores on turns of dev-B that stand for messages out of scope, where the labels have none.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Entry:
     evaluation: Evaluation
     gates: Mapping[SourceKind, float] = field(default_factory=dict)
     unseen: Mapping[str, float] = field(default_factory=dict)
+    hidden: Mapping[str, float] = field(default_factory=dict)
 
 
 def failures_as_wrong(evaluation: Evaluation) -> Evaluation:
@@ -116,9 +118,11 @@ def race_stage(stage: Stage, floor: Entry, challengers: Sequence[Entry]) -> tupl
     for challenger in challengers:
         mine = stage_scores(challenger, stage, floor.evaluation)
         theirs = stage_scores(incumbent, stage, floor.evaluation)
-        keys = [key for key in mine if key in theirs]
-        if not keys:
+        if not mine.keys() & theirs.keys():
             continue
+        if challenger.hidden and incumbent.hidden:
+            mine, theirs = {**mine, **challenger.hidden}, {**theirs, **incumbent.hidden}
+        keys = [key for key in mine if key in theirs]
         alone = _paired(mine, theirs, keys)
         further = [key for key in challenger.unseen if key in incumbent.unseen and key not in mine]
         if further:
@@ -160,12 +164,26 @@ def composed(first: Evaluation, then: Evaluation, gate: float) -> Evaluation:
     return replace(first, turns=tuple(turns))
 
 
-def race_whole(challenger: str, incumbent: str, ours: Evaluation, theirs: Evaluation) -> Heat | None:
-    """Compiled against uncompiled, over whole turns that both answered; None where there are none."""
+def race_whole(
+    challenger: str,
+    incumbent: str,
+    ours: Evaluation,
+    theirs: Evaluation,
+    *,
+    hidden: tuple[Mapping[str, float], Mapping[str, float]] = ({}, {}),
+) -> Heat | None:
+    """One program against another, over whole turns that both answered; None where there are none.
+
+    Args:
+        challenger, incumbent: Their names.
+        ours, theirs: How they did.
+        hidden: Scores of both on the same turns that stand for messages out of scope.
+    """
     mine, other = _turn_scores(ours), _turn_scores(theirs)
-    keys = [key for key in mine if key in other]
-    if not keys:
+    if not mine.keys() & other.keys():
         return None
+    mine, other = {**mine, **hidden[0]}, {**other, **hidden[1]}
+    keys = [key for key in mine if key in other]
     found = _paired(mine, other, keys)
     return Heat(
         "all",

@@ -27,6 +27,7 @@ from jazzmine_dspy.optimize.fit import (
 from jazzmine_dspy.optimize.heads import TrainedHead
 from jazzmine_dspy.optimize.order import Ordered, Verdict, crossfitted, fit_order
 from jazzmine_dspy.optimize.settings import Exclusions, FittedRecall, IndexExample, fit_recall, index_examples
+from jazzmine_dspy.optimize.stand_ins import StandIn, stand_ins
 from jazzmine_dspy.program.turn import TurnProgram
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ class Selection:
     rows: list[Row] = field(default_factory=list)
     thresholds: dict[State, float] = field(default_factory=dict)
     head: TrainedHead | None = None
+    stand_ins: list[StandIn] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
+    """On labelled turns that no rule answers, then on those that stand for messages out of scope."""
     order: Ordered | None = None
     with_lm: Ordered | None = None
     clarify: dict[str, Any] | None = None
@@ -52,7 +55,11 @@ class Selection:
     @property
     def reliability(self) -> Reliability | None:
         """Of the head's confidence, on turns that no rule answers, out of fold."""
-        return reliability_of([(row.confidence, float(row.head)) for row in self.verdicts])
+        return reliability_of([(row.confidence, float(row.head)) for row in self._labelled()])
+
+    def _labelled(self) -> list[Verdict]:
+        """Verdicts on the turns as they are labelled."""
+        return self.verdicts[: len(self.verdicts) - len(self.stand_ins)]
 
     def unseen(self) -> tuple[dict[str, float], dict[str, float]]:
         """Scores of the head with its gate, and of the floor, on training turns that the head had not seen."""
@@ -69,14 +76,20 @@ class Selection:
         """What the manifest says of it; nothing of it depends on time."""
         trust = self.reliability
         chosen = self.with_lm or self.order
+        labelled, hidden = self._labelled(), self.verdicts[len(self._labelled()) :]
         return {
             "recall": self.recall.facts() if self.recall else None,
             "index_examples": len(self.examples),
-            "unruled_turns": len(self.verdicts),
+            "unruled_turns": len(labelled),
             "out_of_fold": {
-                "head": _mean([row.head for row in self.verdicts]),
-                "floor": _mean([row.floor for row in self.verdicts]),
+                "head": _mean([row.head for row in labelled]),
+                "floor": _mean([row.floor for row in labelled]),
                 "ece": round(trust.ece, 4) if trust else None,
+            },
+            "flows_left_out": {
+                "turns": len(hidden),
+                "head": _mean([row.head for row in hidden]),
+                "floor": _mean([row.floor for row in hidden]),
             },
             "gates": chosen.facts() if chosen else None,
             "clarify": self.clarify,
@@ -103,13 +116,20 @@ def fit_selection(run: Run, train: Sequence[Example]) -> None:
     run.progress.phase("fit floor and head", None)
     if program.bindings.embedder is None:
         return
-    found.thresholds = fit_floor(found.rows)
-    program.policy = program.policy.model_copy(update={"floor_score": found.thresholds})
     if recipe.head:
-        _fit_head(run)
+        _fit_head(run, Exclusions(train))
+    found.thresholds = fit_floor([*found.rows, *(each.row for each in found.stand_ins)])
+    program.policy = program.policy.model_copy(update={"floor_score": found.thresholds})
+    if found.head is None or not found.head.judgements:
+        return
+    found.verdicts = verdicts(found.rows, found.head.judgements, found.thresholds, found.head.folds.tolist())
+    found.verdicts += verdicts_on(found.stand_ins, found.thresholds)
+    part = recipe.gates
+    found.order = fit_order(found.verdicts, target_error=part.target_error, delta=part.delta)
+    set_gate(program, found.order.gate)
 
 
-def _fit_head(run: Run) -> None:
+def _fit_head(run: Run, exclude: Exclusions) -> None:
     program, recipe, found = run.program, run.recipe, run.selection
     try:
         found.head = fit_head(program, found.rows, recipe.seed, out_of_scope_share=recipe.open_set.share)
@@ -117,12 +137,20 @@ def _fit_head(run: Run) -> None:
         run.progress.note(f"no head is trained: {error.message}")
         return
     program.bind(head=found.head.head)
-    if not found.head.judgements:
-        return
-    found.verdicts = verdicts(found.rows, found.head.judgements, found.thresholds, found.head.folds.tolist())
-    part = recipe.gates
-    found.order = fit_order(found.verdicts, target_error=part.target_error, delta=part.delta)
-    set_gate(program, found.order.gate)
+    found.stand_ins = stand_ins(
+        program,
+        found.rows,
+        found.head,
+        seed=recipe.seed,
+        exclude=exclude,
+        folds=found.head.folds.tolist() or None,
+    )
+
+
+def verdicts_on(found: Sequence[StandIn], thresholds: dict[State, float]) -> list[Verdict]:
+    """Who is right on turns that stand for messages out of scope."""
+    judgements, folds = [each.judgement for each in found], [each.fold for each in found]
+    return verdicts([each.row for each in found], judgements, thresholds, folds)
 
 
 def _index(program: TurnProgram, examples: Sequence[IndexExample]) -> None:
