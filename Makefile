@@ -90,7 +90,7 @@ bench: setup-dev
 ROUTING ?=
 
 bench-routing: setup-dev
-	$(BIN)/python tools/bench_routing.py --docs $(ROUTING)
+	$(BIN)/python tools/bench_routing.py $(if $(ROUTING),$(ROUTING),--docs)
 
 build: setup-dev
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
