@@ -129,11 +129,13 @@ def recall_speed(size: str = "edge-100000") -> dict[str, Any]:
     test = f"{ROOT / 'eval' / 'benchmarks' / 'bench_recall.py'}::test_recall[{size}]"
     with tempfile.TemporaryDirectory() as made:
         out = Path(made) / "bench.json"
+        # Under another pytest, of several processes, pytest-benchmark would measure nothing.
+        apart = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
         command = [sys.executable, "-m", "pytest", "-q", "-m", "bench", "--benchmark-save-data", test]
         try:
             subprocess.run(
                 [*command, f"--benchmark-json={out}"],
-                cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True,
+                cwd=ROOT, env=apart, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True,
             )  # fmt: skip
         except subprocess.CalledProcessError as error:
             raise NotMeasuredError(

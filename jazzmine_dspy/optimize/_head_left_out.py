@@ -24,8 +24,9 @@ _FEWEST = 4
 
 
 class PartsWithout(NamedTuple):
-    """Trained parts that saw no turn of some flows."""
+    """Trained parts that saw no turn of some flows; ``part`` is the number of these flows' part."""
 
+    part: int
     flows: frozenset[str]
     parts: Parts
     space: Space
@@ -43,6 +44,14 @@ class LeftOut(NamedTuple):
     outside: Outside | None = None
     apart: Seen | None = None
     judges: tuple[PartsWithout, ...] = ()
+
+    def but(self, part: int) -> LeftOut:
+        """The same without what one part's judges say; all of it where less than two parts would be left."""
+        if self.outside is None or self.apart is None or len(self.judges) < 3:
+            return self
+        kept = self.outside.part != part
+        columns: list[Any] = [self.outside.seen.of(kept), *(column[kept] for column in self.outside[1:])]
+        return LeftOut(Outside(*columns), self.apart.of(kept), self.judges)
 
 
 def left_out(
@@ -86,7 +95,7 @@ def left_out(
         unheard = _unheard(material, rows, asked, np.concatenate([judged, rest]), gone)
         space = material.space(train)
         away = space.distance(material.inputs[asked][:, : material.features])
-        judges.append(PartsWithout(frozenset(np.array(flows)[gone].tolist()), fitted, space))
+        judges.append(PartsWithout(part, frozenset(np.array(flows)[gone].tolist()), fitted, space))
         made: list[Seen] = []
         for recalled in (unheard, [rows[row].recalled for row in asked]):
             seen = blank(len(flows), *told_of(recalled, turns, flows))

@@ -49,7 +49,7 @@ def decide(run: Run, dev_b: Sequence[Example]) -> Evaluation:
         run.program.policy = run.program.policy.model_copy(update={"orders": orders})
         if "head" in winner.gates:
             set_gate(run.program, winner.gates["head"])
-    _race_together(run, floor, lm_entry, dev_b)
+    _race_together(run, floor, lm_entry)
     return floor
 
 
@@ -95,7 +95,7 @@ def _hidden(run: Run, dev_b: Sequence[Example]) -> tuple[dict[str, float], dict[
     return head, {row.key: float(row.floor) for row in told}
 
 
-def _race_together(run: Run, floor: Evaluation, lm_entry: Entry | None, dev_b: Sequence[Example]) -> None:
+def _race_together(run: Run, floor: Evaluation, lm_entry: Entry | None) -> None:
     """Look at the winners of the stages together: where they do worse than the floors, the floors ship."""
     if set(run.shipped.values()) == {"floor"}:
         return
@@ -110,7 +110,9 @@ def _race_together(run: Run, floor: Evaluation, lm_entry: Entry | None, dev_b: S
     else:
         turns = [turn.example for turn in floor.turns]
     found = run.within("race: winners together", mix, turns, keep_calls=run.calls_for_end(race=False))
-    hidden = _hidden(run, dev_b) if run.shipped["select"] == "head" else ({}, {})
+    hidden: tuple[dict[str, float], dict[str, float]] = ({}, {})
+    if found is not None and run.shipped["select"] == "head":
+        hidden = _hidden(run, [turn.example for turn in found.turns])
     heat = race_whole("winners together", "floor", found, floor, hidden=hidden) if found is not None else None
     if heat is None:
         return

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +11,9 @@ from jazzmine_dspy.models.errors import DatasetError, InputError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize import _head_fit as fitting
 from jazzmine_dspy.optimize._head_blend import log_loss
-from jazzmine_dspy.optimize._head_left_out import left_out
+from jazzmine_dspy.optimize._head_left_out import LeftOut, left_out
+from jazzmine_dspy.optimize._head_open import UNKNOWN_SHARE
+from jazzmine_dspy.optimize._head_result import HeadWithout, TrainedHead
 from jazzmine_dspy.optimize._head_rows import (
     HeadRow,
     Item,
@@ -52,45 +53,6 @@ _LARGE = 4_000
 """Rows from which on fewer folds and values of C are tried, to end within minutes."""
 
 _MOST_ROWS = 20_000
-
-
-class HeadWithout(NamedTuple):
-    """A head of the same kind as another that has learnt nothing of some flows."""
-
-    flows: frozenset[str]
-    head: SelectionHead
-
-
-@dataclass(frozen=True)
-class TrainedHead:
-    """A head, and what it answers on turns that it was not trained on.
-
-    Args:
-        head: Trained on all rows.
-        judgements: Of each row by a head whose parts saw no turn of its conversation, nor did the weights that are
-            fitted to judgements; empty where there were no rows. C, the kind of open-set score, the rule for several
-            flows and what flows left out look like are chosen once, on all rows.
-        folds: Shape (rows,): the part of the cross-validation in which a row was held out.
-        facts: JSON for the manifest: ``rows``, ``labels``, ``c``, ``weights``, ``open_set`` with the scores compared,
-            ``log_loss`` in nats and ``accuracy`` out of fold, ``clauses``.
-        weighed: What was fitted on answers of the parts.
-        c: Regularization of the parts.
-        without: Heads that know all flows but some, so that turns of these can be judged as out of scope.
-    """
-
-    head: SelectionHead
-    judgements: list[Judgement]
-    folds: NDArray[np.int64]
-    facts: dict[str, Any]
-    weighed: fitting.Weighed
-    c: float
-    without: tuple[HeadWithout, ...] = ()
-
-    @property
-    def assumed_share(self) -> float:
-        """Share of the messages that is taken to be out of scope, where the labels can't tell; 0 where they can."""
-        told = self.facts["open_set"]
-        return float(told["share"]) if told["negatives"] == "flows left out" else 0.0
 
 
 def train_selection_head(
@@ -234,26 +196,26 @@ class _Training:
         c = self._chosen_c(held) if c is None else c
         parts = {fold: self.material.fit(self._without(fold), c) for fold in held}
         seen = self._seen(parts)
-        outside, apart, judges = left_out(self.material, self.rows, self.taught, self.columns, c, self.seed)
+        left = left_out(self.material, self.rows, self.taught, self.columns, c, self.seed)
         distance = np.zeros(len(self.rows))
         spaces = {fold: self.material.space(self._without(fold)) for fold in held}
         for fold, space in spaces.items():
             out = np.flatnonzero(self.folds == fold)
             distance[out] = space.distance(self.material.inputs[out][:, : self.material.features])
-        weighed, facts = self._weighed(seen, self.folds, distance, outside, apart, None)
+        weighed, facts = self._weighed(seen, self.folds, distance, left, None)
+        kind = facts["open_set"]["kept"]
         judgements: list[Judgement] = [Judgement((), 0.0, ())] * len(self.rows)
         for fold in held:
             kept = np.flatnonzero(self.folds != fold)
-            mine, _ = self._weighed(
-                seen.of(kept), self.folds[kept], distance[kept], outside, apart, facts["open_set"]["kept"]
-            )
+            mine, _ = self._weighed(seen.of(kept), self.folds[kept], distance[kept], left, kind)
             head = self._built(parts[fold], mine, spaces[fold])
             for number in np.flatnonzero(self.folds == fold):
                 judgements[number] = self._judged(head, self.rows[number], self.material.inputs[number])
         head = self.whole(weighed, c)
-        without = tuple(
-            HeadWithout(each.flows, self._built(each.parts, weighed, each.space)) for each in judges
-        )
+        without = []
+        for judge in left.judges:
+            mine, _ = self._weighed(seen, self.folds, distance, left.but(judge.part), kind)
+            without.append(HeadWithout(judge.flows, self._built(judge.parts, mine, judge.space)))
         single = seen.targets >= 0
         right = [set(j.flows) == set(row.flows) for j, row in zip(judgements, self.rows, strict=True)]
         self.facts |= facts | {
@@ -261,9 +223,12 @@ class _Training:
             "log_loss": round(log_loss(fitting.score(weighed, seen.of(single)), seen.targets[single]), 4),
             "accuracy": round(float(np.mean(right)), 4),
         }
+        assumed = self.share
+        if assumed is None:
+            assumed = UNKNOWN_SHARE if facts["open_set"]["negatives"] == "flows left out" else 0.0
         if not self.given:
-            return TrainedHead(head, [], np.zeros(0, np.int64), self.facts, weighed, c, without)
-        return TrainedHead(head, judgements, self.folds, self.facts, weighed, c, without)
+            judgements, self.folds = [], np.zeros(0, np.int64)
+        return TrainedHead(head, judgements, self.folds, self.facts, weighed, c, tuple(without), assumed)
 
     def whole(self, weighed: fitting.Weighed, c: float) -> SelectionHead:
         """The head whose parts learn from all rows."""
@@ -278,14 +243,13 @@ class _Training:
         seen: Seen,
         folds: Numbers,
         distance: Floats,
-        outside: fitting.Outside | None,
-        apart: Seen | None,
+        left: LeftOut,
         kind: Any,
     ) -> tuple[fitting.Weighed, dict[str, Any]]:
         weighed = fitting.fit_blend(seen, self.has_none, self.seed)
-        weighed = fitting.fit_new(weighed, apart, self.seed)
+        weighed = fitting.fit_new(weighed, left.apart, self.seed)
         weighed, found = fitting.fit_open(
-            weighed, seen, folds, distance, outside, self.share, None if kind == "none" else kind
+            weighed, seen, folds, distance, left.outside, self.share, None if kind == "none" else kind
         )
         weights = {"logistic": weighed.logistic, "means": weighed.means, **weighed.blend._asdict()}
         rounded = {name: np.round(weight, 4).tolist() for name, weight in weights.items() if name != "linear"}

@@ -68,6 +68,7 @@ def fit_order(
     unseen: Sequence[Verdict],
     asked: Sequence[Verdict] = (),
     *,
+    hidden: Sequence[Verdict] = (),
     target_error: float = TARGET_ERROR,
     delta: float = DELTA,
 ) -> Ordered:
@@ -80,15 +81,18 @@ def fit_order(
     Args:
         unseen: Out-of-fold verdicts on training turns.
         asked: Verdicts on turns of dev-A on which the language model was asked.
+        hidden: Verdicts on turns that stand for messages out of scope. They count where head and floor are compared;
+            the certificate is for turns as they are labelled.
         target_error: Share of the turns that pass the certified gate which may be wrong.
         delta: Probability with which the certificate may be false.
     """
     sure, right = [row.confidence for row in unseen], [row.head for row in unseen]
     groups = [row.group for row in unseen]
     certificate = certified_gate(sure, right, groups, target_error, delta)
-    to_floor = crossing(sure, right, [row.floor for row in unseen])
+    both = [*unseen, *hidden]
+    to_floor = _crossing(both)
     reasons = [certificate.reason if certificate.certified else _uncertified(certificate)]
-    below = [row for row in unseen if row.confidence < to_floor]
+    below = [row for row in both if row.confidence < to_floor]
     if below:
         reasons.append(
             f"below {to_floor:.3f} the floor is right on {_share(row.floor for row in below)} of {len(below)} turns, "
@@ -146,13 +150,16 @@ def crossfitted(rows: Sequence[Verdict]) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for fold in sorted({row.fold for row in rows}):
         others = [row for row in rows if row.fold != fold]
-        gate = crossing(
-            [row.confidence for row in others], [row.head for row in others], [row.floor for row in others]
-        )
+        gate = _crossing(others)
         for row in rows:
             if row.fold == fold:
                 found[row.key] = row.head if row.confidence >= gate else row.floor
     return found
+
+
+def _crossing(rows: Sequence[Verdict]) -> float:
+    """The confidence below which the floor is better than the head."""
+    return crossing([row.confidence for row in rows], [row.head for row in rows], [row.floor for row in rows])
 
 
 def _uncertified(gate: Gate) -> str:

@@ -11,12 +11,16 @@ from jazzmine_dspy.eval.metrics import score_turn, stage_score, turn_score
 from jazzmine_dspy.eval.stats import Difference, paired_difference
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 
+STAND_IN = "#without"
+"""End of the key of a turn that is asked as if its flow did not exist."""
+
 
 class Heat(NamedTuple):
     """One challenger against the incumbent of a stage.
 
     ``out_of_fold`` is how many of the turns are training turns that neither side had seen; ``alone`` is the difference
-    on dev-B without them, None where there are none.
+    on dev-B without them, None where there are none; ``stand_ins`` is how many of all turns stand for messages out of
+    scope.
     """
 
     stage: str
@@ -28,6 +32,7 @@ class Heat(NamedTuple):
     won: bool
     out_of_fold: int = 0
     alone: Difference | None = None
+    stand_ins: int = 0
 
     @property
     def verdict(self) -> str:
@@ -44,9 +49,8 @@ class Heat(NamedTuple):
     def _where(self) -> str:
         if self.alone is None:
             return ""
-        return (
-            f" ({self.alone.n} turns of dev-B, {self.alone.value:+.3f}, and {self.out_of_fold} out of fold)"
-        )
+        hidden = f", {self.stand_ins} of all with their flow hidden" if self.stand_ins else ""
+        return f" ({self.alone.n} turns of dev-B, {self.alone.value:+.3f}, and {self.out_of_fold} out of fold{hidden})"
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,7 @@ def race_stage(stage: Stage, floor: Entry, challengers: Sequence[Entry]) -> tupl
                 stage, challenger.name, incumbent.name, sum(mine[k] for k in keys) / len(keys),
                 sum(theirs[k] for k in keys) / len(keys), found, won,
                 out_of_fold=len(further), alone=alone if further else None,
+                stand_ins=sum(key.endswith(STAND_IN) for key in keys),
             )
         )  # fmt: skip
         incumbent = challenger if won else incumbent
@@ -177,12 +182,18 @@ def race_whole(
     Args:
         challenger, incumbent: Their names.
         ours, theirs: How they did.
-        hidden: Scores of both on the same turns that stand for messages out of scope.
+        hidden: Scores of both in choosing flows, on the same turns that stand for messages out of scope. They weigh
+            as much as choosing flows weighs among the other scores of a turn.
     """
     mine, other = _turn_scores(ours), _turn_scores(theirs)
     if not mine.keys() & other.keys():
         return None
-    mine, other = {**mine, **hidden[0]}, {**other, **hidden[1]}
+    keys = [key for key in mine if key in other]
+    share = sum(_selection_share(turn) for turn in ours.turns if turn.example.key in other) / len(keys)
+    mine, other = [
+        {**scores, **{k: share * v for k, v in more.items()}}
+        for scores, more in zip((mine, other), hidden, strict=True)
+    ]
     keys = [key for key in mine if key in other]
     found = _paired(mine, other, keys)
     return Heat(
@@ -193,7 +204,18 @@ def race_whole(
         sum(other[k] for k in keys) / len(keys),
         found,
         found.lower_bound_one_sided > 0,
+        stand_ins=len(hidden[0]),
     )
+
+
+def _selection_share(turn: TurnResult) -> float:
+    """What choosing flows counts among the scores of a turn, from 0 to 1."""
+    known = {
+        stage
+        for stage in STAGES
+        if stage_score(stage, turn.decision, turn.example.labels, turn.example.turn) is not None
+    }
+    return 1 / len(known) if "select" in known else 0.0
 
 
 def _turn_scores(evaluation: Evaluation) -> dict[str, float]:

@@ -45,7 +45,8 @@ class Selection:
     head: TrainedHead | None = None
     stand_ins: list[StandIn] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
-    """On labelled turns that no rule answers, then on those that stand for messages out of scope."""
+    hidden: list[Verdict] = field(default_factory=list)
+    """On turns that stand for messages out of scope."""
     order: Ordered | None = None
     with_lm: Ordered | None = None
     clarify: dict[str, Any] | None = None
@@ -55,17 +56,14 @@ class Selection:
     @property
     def reliability(self) -> Reliability | None:
         """Of the head's confidence, on turns that no rule answers, out of fold."""
-        return reliability_of([(row.confidence, float(row.head)) for row in self._labelled()])
-
-    def _labelled(self) -> list[Verdict]:
-        """Verdicts on the turns as they are labelled."""
-        return self.verdicts[: len(self.verdicts) - len(self.stand_ins)]
+        return reliability_of([(row.confidence, float(row.head)) for row in self.verdicts])
 
     def unseen(self) -> tuple[dict[str, float], dict[str, float]]:
         """Scores of the head with its gate, and of the floor, on training turns that the head had not seen."""
-        together = crossfitted(self.verdicts)
+        verdicts = [*self.verdicts, *self.hidden]
+        together = crossfitted(verdicts)
         head = {key: float(right) for key, right in together.items()}
-        floor = {row.key: float(row.floor) for row in self.verdicts}
+        floor = {row.key: float(row.floor) for row in verdicts}
         for row in self.rows:
             if row.ruled:
                 right = float(not row.wanted)
@@ -76,20 +74,19 @@ class Selection:
         """What the manifest says of it; nothing of it depends on time."""
         trust = self.reliability
         chosen = self.with_lm or self.order
-        labelled, hidden = self._labelled(), self.verdicts[len(self._labelled()) :]
         return {
             "recall": self.recall.facts() if self.recall else None,
             "index_examples": len(self.examples),
-            "unruled_turns": len(labelled),
+            "unruled_turns": len(self.verdicts),
             "out_of_fold": {
-                "head": _mean([row.head for row in labelled]),
-                "floor": _mean([row.floor for row in labelled]),
+                "head": _mean([row.head for row in self.verdicts]),
+                "floor": _mean([row.floor for row in self.verdicts]),
                 "ece": round(trust.ece, 4) if trust else None,
             },
             "flows_left_out": {
-                "turns": len(hidden),
-                "head": _mean([row.head for row in hidden]),
-                "floor": _mean([row.floor for row in hidden]),
+                "turns": len(self.hidden),
+                "head": _mean([row.head for row in self.hidden]),
+                "floor": _mean([row.floor for row in self.hidden]),
             },
             "gates": chosen.facts() if chosen else None,
             "clarify": self.clarify,
@@ -123,9 +120,11 @@ def fit_selection(run: Run, train: Sequence[Example]) -> None:
     if found.head is None or not found.head.judgements:
         return
     found.verdicts = verdicts(found.rows, found.head.judgements, found.thresholds, found.head.folds.tolist())
-    found.verdicts += verdicts_on(found.stand_ins, found.thresholds)
+    found.hidden = verdicts_on(found.stand_ins, found.thresholds)
     part = recipe.gates
-    found.order = fit_order(found.verdicts, target_error=part.target_error, delta=part.delta)
+    found.order = fit_order(
+        found.verdicts, hidden=found.hidden, target_error=part.target_error, delta=part.delta
+    )
     set_gate(program, found.order.gate)
 
 
@@ -180,7 +179,9 @@ def order_with_lm(run: Run, dev_a: Sequence[Example]) -> None:
         for row, verdict in _unruled(rows, verdicts(rows, judged(run.program, rows), found.thresholds))
     ]
     part = run.recipe.gates
-    found.with_lm = fit_order(found.verdicts, told, target_error=part.target_error, delta=part.delta)
+    found.with_lm = fit_order(
+        found.verdicts, told, hidden=found.hidden, target_error=part.target_error, delta=part.delta
+    )
 
 
 def _unruled(rows: Sequence[Row], found: Sequence[Verdict]) -> list[tuple[Row, Verdict]]:
@@ -202,7 +203,9 @@ def fit_questions(run: Run, dev_b: Sequence[Example]) -> None:
     seen: list[Asked]
     if kind == "head" and found.head is not None:
         gate = program.policy.gates.get("select", {}).get("head", 0.0)
-        seen = asked_of_head(found.rows, found.head.judgements, gate)
+        rows_seen = [*found.rows, *(each.row for each in found.stand_ins)]
+        judgements = [*found.head.judgements, *(each.judgement for each in found.stand_ins)]
+        seen = asked_of_head(rows_seen, judgements, gate)
         fresh = asked_of_head(rows, judged(program, rows), gate)
     else:
         seen, fresh = asked_of_floor(found.rows, found.thresholds), asked_of_floor(rows, found.thresholds)

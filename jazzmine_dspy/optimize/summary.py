@@ -214,6 +214,15 @@ def choosing(run: Run, systems: Mapping[str, Evaluation | None]) -> Choosing | N
         return None
     ordered = found.with_lm or found.order
     words = [*(ordered.reasons if ordered is not None else ()), found.clarify_told]
+    if found.hidden:
+        head, floor = (
+            sum(right) / len(found.hidden)
+            for right in zip(*[(row.head, row.floor) for row in found.hidden], strict=True)
+        )
+        words.append(
+            f"on {len(found.hidden)} turns whose flow was hidden, which stand for messages out of scope, the head is "
+            f"right on {head:.0%} and the floor on {floor:.0%}"
+        )
     if found.refitted is not None:
         words.append(
             f"head and index were made again from {found.refitted['rows']} turns of train, dev-A and dev-B, "

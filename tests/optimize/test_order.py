@@ -123,3 +123,17 @@ def test_no_turn_is_scored_under_a_gate_that_was_fitted_on_it() -> None:
     assert [right[row.key] for row in rows] == [row.head for row in rows]
     alone = [row for row in rows if row.fold == 0]
     assert fit_order(alone).gate > 0.5  # what its own verdicts would have chosen
+
+
+@pytest.mark.row("C1", "C4")
+def test_turns_out_of_scope_move_the_gate_and_not_the_certificate() -> None:
+    """As labelled the floor is better below 0.4; it answers everything, and the head refuses what is out of scope."""
+    labelled = turns(400, head=0.2, floor=0.7)
+    foreign = [
+        Verdict(f"c{n}/t#without", f"c{n}", row.confidence, head=True, floor=False, fold=row.fold)
+        for n, row in enumerate(labelled)
+    ]
+    alone, both = fit_order(labelled), fit_order(labelled, hidden=foreign)
+    assert alone.gate > 0.3
+    assert both.gate < 0.1
+    assert (both.certificate, alone.certificate.n) == (alone.certificate, 400)

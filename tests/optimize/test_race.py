@@ -13,7 +13,7 @@ from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.metrics import score_turn
 from jazzmine_dspy.models.decision import Enhancement, Selection, SourceKind, StageRecord, TurnDecision
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize.race import Entry, composed, race_stage, race_whole
+from jazzmine_dspy.optimize.race import STAND_IN, Entry, composed, race_stage, race_whole
 
 ORDER: tuple[SourceKind, ...] = ("rule", "lm", "floor")
 
@@ -222,3 +222,38 @@ def test_the_race_is_run_on_turns_that_compiling_has_not_seen(taught: Any) -> No
     seen = [m["content"] for request in taught.requests[:first] for m in chat_messages(request)]
     assert first > 6
     assert not [text for text in dev_b if any(text in content for content in seen)]
+
+
+HIDDEN = {f"c{number}/t0{STAND_IN}": float(number % 2) for number in range(20)}
+
+
+@pytest.mark.row("C4")
+def test_refusing_what_is_out_of_scope_counts_where_the_labels_have_none() -> None:
+    """The challenger refuses a turn that it should have answered, and twenty for which no flow is there."""
+    right = [True, False] * 19 + [False, False]
+    refusing = replace(_entry("head", right, "head"), hidden=dict.fromkeys(HIDDEN, 1.0))
+    winner, (heat,) = race_stage("select", replace(FLOOR, hidden=HIDDEN), [refusing])
+    assert (winner.name, heat.stand_ins, heat.difference.n) == ("head", 20, 60)
+    assert heat.difference.value == pytest.approx((10 - 1) / 60)
+    _, (alone,) = race_stage("select", FLOOR, [refusing])
+    assert (alone.won, alone.stand_ins) == (False, 0)
+
+
+@pytest.mark.row("C4")
+def test_they_weigh_as_much_as_choosing_flows_among_the_scores_of_a_turn() -> None:
+    ours, theirs = _entry("head", [True] * 20).evaluation, FLOOR.evaluation
+    hidden = (dict.fromkeys(HIDDEN, 1.0), HIDDEN)
+    alone = race_whole("head", "floor", ours, theirs, hidden=hidden)
+    rewritten = [
+        replace(
+            turn, example=turn.example.model_copy(update={"labels": Labels(flows=("a",), enhanced="say so")})
+        )
+        for turn in ours.turns
+    ]
+    with_rewrites = race_whole("head", "floor", Evaluation(tuple(rewritten)), theirs, hidden=hidden)
+    assert alone is not None
+    assert with_rewrites is not None
+    assert (alone.stand_ins, alone.difference.value) == (20, pytest.approx((10 + 10) / 40))
+    without = race_whole("head", "floor", Evaluation(tuple(rewritten)), theirs)
+    assert without is not None
+    assert 40 * with_rewrites.difference.value - 20 * without.difference.value == pytest.approx(5.0)

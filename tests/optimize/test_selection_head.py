@@ -203,7 +203,7 @@ def test_a_head_trained_again_on_the_same_turns_is_the_same() -> None:
 @pytest.mark.parametrize(
     ("found", "rows", "kept"),
     [
-        ({"softmax": 0.30, "energy": 0.33, "neighbours": 0.1, "mahalanobis": 0.36, "gate": 0.2}, 50, "softmax"),
+        ({"softmax": 0.30, "energy": 0.33, "neighbours": 0.1, "mahalanobis": 0.36, "gate": 0.2}, 50, "energy"),
         ({"softmax": 0.30, "energy": 0.33, "neighbours": 0.1, "mahalanobis": 0.36, "gate": 0.2}, 2000, "mahalanobis"),
         ({"softmax": 0.0, "energy": 0.0, "neighbours": 0.0, "mahalanobis": 0.0, "gate": 1.0}, 2, "gate"),
     ],

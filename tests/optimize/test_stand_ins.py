@@ -87,6 +87,7 @@ def test_the_flow_is_hidden_from_all_that_judge_it(runs: Any) -> None:
     trained = fit_head(program, rows, 0, out_of_scope_share=0.2)
     found = stand_ins(program, rows, trained, seed=0, exclude=Exclusions(examples))
     assert len(found) == round(0.25 * len(rows))
+    assert not any(each.flows & set(each.head.labels) for each in trained.without)
     wanted = {row.example.key: row.wanted[0] for row in rows}
     for each in found:
         flow = wanted[each.row.example.key.removesuffix("#without")]

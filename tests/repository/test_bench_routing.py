@@ -12,7 +12,12 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.datasets.importers import import_dataset
+from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
+from jazzmine_dspy.eval.metrics import score_turn
+from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.turn import Turn
 from routing_sources import source  # puts the modules of the benchmark on the path
 
 figures, formats, mixed, parts, sets, sharing = (
@@ -265,3 +270,27 @@ def test_a_system_that_could_not_be_measured_says_why() -> None:
 def test_every_set_has_its_row() -> None:
     rows = {name for name in sets.SETS if name != "hint3"} | {f"hint3-{bot}" for bot in sets.BOTS}
     assert rows <= set(figures.SPECS)
+
+
+def test_a_message_is_counted_in_the_group_that_it_has_in_each_draw() -> None:
+    """An intent may be left out in one draw and learnt in the next."""
+    ours = importlib.import_module("routing.ours")
+
+    def decided(text: str, right: bool) -> TurnResult:
+        turn, labels = Turn(text=text), Labels(flows=())
+        decision = TurnDecision(
+            enhancement=Enhancement(enhanced_query=text), selection=Selection(flows=[] if right else ["a"])
+        )
+        example = Example(conversation_id="c", turn_id="t", turn=turn, labels=labels, role="test", line=1)
+        return TurnResult(example, decision, None, score_turn(decision, labels, turn))
+
+    draws = [
+        Evaluation((decided("pay it", True), decided("eat it", False))),
+        Evaluation((decided("pay it", False),)),
+    ]
+    named = [{parts.key("pay it"): "left out", parts.key("eat it"): "other"}, {parts.key("pay it"): ""}]
+    found = ours.grouped(draws, named, 0)
+    assert {name: (each.n, each.metrics["flow_set_exact"].value) for name, each in found.items()} == {
+        "left out": (1, 1.0),
+        "other": (1, 0.0),
+    }

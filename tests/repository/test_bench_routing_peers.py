@@ -180,7 +180,7 @@ def test_a_system_that_one_case_leaves_out_has_no_figure_for_the_row(made: Any, 
     how = measure.How(tmp_path, tmp_path, FastembedEmbedder())
     first = measure.Made(made, 0, None, None, [Always("b.pay")])
     second = first._replace(peers=[peer.Skipped("semantic-router", "too few rows")])
-    [alone] = measure.others("banking77", [first], {}, how)
+    [alone] = measure.others("banking77", [first], [{}], how)
     assert alone["row"]["metrics"]["flow_set_exact"]["value"] == 0.5
-    [left_out] = measure.others("banking77", [first, second], {}, how)
+    [left_out] = measure.others("banking77", [first, second], [{}, {}], how)
     assert left_out["row"] == {"row": "banking77", "system": "semantic-router", "skipped": "too few rows"}

@@ -23,6 +23,10 @@ SOURCES = ((0.95, 1.0), (0.97, 1.0), (0.97, 3.0), (0.99, 3.0))
 TWENTIES = 8
 
 
+Groups = Sequence[Mapping[str, str]]
+"""Of each case, the group of a message by its key."""
+
+
 class How(NamedTuple):
     """What holds for all rows of a run.
 
@@ -59,6 +63,7 @@ def made_of(
     refuses: bool = False,
 ) -> Made:
     """Train everything. The program comes last: what it has in its index, the others have embedded before."""
+    how.shared.forget()
     trained = ours.trained(dataset, how.recipe, out, seed)
     others = [] if learnt is None else peers(learnt, how.shared, refuses=refuses)
     return Made(dataset, seed, trained, ours.loaded(trained, how.shared), others)
@@ -81,7 +86,7 @@ def one_row(row: str, cases: Sequence[tuple[Case, int]], how: How) -> Iterator[d
         out = how.work / f"program-{row}-{number}"
         made.append(made_of(dataset, learnt, how, out, seed, refuses=refuses))
     say(f"{row}: test")
-    groups = {text: name for case, _ in cases for text, name in case.groups.items()}
+    groups = [case.groups for case, _ in cases]
     found = evaluated(made, how)
     yield {"row": _mine(row, made, found, groups, cases[0][0].counts)}
     if row in SHARED:
@@ -94,7 +99,7 @@ def evaluated(made: Sequence[Made], how: How) -> list[Evaluation]:
     return [ours.measured(each.program, ours.asked(each.dataset), each.seed, how.shared) for each in made]
 
 
-def others(row: str, made: Sequence[Made], groups: dict[str, str], how: How) -> Iterator[dict[str, Any]]:
+def others(row: str, made: Sequence[Made], groups: Groups, how: How) -> Iterator[dict[str, Any]]:
     """The rows of the other systems; one that a case skips is skipped in all, or it would have other messages."""
     for each in zip(*(one.peers for one in made), strict=True):
         skipped = [peer.reason for peer in each if isinstance(peer, Skipped)]
@@ -113,7 +118,7 @@ def _mine(
     row: str,
     made: Sequence[Made],
     found: Sequence[Evaluation],
-    groups: dict[str, str],
+    groups: Groups,
     counts: Mapping[str, int],
 ) -> dict[str, Any]:
     learnt = [len(each.dataset.examples(*ours.LEARNT)) for each in made]
@@ -125,12 +130,12 @@ def _mine(
 
 
 def _row(
-    row: str, system: str, found: Sequence[Evaluation], groups: dict[str, str], seconds: Sequence[float]
+    row: str, system: str, found: Sequence[Evaluation], groups: Groups, seconds: Sequence[float]
 ) -> dict[str, Any]:
     whole = ours.pooled(found, found[0].seed)
     apart = {
         name: held.metrics["out_of_scope_recall"].to_json()
-        for name, held in ours.grouped(whole, groups).items()
+        for name, held in ours.grouped(found, groups, whole.seed).items()
     }
     return {
         "row": row, "system": system, "n": whole.n, "crashed": whole.crashed, "degraded": whole.degraded,
@@ -172,10 +177,10 @@ def thousand(place: Place, how: How) -> Iterator[dict[str, Any]]:
         small.append(made_of(made, None, how, out, place.seed))
     say("flows1000: test")
     [among] = evaluated([big], how)
-    yield {"row": _mine("flows1000", [big], [among], {}, whole.counts | elsewhere(among))}
-    yield from others("flows1000", [big], {}, how)
+    yield {"row": _mine("flows1000", [big], [among], [{}], whole.counts | elsewhere(among))}
+    yield from others("flows1000", [big], [{}], how)
     few_found = evaluated(small, how)
-    yield {"row": _mine("flows20", small, few_found, {}, {})}
+    yield {"row": _mine("flows20", small, few_found, [{}] * len(small), {})}
     asked = {parts.key(turn.example.turn.text): turn for turn in among.turns}
     again = [
         Evaluation(tuple(asked[parts.key(turn.example.turn.text)] for turn in found.turns), seed=place.seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -108,7 +108,7 @@ def training(dataset: Dataset, seed: int) -> Training:
         for example in dataset.examples(*LEARNT)
         if example.labels.flows is not None and len(example.labels.flows) < 2
     ]
-    return Training(rows, dataset.flows, seed)
+    return Training(rows, dataset.flows, seed, dataset.flows.out_of_scope_share)
 
 
 def pooled(found: Iterable[Evaluation], seed: int) -> Evaluation:
@@ -131,11 +131,22 @@ def pooled(found: Iterable[Evaluation], seed: int) -> Evaluation:
     return Evaluation(tuple(turns), seed=seed)
 
 
-def grouped(evaluation: Evaluation, groups: dict[str, str]) -> dict[str, Evaluation]:
-    """The turns of each group, by the text of the message; those without a group are left out."""
-    found: dict[str, list[Any]] = {}
-    for turn in evaluation.turns:
-        name = groups.get(parts.key(turn.example.turn.text), "")
-        if name:
-            found.setdefault(name, []).append(turn)
-    return {name: Evaluation(tuple(turns), seed=evaluation.seed) for name, turns in sorted(found.items())}
+def grouped(
+    found: Sequence[Evaluation], groups: Sequence[Mapping[str, str]], seed: int
+) -> dict[str, Evaluation]:
+    """The turns of each group, pooled; those without a group are left out.
+
+    Args:
+        found: An evaluation of each case.
+        groups: Of each case, by the key of a message's text: a message may be in another group of another case.
+        seed: Of the pooled intervals.
+    """
+    parted: dict[str, list[Evaluation]] = {}
+    for evaluation, named in zip(found, groups, strict=True):
+        turns: dict[str, list[Any]] = {}
+        for turn in evaluation.turns:
+            if name := named.get(parts.key(turn.example.turn.text), ""):
+                turns.setdefault(name, []).append(turn)
+        for name, held in turns.items():
+            parted.setdefault(name, []).append(Evaluation(tuple(held), seed=evaluation.seed))
+    return {name: pooled(each, seed) for name, each in sorted(parted.items())}

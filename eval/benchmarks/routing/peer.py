@@ -13,11 +13,15 @@ Labelled = tuple[str, str | None]
 
 
 class Training(NamedTuple):
-    """What every system learns from: texts with one flow each, or with none (None), and the flows."""
+    """What every system learns from: texts with one flow each, or with none (None), and the flows.
+
+    ``share`` of the messages want none, as far as the dataset says so.
+    """
 
     rows: Sequence[Labelled]
     flows: FlowRegistry
     seed: int
+    share: float | None = None
 
 
 class Unfit(Exception):  # noqa: N818

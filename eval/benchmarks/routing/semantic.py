@@ -31,8 +31,8 @@ class SemanticRouter(Peer):
 
     Of its ways to add up a route's hits the one that is right most often on the held-out rows is taken. A message is
     refused below the confidence of a half, as its manual has it, but only where messages out of scope are asked. Where
-    the rows have none such, a fifth of the flows is kept out while it is fitted, and so many of their messages have no
-    route as others have one.
+    the rows have none such, a fifth of the flows is kept out while it is fitted, and so many of their messages join
+    as the dataset's share says.
 
     Raises:
         Unfit: it has to refuse, and the held-out rows fit no confidence.
@@ -119,8 +119,11 @@ def held_out(training: Training, *, refuses: bool) -> tuple[list[Labelled], list
         nothing = [(text, None) for text, flow in rest if flow in apart]
         rest = [row for row in rest if row[1] not in apart]
     tenth = max(1, len(rest) // 10)
-    # As many without a route as with one: how many users will send, nobody knows.
-    return rest[tenth:], rest[:tenth] + (nothing if labelled else nothing[:tenth])
+    if not labelled:
+        # Where the dataset does not say how many users send, as many without a route as with one.
+        share = 0.5 if training.share is None else training.share
+        nothing = nothing[: round(tenth * share / (1 - share))]
+    return rest[tenth:], rest[:tenth] + nothing
 
 
 def _routes(rows: Sequence[Labelled]) -> list[Any]:
