@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.memory.procedural import jazzmine_layout
-from jazzmine_dspy.memory.procedural._wanted import Place, Stored, batches, manifests, write
+from jazzmine_dspy.memory.procedural._wanted import Place, Stored, batches, is_of, manifests, write
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.registry import FlowRegistry
@@ -25,11 +25,9 @@ class Mirror:
         self._registry, self._agent = registry, agent_id
         self.known: set[str] = set()
         self.changed: set[str] = set()
-        # Jazzmine's payload does not tell which model made the vector; our manifest does.
+        # Jazzmine's payload does not tell which model made the vector; our points do, be their sync ended or not.
         self._other_model = {
-            str(held.get("flow_name"))
-            for held in manifests(own).values()
-            if held.get("embedder") != place.embedder.fingerprint
+            str(held.get("flow_name")) for held in own.values() if not is_of(held, place.embedder.fingerprint)
         }
         self._upserts: list[tuple[str, str, dict[str, Any]]] = []
         self._gone: list[str] = []
@@ -60,10 +58,18 @@ class Mirror:
             if told and stands[name].get("embedder") == self._place.embedder.fingerprint:
                 point_id = point_id or jazzmine_layout.flow_id(name)
                 payload = {**told["payload"], "flow_id": point_id}
-                if _differs(self._stored.get(point_id), payload):
+                if _differs(self._stored.get(point_id), payload) and not self._is_anothers(point_id):
                     self._upserts.append((point_id, told["text"], payload))
             elif point_id and name not in stands and ours and not _differs(self._stored[point_id], ours):
                 self._gone.append(point_id)
+
+    def _is_anothers(self, point_id: str) -> bool:
+        """Whether the point is one of another agent's by now."""
+        if point_id in self._stored:
+            return False
+        return any(
+            True for _ in self._place.engine.scroll(self._layout, {"flow_id": [point_id]}, ("flow_id",))
+        )
 
     def look(self, *, there: bool) -> None:
         """Compare.

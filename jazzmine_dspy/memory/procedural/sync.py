@@ -19,6 +19,7 @@ from jazzmine_dspy.memory.procedural._wanted import (
     Stored,
     Wanted,
     batches,
+    is_of,
     manifests,
     wanted_points,
     write,
@@ -241,7 +242,7 @@ class Sync:
         removed: dict[str, Mapping[str, Any]] = {}
         for number in range(_ROUNDS):
             now = self._scan()
-            owned = self._owned(first, now)
+            owned = self._owned(first, now, removed)
             missing = self._differing(now, owned)
             beyond = [
                 point_id
@@ -256,15 +257,24 @@ class Sync:
             self._put(lost)
             # Points that came meanwhile may be of a sync that is about to write its manifest.
             old = [point_id for point_id in beyond if point_id in first]
-            if number < _ROUNDS - 2 and len(old) < len(beyond):
+            wait = number < _ROUNDS - 2 and len(old) < len(beyond)
+            gone = [*(old if wait else beyond), *beside]
+            self._delete(now, gone)
+            removed |= {point_id: now[point_id] for point_id in gone}
+            if wait:  # after the removal, which must not be of what was seen long ago
                 self._sleep(self._patience / (_ROUNDS - 2))
-                beyond = old
-            self._delete(now, [*beyond, *beside])
-            removed |= {point_id: now[point_id] for point_id in (*beyond, *beside)}
         logger.warning("Flows of agent %r are being changed by another sync; sync again.", self._agent)
 
-    def _owned(self, first: Stored, now: Stored) -> set[str]:
-        """Flows that are this sync's to complete: its manifest stands, or nobody has written one since it began."""
+    def _owned(self, first: Stored, now: Stored, removed: Stored | None = None) -> set[str]:
+        """Flows that are this sync's to complete: its manifest stands, or nobody has written one since it began.
+
+        A manifest that stands again after it was ``removed`` here is another's, be it the same as before.
+        """
+        taken = {
+            str(held.get("flow_name"))
+            for point_id, held in (removed or {}).items()
+            if point_id in now and held.get("kind") == MANIFEST
+        }
         stands = manifests(now)
         stood = manifests(first)
         mine = {point.flow: point for point in self._wanted.values() if point.payload["kind"] == MANIFEST}
@@ -273,7 +283,7 @@ class Sync:
             for name, point in mine.items()
             if stands.get(name, {}).get("checksum") == point.payload["checksum"]
         }
-        gone = {str(held.get("flow_name")) for held in first.values()} - mine.keys()
+        gone = {str(held.get("flow_name")) for held in first.values()} - mine.keys() - taken
         return owned | {
             name
             for name in gone
@@ -300,6 +310,8 @@ class Sync:
             name = str(held.get("flow_name"))
             if point_id in now or name in owned or held.get("kind") == MANIFEST:
                 continue
+            if not is_of(held, self._place.embedder.fingerprint):
+                continue  # this sync can't make its vector
             if point_id[:SHORT] in (stands.get(name, {}).get("texts") or ()):
                 lost.append((point_id, str(held["text"]), {key: held.get(key, "") for key in _TEXT_KEYS}))
         return lost

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jazzmine_dspy import FlowRegistry
-from jazzmine_dspy.memory.procedural._wanted import MANIFEST, Place, wanted_points
+from jazzmine_dspy.memory.procedural._wanted import MANIFEST, Place, wanted_points, write
 from jazzmine_dspy.memory.procedural.engine import Branch, Hit, Layout, StoredPoint, Where
 from jazzmine_dspy.memory.procedural.sync import Sync
 
@@ -226,3 +226,87 @@ def test_what_a_killed_sync_leaves_among_others_the_next_one_mends(layout: str) 
         wanted = {name for name, version in specs[-1].items() if version is not None}
         assert {held["flow_name"] for held in store.held[OWN.collection].values()} == wanted
         assert Sync(place, registry(specs[-1]), "a").run().changes == 0
+
+
+@pytest.mark.row("F3")
+def test_what_another_sync_makes_while_this_one_waits_is_not_removed() -> None:
+    """One removes x; the other has written new texts of x, on which the first waits, and then its manifest."""
+    store = Store()
+    place = Place(store, OWN, None, Zeros())
+    Sync(place, registry({"x": 0, "y": 0}), "a").run()
+    other = registry({"x": 1, "y": 0})
+    texts = [each for each in wanted_points(other, "a", "zeros").values() if each.payload["kind"] != MANIFEST]
+    scans: list[int] = []
+    scroll = store.scroll
+
+    def scrolled(*asked: Any) -> Any:
+        scans.append(1)
+        if len(scans) == 2:
+            write(place, OWN, [(each.id, each.text, each.payload) for each in texts])
+        return scroll(*asked)
+
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 1:
+            Sync(place, other, "a", sleep=waits.append).run()
+
+    store.scroll = scrolled  # type: ignore[method-assign]
+    Sync(place, registry({"y": 0}), "a", sleep=sleep).run()
+    assert waits
+    store.scroll = scroll  # type: ignore[method-assign]
+    assert faults(store, [{"x": 1, "y": 0}], "examples") == []
+    assert Sync(place, other, "a").run().changes == 0
+
+
+@pytest.mark.row("F3")
+def test_a_flow_that_is_made_again_just_when_it_was_removed_stays() -> None:
+    """The same as before: only that it was removed here tells that it is another's now."""
+    store = Store()
+    place = Place(store, OWN, None, Zeros())
+    both = registry({"x": 0, "y": 0})
+    Sync(place, both, "a").run()
+    delete, again = store.delete, iter([both])
+
+    def deleted(*asked: Any) -> None:
+        delete(*asked)
+        for flows in again:
+            assert Sync(place, flows, "a").run().changes > 0
+
+    store.delete = deleted  # type: ignore[method-assign]
+    Sync(place, registry({"y": 0}), "a").run()
+    assert faults(store, [{"x": 0, "y": 0}], "examples") == []
+
+
+@pytest.mark.row("F3", "F5")
+def test_a_vector_of_another_model_is_made_anew_though_its_sync_never_ended() -> None:
+    store = Store()
+    place, newer = (Place(store, OWN, THEIRS, model) for model in (Zeros(), Newer()))
+    flows = registry({"x": 0, "y": 0})
+    Sync(place, flows, "a").run()
+    upserts: list[str] = []
+    upsert = store.upsert
+
+    def upserted(layout: Layout, points: Sequence[StoredPoint]) -> None:
+        upserts.append(layout.collection)
+        if len(upserts) == 3:  # texts, jazzmine's points; then it would be the manifests
+            raise Ended
+        upsert(layout, points)
+
+    store.upsert = upserted  # type: ignore[method-assign]
+    with pytest.raises(Ended):
+        Sync(newer, flows, "a").run()
+    assert upserts == ["own", "theirs", "own"]
+    upserts.clear()
+    upserts.extend(["done"] * 3)
+    Sync(place, flows, "a").run()
+    assert "theirs" in upserts
+    upserts[:] = ["done"] * 3
+    assert Sync(place, flows, "a").run().changes == 0
+
+
+class Newer(Zeros):
+    """Another model."""
+
+    fingerprint = "ones"
