@@ -370,11 +370,13 @@ def _read(path: Path) -> dict[str, Any]:
 def _give_back(shards: dict[str, _Shard], held: Any, folder: Path, kept: bool, pid: int) -> None:
     if os.getpid() != pid:  # a forked child that ends: all of it is its parent's
         return
-    for shard in shards.values():
-        if kept:
-            shard.inner.flush()
-        shard.inner.close()
-    shards.clear()
-    _folder.release(held)
-    if not kept:
-        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        for shard in shards.values():
+            if kept:
+                shard.inner.flush()
+            shard.inner.close()
+    finally:
+        shards.clear()
+        _folder.release(held)
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -71,9 +71,11 @@ def read_examples(file: Path) -> list[tuple[str, str, str]]:
         try:
             told = json.loads(line)
             found.append((told["text"], told["flow"], told.get("conversation", "")))
-            if not all(isinstance(each, str) for each in found[-1]):
-                raise TypeError("not all of it is text")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            for each in found[-1]:
+                each.encode()
+            if not found[-1][0].strip():
+                raise ValueError("the text is empty")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(
                 "This is no example of a program",
                 where=f"{file}, line {number}",

@@ -141,26 +141,33 @@ def passing(
     passes: Callable[[Hit], bool],
     *,
     failing: int = 0,
+    narrowed: Callable[[Sequence[Branch], int], list[list[Hit]]] | None = None,
 ) -> Callable[[Sequence[Branch], int], list[list[Hit]]]:
     """What asks for the best points that pass, where the engine is not told which they are.
 
-    Each list is what a filter in the engine would give: it is asked for more until enough pass, or there are no more.
+    Each list is what a filter in the engine would give, as far as its search is exact: it is asked for more until
+    enough pass, or there are no more.
 
     Args:
         ask: Gives the best points of the branches, as many of each as the number says, or all that there are.
         passes: Whether a point counts.
         failing: How many points may not pass, where it is known: so many more are asked for at once, at most twice as
             many as are wanted.
+        narrowed: Asks with a filter, which is slower at first, and quicker where what does not pass stands in front.
     """
 
     def asked(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
-        wanted = limit + min(2 * limit, failing)
+        wanted, now, growths = limit + min(2 * limit, failing), ask, 0
         while True:
-            lists = ask(branches, wanted)
+            lists = now(branches, wanted)
             left = [[hit for hit in hits if passes(hit)] for hits in lists]
             if all(len(some) >= limit or len(hits) < wanted for some, hits in zip(left, lists, strict=True)):
                 return left
-            wanted *= 4
+            growths += 1
+            if growths == 2 and narrowed is not None:
+                wanted, now = limit, narrowed
+            else:
+                wanted *= 4
 
     return asked
 

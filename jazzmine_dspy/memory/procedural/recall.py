@@ -6,7 +6,7 @@ import functools
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.memory.procedural import _sparse, ranking
@@ -258,10 +258,17 @@ class FlowIndex(BlockingRecall):
         def ask(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
             return engine.search(layout, branches, depth=limit, where=where)
 
+        def narrowed(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
+            named = {"flow_name": flows} if flows is not None else {}
+            return engine.search(layout, branches, depth=limit, where=named)
+
         def passes(hit: Hit) -> bool:
             return hit.id not in unwanted and (among is None or self._described[hit.id].flow in among)
 
-        chosen = ranking.passing(ask, passes, failing=failing) if failing else ask
+        chosen: Callable[[Sequence[Branch], int], list[list[Hit]]] = ask
+        if failing:
+            further = narrowed if among is not None else None
+            chosen = ranking.passing(ask, passes, failing=failing, narrowed=further)
         lists = ranking.searched(chosen, list(questions.values()), self._describe, depth)
         return Lists(**{"dense": (), **dict(zip(questions, lists, strict=True))})
 

@@ -176,7 +176,7 @@ class Reader:
         asked = questions(self.embedder, query, summaries)
         depth, most = settings.depth, held.points + len(held.theirs)
         while True:
-            lists = self._asked(held, asked, agent_id, among, describe, frozenset(exclude), depth)
+            lists = self._asked(held, asked, agent_id, among, describe, frozenset(exclude) - {""}, depth)
             found = ranking.recalled(lists, settings, describe, rank, k=k)
             if len(found) >= k or depth >= most:
                 return found
@@ -225,7 +225,11 @@ class Reader:
         def ask(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
             return self.engine.search(layout, branches, depth=limit, where=where, payload=_HIT)
 
-        return ranking.passing(ask, passes)
+        def narrowed(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
+            named = {**where, "flow_name": sorted(names)}
+            return self.engine.search(layout, branches, depth=limit, where=named, payload=_HIT)
+
+        return ranking.passing(ask, passes, narrowed=None if "flow_name" in where else narrowed)
 
 
 def _points(held: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> int:

@@ -107,3 +107,27 @@ def test_more_is_asked_for_until_enough_pass() -> None:
     assert late == hits[460:480]
     assert short == []
     assert asked == [30, 120, 480]
+
+
+def test_what_may_not_be_named_and_stands_in_front_is_filtered_out_in_the_end() -> None:
+    """Two in five points are barred, and all of them are nearest: asked for ever more of them, it would be slow."""
+    hits = [Hit(str(number), 1.0 - number / 10_000, {}) for number in range(10_000)]
+    plain: list[int] = []
+
+    def ask(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
+        plain.append(limit)
+        return [hits[:limit] for _ in branches]
+
+    def narrowed(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
+        return [hits[4_000 : 4_000 + limit] for _ in branches]
+
+    def passes(hit: Hit) -> bool:
+        return int(hit.id) >= 4_000
+
+    words = Branch()
+    [found] = ranking.passing(ask, passes, failing=4_000, narrowed=narrowed)([words], 100)
+    assert found == hits[4_000:4_100]
+    assert plain == [300, 1200]
+    [without] = ranking.passing(ask, passes, failing=4_000)([words], 100)
+    assert without[:100] == found
+    assert max(plain) == 4_800
