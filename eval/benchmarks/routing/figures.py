@@ -74,10 +74,6 @@ SPECS: dict[str, Spec] = {
         "MixSNIPS", ("flow_set_exact", "flow_order_exact"), "95.6%", {"flow_set_exact": 0.96},
         "trained on the dev part alone, without the test part's requests",
     ),
-    "mixatis": Spec(
-        "MixATIS", ("flow_set_exact", "flow_order_exact"),
-        note="trained on the dev part alone, without the test part's requests",
-    ),
     "nlupp": Spec("NLU++", ("flow_set_exact", "in_scope_accuracy")),
     "star": Spec("STAR, each turn in its context", ("flow_set_exact", *_SCOPE)),
     "sgd": Spec("SGD, schema as registry", ("flow_set_exact", "in_scope_accuracy", "recall_at_5")),

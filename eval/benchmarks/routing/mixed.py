@@ -1,4 +1,4 @@
-"""Test parts of MixSNIPS and MixATIS: no request of a test message is among the training messages.
+"""Test parts of MixSNIPS: no request of a test message is among the training messages.
 
 The messages are joined from single requests, each of which stands in several of them. A message that shares one with
 the test part would tell its answer, so it is taken apart at its connectors, and goes on without that request.
