@@ -165,7 +165,7 @@ def _save(document: dict[str, Any], options: argparse.Namespace, began: float) -
         "seeds": options.seeds,
         "quick": options.quick,
         "cores": os.cpu_count(),
-        "load": os.getloadavg()[0],
+        "load": max(os.getloadavg()[0], document.get("about", {}).get("load", 0.0)),
         "minutes": (time.perf_counter() - began) / 60,
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)

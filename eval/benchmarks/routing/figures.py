@@ -224,7 +224,7 @@ def block(document: Mapping[str, Any]) -> str:
     seeds = ", ".join(map(str, about["seeds"]))
     said = (
         f"Made by `make bench-routing` with seed {seeds}, on {about['cores']} cores with a load of "
-        f"{about['load']:.1f} when it ended, in {about['minutes']:.0f} minutes."
+        f"{about['load']:.1f} at most when a set ended, in {about['minutes']:.0f} minutes."
     )
     if about["load"] > about["cores"]:
         said += " The machine had other work to do, so latencies and training times say little."
