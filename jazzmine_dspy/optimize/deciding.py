@@ -90,8 +90,7 @@ def _hidden(run: Run, dev_b: Sequence[Example]) -> tuple[dict[str, float], dict[
     assert found.order is not None, "no order was fitted"
     rows = recalled_rows(run.program, dev_b)
     told = verdicts_on(stand_ins(run.program, rows, found.head, seed=run.recipe.seed), found.thresholds)
-    gate = found.order.gate
-    head = {row.key: float(row.head if row.confidence >= gate else row.floor) for row in told}
+    head = {row.key: float(row.right(found.order.gate)) for row in told}
     return head, {row.key: float(row.floor) for row in told}
 
 

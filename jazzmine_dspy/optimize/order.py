@@ -35,6 +35,10 @@ class Verdict(NamedTuple):
     lm: bool | None = None
     fold: int = 0
 
+    def right(self, gate: float) -> bool:
+        """Whether head and floor together chose the right flows, under this gate."""
+        return self.head if self.confidence >= gate else self.floor
+
 
 class Ordered(NamedTuple):
     """An order of the sources after the rules, with the head's gate.
@@ -104,7 +108,7 @@ def fit_order(
     sources: tuple[SourceKind, ...] = ("head", "floor")
     answered = [row for row in asked if row.lm is not None]
     if answered:
-        ours = [float(row.head if row.confidence >= to_floor else row.floor) for row in answered]
+        ours = [float(row.right(to_floor)) for row in answered]
         theirs = [float(bool(row.lm)) for row in answered]
         to_lm = crossing([row.confidence for row in answered], ours, theirs)
         if 0 < to_lm < to_floor and not _better_below(to_floor, answered):
@@ -153,7 +157,7 @@ def crossfitted(rows: Sequence[Verdict]) -> dict[str, bool]:
         gate = _crossing(others)
         for row in rows:
             if row.fold == fold:
-                found[row.key] = row.head if row.confidence >= gate else row.floor
+                found[row.key] = row.right(gate)
     return found
 
 

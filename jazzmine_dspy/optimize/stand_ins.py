@@ -26,7 +26,7 @@ class StandIn(NamedTuple):
     Args:
         row: The turn, labelled so, with what recall finds for it without the flow.
         judgement: Of a head that has never learnt the flow.
-        fold: In which the turn itself was held out.
+        fold: That of the turn itself, under whose gate it is judged.
     """
 
     row: Row

@@ -88,9 +88,8 @@ def accuracy(index: FlowIndex, asked: list[Asked]) -> tuple[float, float]:
     return float(np.mean(first)), float(np.mean(among))
 
 
-@pytest.mark.row("F18")
 @pytest.mark.slow
-def test_a_thousand_flows_are_told_apart_as_well_as_twenty(minilm: FastembedEmbedder) -> None:
+def test_recall_among_a_thousand_flows_finds_what_it_finds_among_twenty(minilm: FastembedEmbedder) -> None:
     """Ten catalogues of twenty flows, and one of all: by recall alone, without a head that learnt from turns.
 
     In a flow's own words a message finds it first among 1,000 as among 20, within two points. In other words it is
@@ -120,7 +119,6 @@ def test_a_thousand_flows_are_told_apart_as_well_as_twenty(minilm: FastembedEmbe
     assert five_of_many >= five - 0.05
 
 
-@pytest.mark.row("F18")
 @pytest.mark.slow
 def test_a_hundred_thousand_points_are_searched_as_the_plain_reference_does() -> None:
     """Words exactly; of vectors the scores exactly, and 99 in 100 of the same points, since few bits choose them."""
