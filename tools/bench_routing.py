@@ -157,7 +157,7 @@ def _take(document: dict[str, Any], found: dict[str, Any]) -> None:
         document["rows"] = figures.ordered([*kept, row])
     if share := found.get("share"):
         document["share"] = [each for each in document["share"] if each["row"] != share[0]["row"]] + share
-    document |= {key: value for key, value in found.items() if key in ("twenty", "recall")}
+    document |= {key: value for key, value in found.items() if key in ("recall", *figures.SMALLER)}
 
 
 def _save(document: dict[str, Any], options: argparse.Namespace, began: float) -> None:

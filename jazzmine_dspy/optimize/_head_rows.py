@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +13,7 @@ from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.turn import MAX_TEXT, Turn
 from jazzmine_dspy.optimize._head_parts import (
     Counts,
+    Directions,
     Lexicon,
     Linear,
     class_means,
@@ -101,12 +103,22 @@ class Material:
         self.weights = np.array([item.weight for item in items])
         self.groups = np.array([item.group for item in items], dtype=object)
 
-    def fit(self, rows: Numbers, c: float, start: Linear | None = None) -> Parts:
+    @functools.cached_property
+    def directions(self) -> Directions:
+        """Of the features of all items; they only say where steps are taken, so nobody learns from turns held out."""
+        return Directions.of(self.inputs)
+
+    def logistic(self, rows: Numbers, c: float, start: Linear | None = None) -> Linear:
+        """Train the logistic part alone on some items."""
+        targets, weights = self.targets[rows], self.weights[rows]
+        return fit_logistic(self.inputs[rows], targets, weights, len(self.labels), c, start, self.directions)
+
+    def fit(self, rows: Numbers, c: float) -> Parts:
         """Train all parts on some items."""
         targets, weights, labels = self.targets[rows], self.weights[rows], len(self.labels)
         x = self.inputs[rows]
         return Parts(
-            fit_logistic(x, targets, weights, labels, c, start),
+            self.logistic(rows, c),
             fit_means(x, targets, labels, self.features, 0.3 if len(rows) >= FEW_ROWS else 0.5),
             fit_lexicon(self.counts, rows, targets, weights, labels),
             np.bincount(targets, minlength=labels) > 0,

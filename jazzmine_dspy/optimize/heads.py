@@ -281,7 +281,7 @@ class _Training:
             if not len(out):
                 continue
             for value in values:
-                start = _logistic(self.material, rows, value, start)
+                start = self.material.logistic(rows, value, start)
                 z = start.scores(self.material.inputs[out])
                 z[:, np.bincount(self.material.targets[rows], minlength=z.shape[1]) == 0] = -1e9
                 loss = log_loss(z, targets)
@@ -340,14 +340,6 @@ def _rows_of(examples: Sequence[tuple[str, str]], embedder: EmbedderPort) -> lis
         HeadRow(text, Turn(text=text), (flow,), group, recalled)
         for text, flow, group, recalled in zip(texts, flows, groups, found, strict=True)
     ]
-
-
-def _logistic(material: Material, rows: Numbers, c: float, start: Any) -> Any:
-    from jazzmine_dspy.optimize._head_parts import fit_logistic
-
-    return fit_logistic(
-        material.inputs[rows], material.targets[rows], material.weights[rows], len(material.labels), c, start
-    )
 
 
 def _several(rows: Sequence[HeadRow]) -> bool:

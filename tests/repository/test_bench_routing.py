@@ -227,7 +227,8 @@ def test_a_busy_machine_and_a_quick_run_are_told() -> None:
 
 def test_twenty_flows_and_shares_are_told_with_their_targets() -> None:
     held = document() | {
-        "twenty": {"n": 50, "catalogues": 2, "among_20": metric(0.95), "among_1000": metric(0.90)},
+        "flows20": {"n": 50, "catalogues": 2, "alone": metric(0.95), "among": metric(0.90)},
+        "registries": {"n": 70, "catalogues": 5, "alone": metric(0.92), "among": metric(0.905)},
         "share": [
             {"row": "clinc150", "quality": 0.97, "harder": 3.0, "sent": 0.08, "loss": 0.004},
             {"row": "clinc150", "quality": 0.97, "harder": 1.0, "sent": 0.08, "loss": 0.006},
@@ -237,7 +238,8 @@ def test_twenty_flows_and_shares_are_told_with_their_targets() -> None:
         },
     }  # fmt: skip
     lines = figures.further(held).splitlines()
-    assert "missed by 3.0 points" in next(line for line in lines if "over 2 catalogues" in line)
+    assert "missed by 3.0 points" in next(line for line in lines if "2 catalogues of 20" in line)
+    assert next(line for line in lines if "5 catalogues" in line).endswith("met.")
     assert [line.endswith("met.") for line in lines if "sent on" in line] == [True, False]
     assert next(line for line in lines if "100,000 points" in line).endswith("missed.")
 

@@ -54,8 +54,15 @@ def whole(bench: Any) -> dict[str, Any]:
     ]  # fmt: skip
     recall = {"points": 10, "p50_ms": 1.0, "p99_ms": 2.0, "n": 1000, "target_ms": 10.0, "target_met": True}
     about = {"seeds": [17], "quick": False, "cores": 2, "load": 0.1, "minutes": 3.0}
-    twenty = {"n": 9, "catalogues": 1, "among_20": metric, "among_1000": metric}
-    return {"rows": rows, "share": [], "recall": recall, "twenty": twenty, "about": about}
+    smaller = {"n": 9, "catalogues": 1, "alone": metric, "among": metric}
+    return {
+        "rows": rows,
+        "share": [],
+        "recall": recall,
+        "flows20": smaller,
+        "registries": smaller,
+        "about": about,
+    }
 
 
 def test_it_refuses_what_it_does_not_know(bench: Any, tmp_path: Path, capsys: Any) -> None:

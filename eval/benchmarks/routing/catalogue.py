@@ -1,4 +1,4 @@
-"""A catalogue of 1,000 flows from all registries at hand, and catalogues of 20 of them for the same requests."""
+"""A catalogue of 1,000 flows from all registries at hand, and smaller ones of its flows for the same requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from routing.parts import Row
 from routing.sets import BOTS, HELD, Place
 
 FLOWS = 1000
-EXAMPLES = 30
+EXAMPLES = 60
 """Messages a flow for training, at most."""
 ASKED = {"banking77": 13, "clinc150": 7}
 """Messages a flow held apart; of the bots' a fifth."""
@@ -97,6 +97,12 @@ def twenties(catalogue: Catalogue, count: int, seed: int) -> Iterator[Catalogue]
         yield catalogue.of(chance.sample(catalogue.asked, min(20, len(catalogue.asked))))
 
 
+def registries(catalogue: Catalogue) -> Iterator[Catalogue]:
+    """Each source's flows that have messages, alone: an assistant before its catalogue grew."""
+    for name in sorted({source(flow) for flow in catalogue.asked}):
+        yield catalogue.of(flow for flow in catalogue.asked if source(flow) == name)
+
+
 def _messages(place: Place) -> Iterator[tuple[str, list[Row], dict[str, int]]]:
     banking = formats.read_csv(place.data / "banking77" / "train.csv", formats.BANKING)
     clinc = formats.read_clinc(place.data / "clinc150" / "data_small_no_test.json", "train", "val")
@@ -166,7 +172,8 @@ def write(folder: Path, catalogue: Catalogue, seed: int) -> Path:
             roles |= divide(made, seed=seed, fractions={"train": 0.8, "dev_a": 0.1, "dev_b": 0.1})
     registry = FlowRegistry([{"name": name, "description": text} for name, text in catalogue.flows.items()])
     dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    told = yaml.dump({"flows": registry.to_json()}, Dumper=dumper, sort_keys=False, allow_unicode=True)
+    held = {"out_of_scope_share": 0.0, "flows": registry.to_json()}
+    told = yaml.dump(held, Dumper=dumper, sort_keys=False, allow_unicode=True)
     (folder / "flows.yaml").write_text(told, "utf-8")
     lines = (each.model_dump_json(exclude_defaults=True, exclude_none=True) for each in conversations)
     (folder / "conversations.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")

@@ -163,33 +163,37 @@ def shares(row: str, made: Made) -> list[dict[str, Any]]:
 
 
 def thousand(place: Place, how: How) -> Iterator[dict[str, Any]]:
-    """1,000 flows, and the same requests in catalogues of 20 of them."""
+    """1,000 flows; the same requests in catalogues of 20 of them; and those of each registry among its own flows."""
     whole = catalogue.assembled(place)
     say(f"flows1000: {len(whole.flows)} flows, {len(whole.train)} messages, training")
     dataset = load_dataset(catalogue.write(place.work / "data-flows1000", whole, place.seed))
     learnt = ours.training(dataset, place.seed) if how.peers else None
     big = made_of(dataset, learnt, how, place.work / "program-flows1000", place.seed)
-    small = []
-    for number, few in enumerate(catalogue.twenties(whole, 2 if place.quick else TWENTIES, place.seed)):
-        say(f"flows1000: 20 flows, {number + 1}")
-        made = load_dataset(catalogue.write(place.work / f"data-flows20-{number}", few, place.seed))
-        out = place.work / f"program-flows20-{number}"
-        small.append(made_of(made, None, how, out, place.seed))
     say("flows1000: test")
     [among] = evaluated([big], how)
     yield {"row": _mine("flows1000", [big], [among], [{}], whole.counts | elsewhere(among))}
     yield from others("flows1000", [big], [{}], how)
-    few_found = evaluated(small, how)
-    yield {"row": _mine("flows20", small, few_found, [{}] * len(small), {})}
+    twenties = list(catalogue.twenties(whole, 2 if place.quick else TWENTIES, place.seed))
+    for row, several in (("flows20", twenties), ("registries", list(catalogue.registries(whole)))):
+        small = []
+        for number, few in enumerate(several):
+            say(f"{row} {number + 1}/{len(several)}: training")
+            made = load_dataset(catalogue.write(place.work / f"data-{row}-{number}", few, place.seed))
+            small.append(made_of(made, None, how, place.work / f"program-{row}-{number}", place.seed))
+        found = evaluated(small, how)
+        yield {"row": _mine(row, small, found, [{}] * len(small), {})}
+        yield {row: beside(found, among, place.seed)}
+
+
+def beside(found: Sequence[Evaluation], among: Evaluation, seed: int) -> dict[str, Any]:
+    """Flows right in several small catalogues, and on the same requests among all flows."""
     asked = {parts.key(turn.example.turn.text): turn for turn in among.turns}
     again = [
-        Evaluation(tuple(asked[parts.key(turn.example.turn.text)] for turn in found.turns), seed=place.seed)
-        for found in few_found
+        Evaluation(tuple(asked[parts.key(turn.example.turn.text)] for turn in one.turns), seed=seed)
+        for one in found
     ]
-    twenty = ours.pooled(few_found, place.seed).metrics["flow_set_exact"]
-    same = ours.pooled(again, place.seed).metrics["flow_set_exact"]
-    told = {"among_20": twenty.to_json(), "among_1000": same.to_json()}
-    yield {"twenty": {"n": twenty.n, "catalogues": len(small), **told}}
+    alone, same = (ours.pooled(each, seed).metrics["flow_set_exact"] for each in (found, again))
+    return {"n": alone.n, "catalogues": len(found), "alone": alone.to_json(), "among": same.to_json()}
 
 
 def elsewhere(found: Evaluation) -> dict[str, int]:

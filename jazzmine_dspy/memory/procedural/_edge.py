@@ -13,6 +13,7 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import qdrant_edge as edge
@@ -30,6 +31,7 @@ _BATCH = 1000
 _LAYOUT = "layout.json"
 _STALE = "stale"
 _START = "edge-"
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 class EdgeEngine:
@@ -116,7 +118,9 @@ class EdgeEngine:
                     )
                 )
             answers = shard.inner.query_batch(edge.QueryBatchRequest(asked))
-        return [[Hit(_text(hit.id), hit.score, hit.payload or {}) for hit in hits] for hits in answers]
+        if not payload:
+            return [[Hit(_text(hit.id), hit.score, _EMPTY) for hit in hits] for hits in answers]
+        return [[Hit(_text(hit.id), hit.score, hit.payload or _EMPTY) for hit in hits] for hits in answers]
 
     def upsert(self, layout: Layout, points: Sequence[StoredPoint]) -> None:
         """Write points; the last of several with one id counts."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from jazzmine_dspy.memory.procedural.engine import Branch, Hit
@@ -91,16 +93,16 @@ def ordered(hits: Sequence[Hit], describe: Callable[[Hit], Described], depth: in
         ['a', 'b']
     """
     best_first = sorted(hits, key=_score, reverse=True)
+    scores = [hit.score for hit in best_first]
+    starts = [place for place in range(1, len(scores)) if _worse(scores[place - 1], scores[place])]
+    if len(starts) == len(scores) - 1:
+        return best_first[:depth]
     placed: list[Hit] = []
-    start = 0
-    for end in range(1, len(best_first) + 1):
-        if end < len(best_first) and not _apart(best_first, end):
-            continue
+    for start, end in pairwise([0, *starts, len(best_first)]):
         equals = best_first[start:end]
-        placed += equals if len(equals) == 1 else sorted(equals, key=lambda hit: describe(hit).order)
+        placed += equals if len(equals) < 2 else sorted(equals, key=lambda hit: describe(hit).order)
         if len(placed) >= depth:
             break
-        start = end
     return placed[:depth]
 
 
@@ -127,7 +129,9 @@ def searched(
     while left:
         cut_short = []
         for number, hits in zip(left, ask([branches[each] for each in left], limit), strict=True):
-            if len(hits) >= limit and not any(_apart(hits, place) for place in range(depth, len(hits))):
+            if len(hits) >= limit and not any(
+                _worse(hits[place - 1].score, hits[place].score) for place in range(depth, len(hits))
+            ):
                 cut_short.append(number)
             else:
                 lists[number] = ordered(hits, describe, depth)
@@ -182,11 +186,16 @@ def fused(lists: Sequence[Sequence[Hit]], weights: Sequence[float], rrf_k: int) 
     """
     scores: dict[str, float] = {}
     for hits, weight in zip(lists, weights, strict=True):
-        if weight <= 0:
-            continue
-        for rank, hit in enumerate(hits):
-            scores[hit.id] = scores.get(hit.id, 0.0) + 1.0 / ((rank + 1) / weight + rrf_k - 1)
+        if weight > 0:
+            for hit, gain in zip(hits, _gains(len(hits), weight, rrf_k), strict=True):
+                scores[hit.id] = scores.get(hit.id, 0.0) + gain
     return scores
+
+
+@functools.lru_cache(maxsize=64)
+def _gains(count: int, weight: float, rrf_k: int) -> tuple[float, ...]:
+    """What the points of a list get, best first."""
+    return tuple(1.0 / ((rank + 1) / weight + rrf_k - 1) for rank in range(count))
 
 
 def flow_scores(
@@ -197,13 +206,14 @@ def flow_scores(
 ) -> dict[str, float]:
     """Score of each flow that the lists hold: the sum of the fused scores of its best points."""
     points = fused(lists, weights, settings.rrf_k)
-    flows = {hit.id: describe(hit).flow for hits in lists for hit in hits if hit.id in points}
+    hits = {hit.id: hit for listed in lists for hit in listed}
     by_flow: dict[str, list[float]] = {}
     for point, score in points.items():
-        by_flow.setdefault(flows[point], []).append(score)
+        by_flow.setdefault(describe(hits[point]).flow, []).append(score)
+    best = settings.points_per_flow
     # Rounded, since the same sum in another order may differ in its last digit.
     return {
-        flow: round(sum(sorted(scores, reverse=True)[: settings.points_per_flow]), 12)
+        flow: round(sum(scores if len(scores) <= best else sorted(scores, reverse=True)[:best]), 12)
         for flow, scores in by_flow.items()
     }
 
@@ -274,8 +284,11 @@ def with_nearest(
     similarity: dict[str, float] = {}
     support: dict[str, float] = {}
     near: dict[str, list[str]] = {}
+    wanted = {each.name for each in found}
     for place, hit in enumerate(nearest):
         known = describe(hit)
+        if known.flow not in wanted:
+            continue
         similarity.setdefault(known.flow, hit.score)
         if place < _NEAREST:
             support[known.flow] = support.get(known.flow, 0.0) + math.exp(_SHARPNESS * (hit.score - 1.0))
@@ -292,7 +305,6 @@ def with_nearest(
     ]
 
 
-def _apart(hits: Sequence[Hit], place: int) -> bool:
-    """Whether the hit there is worse than the one before it."""
-    better = hits[place - 1].score
-    return better - hits[place].score > (GRAIN * better if better > 1.0 else GRAIN)
+def _worse(better: float, score: float) -> bool:
+    """Whether a score is less than the one before it by more than noise."""
+    return better - score > (GRAIN * better if better > 1.0 else GRAIN)
