@@ -261,7 +261,7 @@ def filled(text: str, content: str, name: str = "routing") -> str:
 
 
 def missing(document: Mapping[str, Any]) -> list[str]:
-    """What a whole table has and this one lacks: rows of this project, the speed of recall, small catalogues beside large.
+    """What a whole table has and this one lacks: rows of this project, the speed of recall, smaller catalogues.
 
     Example:
         >>> missing({"rows": [{"row": name, "system": OURS} for name in SPECS if name != "sgd"]})
