@@ -93,3 +93,24 @@ def _within(text: str, most: int, limit: int, field: str) -> None:
             where=field,
             remedy=f"Shorten it to {limit:,} at most.",
         )
+
+
+def checked_agent(agent_id: str) -> str:
+    """The name of an agent, if it can be stored and hashed. It may be empty.
+
+    Raises:
+        InputError: it is no text, or holds half of a surrogate pair.
+
+    Example:
+        >>> checked_agent("shop-é")
+        'shop-é'
+    """
+    if not isinstance(agent_id, str):
+        raise InputError(f"An agent's name must be a text, not {type(agent_id).__name__}", where="agent_id")
+    if half := _SURROGATE.search(agent_id):
+        raise InputError(
+            f"The agent's name holds half of a surrogate pair as its character {half.start() + 1}",
+            where="agent_id",
+            remedy="Name the agent by a text that can be written as UTF-8.",
+        )
+    return agent_id

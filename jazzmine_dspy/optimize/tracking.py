@@ -34,6 +34,10 @@ class Tracker:
                 remedy="Install the extra 'optimize', or set tracking = 'none'.",
             ) from error  # fmt: skip
         folder = folder.resolve()
+        # It would tell of the tables that it makes, in the middle of the run's own lines.
+        talkative = logging.getLogger("mlflow.store.db.utils")
+        level = talkative.level
+        talkative.setLevel(logging.WARNING)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self.uri = uri or f"sqlite:///{folder / 'mlflow.db'}"
@@ -49,6 +53,8 @@ class Tracker:
                 f"MLflow's store cannot be used: {str(error)[:200]}", where="tracking",
                 remedy="Correct the URI, or set tracking = 'none'.",
             ) from error  # fmt: skip
+        finally:
+            talkative.setLevel(level)
         self.run_id: str = self._run.info.run_id
 
     def params(self, values: Mapping[str, Any]) -> None:

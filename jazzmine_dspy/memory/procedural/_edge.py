@@ -183,10 +183,16 @@ class EdgeEngine:
             shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
-        """Flush, and give the folder back; may be called twice."""
+        """Flush, and give the folder back, even where flushing fails; may be called twice."""
         with self._lock:
             self._closed = True
-            self._end()
+            try:
+                self._end()
+            except Exception as error:
+                raise MemoryUnavailableError(
+                    f"The flow index could not be flushed: {type(error).__name__}: {error}",
+                    where=self._where, remedy="See that the folder can be written and has room, and sync again.",
+                ) from error  # fmt: skip
 
     def _of(self, collection: str) -> Path:
         # Names may hold what a file's must not, and differ by case alone.

@@ -21,6 +21,7 @@ from jazzmine_dspy.memory.procedural.ranking import Described, Settings
 from jazzmine_dspy.memory.procedural.stored import Reader, StoredRecall
 from jazzmine_dspy.memory.procedural.sync import Sync, SyncReport
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
+from jazzmine_dspy.models.text import checked_agent
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.ports import Embedder
@@ -166,13 +167,13 @@ class QdrantProceduralMemory:
             patience: Seconds for which points that another sync seems to be writing are left alone.
 
         Raises:
-            InputError: ``patience`` is negative or no number.
+            InputError: ``patience`` is negative or no number, or ``agent_id`` holds half of a surrogate pair.
             FlowError: an example names an unknown flow.
             DimensionError: a collection holds vectors of another length.
             ConflictError: in jazzmine's layout, another agent has a flow of the same name.
             EmbeddingError, MemoryUnavailableError: what is not done is left to the next sync.
         """
-        agent = agent_id or registry.agent_id
+        agent = checked_agent(agent_id) or registry.agent_id
         stop = threading.Event()
         given = list(examples)
 
@@ -206,10 +207,11 @@ class QdrantProceduralMemory:
             ``score``; none where memory holds no flow of this agent.
 
         Raises:
-            InputError: ``top_k`` or ``rrf_k`` below 1.
+            InputError: ``top_k`` or ``rrf_k`` below 1, or half of a surrogate pair in ``agent_id``.
             EmbeddingError: the embedder fails.
             MemoryUnavailableError: memory does not answer.
         """
+        checked_agent(agent_id)
         settings = ranking.check(self.settings._replace(rrf_k=rrf_k))
         if top_k < 1:
             raise InputError(f"top_k is {top_k}", where="top_k", remedy="Choose 1 or more.")
@@ -240,11 +242,12 @@ class QdrantProceduralMemory:
         written it is jazzmine's.
 
         Raises:
+            InputError: ``agent_id`` holds half of a surrogate pair.
             MemoryUnavailableError: memory does not answer.
         """
 
         def work() -> list[dict[str, Any]]:
-            held = self._reader().held(agent_id, anew=True)
+            held = self._reader().held(checked_agent(agent_id), anew=True)
             listed = []
             for name in sorted(held.names):
                 told = held.told(name)
@@ -303,7 +306,7 @@ class QdrantProceduralMemory:
             settings: How to rank; default the memory's.
             examples: Those that were synced beside the registry's own. It is warned of where memory lacks some.
         """
-        agent = agent_id or registry.agent_id
+        agent = checked_agent(agent_id) or registry.agent_id
         return StoredRecall(
             self._reader,
             registry,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,3 +75,29 @@ def test_a_folder_that_has_no_room_is_built_when_there_is(tmp_path: Path, engine
     assert "does not answer" in refused
     assert "has room" in refused
     assert answered == "10 130"
+
+
+class Unflushed:
+    """A shard on a disk that is full when it is closed."""
+
+    def flush(self) -> None:
+        raise Exception("No space left on device")
+
+    def close(self) -> None:
+        pass
+
+
+def test_what_could_not_be_flushed_is_told_and_the_folder_given_back(
+    hashed: Embedder, shop: FlowRegistry, tmp_path: Path
+) -> None:
+    index = FlowIndex(shop, hashed, path=str(tmp_path), engine="edge")
+    found = index.recall("my order", k=4)
+    engine: Any = index._built()[0]
+    [shard] = engine._shards.values()
+    inner, shard.inner = shard.inner, Unflushed()
+    with pytest.raises(MemoryUnavailableError, match="could not be flushed: Exception: No space left"):
+        index.close()
+    index.close()
+    inner.close()
+    with FlowIndex(shop, hashed, path=str(tmp_path), engine="edge") as again:
+        assert again.recall("my order", k=4) == found

@@ -321,3 +321,22 @@ async def test_registries_are_apart(running: qdrant_server.QdrantDouble) -> None
     other = FlowRegistry(shop().values(), agent_id="another")
     assert (await memory.sync(other)).created == list(shop())
     assert running.count(COLLECTION) == 2 * len(wanted_points(shop(), "shop", ""))
+
+
+async def test_an_agent_whose_name_is_no_text_is_refused_at_every_door() -> None:
+    registry = FlowRegistry([flow("track_order")])
+    async with QdrantProceduralMemory(":memory:", embedder=WordEmbedder()) as memory:
+        for refused in (
+            memory.sync(registry, "shop\ud800"),
+            memory.recall("where", "shop\ud800"),
+            memory.list_flows("shop\ud800"),
+        ):
+            with pytest.raises(InputError, match="half of a surrogate pair as its character 5"):
+                await refused
+        with pytest.raises(InputError, match="half of a surrogate pair"):
+            memory.port(registry, "shop\ud800")
+        assert await memory.list_flows("shop") == []
+    with pytest.raises(InputError, match="half of a surrogate pair"):
+        FlowRegistry([], agent_id="\udfff")
+    with pytest.raises(InputError, match="not int"):
+        FlowRegistry([], agent_id=7)  # type: ignore[arg-type]

@@ -1,0 +1,31 @@
+"""What a run leaves in MLflow, and what it says meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mlflow")
+
+from jazzmine_dspy.models.errors import RecipeError
+from jazzmine_dspy.optimize.tracking import Tracker
+
+
+def test_a_new_store_is_made_without_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    talkative = logging.getLogger("mlflow.store.db.utils")
+    level = talkative.level
+    with caplog.at_level(logging.INFO):
+        tracker = Tracker("", tmp_path, "quiet")
+    tracker.metrics({"right": 0.5, "lost": float("nan")})
+    tracker.close()
+    assert [record.message for record in caplog.records if record.name == talkative.name] == []
+    assert talkative.level == level
+    assert (tmp_path / "mlflow.db").is_file()
+
+
+def test_a_store_that_cannot_be_opened_is_told_with_its_remedy(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="store cannot be used") as told:
+        Tracker("nowhere://", tmp_path, "lost")
+    assert "tracking = 'none'" in (told.value.remedy or "")
