@@ -27,7 +27,7 @@ class FlowRegistry(Mapping[str, Flow]):
 
     Raises:
         FlowError: a flow is malformed, or a name is taken twice.
-        InputError: ``agent_id`` holds half of a surrogate pair.
+        InputError: ``agent_id`` is no text.
 
     Example:
         >>> registry = FlowRegistry([{"name": "track_order", "description": "Tell where an order is."}])

@@ -106,7 +106,11 @@ def checked_agent(agent_id: str) -> str:
         'shop-é'
     """
     if not isinstance(agent_id, str):
-        raise InputError(f"An agent's name must be a text, not {type(agent_id).__name__}", where="agent_id")
+        raise InputError(
+            f"An agent's name must be a text, not {type(agent_id).__name__}",
+            where="agent_id",
+            remedy="Leave it out where the agent has no name.",
+        )
     if half := _SURROGATE.search(agent_id):
         raise InputError(
             f"The agent's name holds half of a surrogate pair as its character {half.start() + 1}",

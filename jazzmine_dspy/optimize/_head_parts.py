@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,9 @@ _MOST_BYTES = 24_000_000
 
 _SVM_C = 0.5
 _MOST_WORK = 6_000_000
-"""Texts times labels, of the models over n-grams: about half a minute."""
+"""Texts times labels that the models over n-grams may take: about half a minute."""
+_MOST_TEXTS = 20_000
+"""No training learns from many more."""
 _MANY_ROWS = 1_500
 """From here on a piece has to occur in two texts to count."""
 
@@ -53,7 +55,8 @@ class Directions(NamedTuple):
         """Of features of shape (rows, features)."""
         mean = inputs.mean(axis=0, dtype=np.float64).astype(np.float32)
         rest = inputs - mean
-        spread, turn = np.linalg.eigh((rest.T @ rest).astype(np.float64))
+        wide = rest.astype(np.float64)
+        spread, turn = np.linalg.eigh(wide.T @ wide)
         largest = max(float(spread[-1]), 1e-12)
         stretch = (np.maximum(spread, 0.0) / largest + _FLOOR) ** -0.25
         return cls(mean, turn.astype(np.float32), stretch.astype(np.float32))
@@ -70,9 +73,9 @@ def fit_logistic(
 ) -> Linear:
     """Multinomial logistic regression by L-BFGS, in float32, stopped early.
 
-    Steps are taken along the principal directions of the features, each stretched by the fourth root of its variance:
-    sentence embeddings vary a hundred times as much in some directions as in others, and half as many steps get as far.
-    The penalty is on the weights as they are, so that the minimum is the same.
+    Steps are taken along the principal directions of the features, those of little variance stretched by its inverse
+    fourth root: sentence embeddings vary a hundred times as much in some directions as in others, and half as many
+    steps get as far. The penalty is on the weights as they are, so that the steps lead to the same minimum.
 
     Args:
         inputs: Shape (rows, features).
@@ -251,23 +254,39 @@ class Lexicon(NamedTuple):
         )
 
 
-def fit_lexicon(counts: Counts, rows: Numbers, targets: Numbers, weights: Floats, labels: int) -> Lexicon:
-    """A linear support vector machine over tf-idf of n-grams, one label against the rest.
+Scope = Literal["all", "several", "none"]
+"""Which labels have a model over n-grams: all, those of two texts or more, or none."""
 
-    Labels of one text take no part. Where texts times labels are above six million it is empty: its training, one model
-    for each label, would take longer than all the rest.
+
+def lexical_scope(targets: Numbers, labels: int) -> Scope:
+    """How many of such models are worth their time: there is one for each label.
+
+    Args:
+        targets: Of all texts; below 0 for what is no label.
+        labels: How many there are.
+    """
+    said = np.bincount(targets[targets >= 0], minlength=labels)
+    texts = min(len(targets), _MOST_TEXTS)
+    if texts * labels <= _MOST_WORK:
+        return "all"
+    return "several" if texts * int((said > 1).sum()) <= _MOST_WORK else "none"
+
+
+def fit_lexicon(
+    counts: Counts, rows: Numbers, targets: Numbers, weights: Floats, lexical: NDArray[np.bool_]
+) -> Lexicon:
+    """A linear support vector machine over tf-idf of n-grams, one label against the rest.
 
     Args:
         counts: Of all texts.
         rows: Those that are learnt from.
         targets, weights: Shape (rows,).
-        labels: How many there are.
+        lexical: Shape (labels,): which labels get a model; without any it is empty.
     """
     from sklearn.svm import LinearSVC
 
-    said = np.bincount(targets, minlength=labels)
-    taken = np.flatnonzero(said >= (2 if (said > 1).any() else 1))
-    if len(taken) * len(rows) > _MOST_WORK:
+    labels = len(lexical)
+    if not lexical.any():
         none = np.zeros(0, np.int64)
         empty = np.zeros((0, labels), np.float32)
         return Lexicon(none, none, np.zeros(0), empty, np.zeros(labels, np.float32))
@@ -277,13 +296,14 @@ def fit_lexicon(counts: Counts, rows: Numbers, targets: Numbers, weights: Floats
     most = max(1, _MOST_BYTES // labels)
     if len(kept[0]) + len(kept[1]) > most:
         both = np.concatenate([found[0][kept[0]], found[1][kept[1]]])
-        taken = np.sort(np.argsort(-both, kind="stable")[:most])
-        kept = [kept[0][taken[taken < len(kept[0])]], kept[1][taken[taken >= len(kept[0])] - len(kept[0])]]
+        common = np.sort(np.argsort(-both, kind="stable")[:most])
+        first = len(kept[0])
+        kept = [kept[0][common[common < first]], kept[1][common[common >= first] - first]]
     seen = np.concatenate([found[0][kept[0]], found[1][kept[1]]])
     idf = np.log((1 + len(rows)) / (1 + seen)) + 1.0
     coefficients = np.zeros((len(idf), labels), np.float32)
     bias = np.full(labels, -1.0, np.float32)
-    told = np.where(np.isin(targets, taken), targets, -1)
+    told = np.where(lexical[targets], targets, -1)
     present = np.unique(told)
     if len(present) > 1 and len(idf):
         x = _weighted(counts, rows, kept[0], kept[1], idf)

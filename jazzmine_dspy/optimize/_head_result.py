@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from jazzmine_dspy.optimize._head_fit import Weighed
+    from jazzmine_dspy.optimize._head_parts import Scope
 
 
 class HeadWithout(NamedTuple):
@@ -42,6 +43,7 @@ class TrainedHead:
         without: Heads without some flows, so that turns of these can be judged as out of scope.
         assumed_share: Share of the messages that is taken to be out of scope, whatever the labels tell; 0 where they
             are taken at their word.
+        scope: Which labels have a model over n-grams.
     """
 
     head: SelectionHead
@@ -52,3 +54,4 @@ class TrainedHead:
     c: float
     without: tuple[HeadWithout, ...] = ()
     assumed_share: float = 0.0
+    scope: Scope = "all"

@@ -16,10 +16,12 @@ from jazzmine_dspy.optimize._head_parts import (
     Directions,
     Lexicon,
     Linear,
+    Scope,
     class_means,
     fit_lexicon,
     fit_logistic,
     fit_means,
+    lexical_scope,
 )
 from jazzmine_dspy.program.heads import NONE, STATE_SIZE, state_features
 from jazzmine_dspy.program.heads._open import Space
@@ -85,14 +87,25 @@ class Material:
         items: What is learnt from, and what is judged; one whose label is not among the labels is judged alone.
         labels: Names of the labels, "none" last where it is one.
         embedder: Gives features and vectors.
+        scope: Which labels have a model over n-grams; default as many as are worth their time. It is the same for all
+            that is fitted here, or what is weighed on one part of the items would not be what serves.
+
+    Raises:
+        DatasetError: the embedder gives no features, or some that are not finite.
     """
 
-    def __init__(self, items: Sequence[Item], labels: Sequence[str], embedder: EmbedderPort) -> None:
+    def __init__(
+        self, items: Sequence[Item], labels: Sequence[str], embedder: EmbedderPort, scope: Scope | None = None
+    ) -> None:
         texts = [item.text for item in items]
         self.items, self.labels = list(items), list(labels)
         features = embedder.features(texts)
         if len(features) and features.shape[1] < 1:
             raise DatasetError("The embedder gives no features", remedy="Choose another embedding model.")
+        if not np.isfinite(features).all():
+            raise DatasetError(
+                "The embedder gives features that are not finite", remedy="Choose another embedding model."
+            )
         states = np.array([state_features(item.turn) for item in items], np.float32).reshape(-1, STATE_SIZE)
         self.inputs = np.hstack([features, states]).astype(np.float32)
         self.features = int(features.shape[1])
@@ -102,10 +115,13 @@ class Material:
         self.targets = np.array([place.get(item.label, -1) for item in items], dtype=np.int64)
         self.weights = np.array([item.weight for item in items])
         self.groups = np.array([item.group for item in items], dtype=object)
+        self.scope = lexical_scope(self.targets, len(labels)) if scope is None else scope
+        said = np.bincount(self.targets[self.targets >= 0], minlength=len(labels))
+        self.lexical = said >= {"all": 0, "several": 2, "none": len(items) + 1}[self.scope]
 
     @functools.cached_property
     def directions(self) -> Directions:
-        """Of the features of all items; they only say where steps are taken, so nobody learns from turns held out."""
+        """Of the features of all items, labels unseen: they say along which lines steps are taken, and no more."""
         return Directions.of(self.inputs)
 
     def logistic(self, rows: Numbers, c: float, start: Linear | None = None) -> Linear:
@@ -120,7 +136,7 @@ class Material:
         return Parts(
             self.logistic(rows, c),
             fit_means(x, targets, labels, self.features, 0.3 if len(rows) >= FEW_ROWS else 0.5),
-            fit_lexicon(self.counts, rows, targets, weights, labels),
+            fit_lexicon(self.counts, rows, targets, weights, self.lexical),
             np.bincount(targets, minlength=labels) > 0,
         )
 

@@ -181,7 +181,7 @@ class _Training:
                 "A head needs turns of two labels at least", where=f"labels: {', '.join(labels) or 'none'}",
                 remedy="Label more conversations.",
             )  # fmt: skip
-        self.material = Material(items, labels, embedder)
+        self.material = Material(items, labels, embedder, None if known is None else known.scope)
         self.taught = np.flatnonzero(taught)
         of_group = dict(zip(groups, self.folds, strict=True))
         self.item_folds = np.array([of_group.get(item.group, -1) if item.group else -1 for item in items])
@@ -228,7 +228,9 @@ class _Training:
             assumed = UNKNOWN_SHARE if facts["open_set"]["negatives"] == "flows left out" else 0.0
         if not self.given:
             judgements, self.folds = [], np.zeros(0, np.int64)
-        return TrainedHead(head, judgements, self.folds, self.facts, weighed, c, tuple(without), assumed)
+        return TrainedHead(
+            head, judgements, self.folds, self.facts, weighed, c, tuple(without), assumed, self.material.scope
+        )
 
     def whole(self, weighed: fitting.Weighed, c: float) -> SelectionHead:
         """The head whose parts learn from all rows."""

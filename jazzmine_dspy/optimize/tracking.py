@@ -37,7 +37,7 @@ class Tracker:
         # It would tell of the tables that it makes, in the middle of the run's own lines.
         talkative = logging.getLogger("mlflow.store.db.utils")
         level = talkative.level
-        talkative.setLevel(logging.WARNING)
+        talkative.setLevel(max(talkative.getEffectiveLevel(), logging.WARNING))
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self.uri = uri or f"sqlite:///{folder / 'mlflow.db'}"

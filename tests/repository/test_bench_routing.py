@@ -239,7 +239,7 @@ def test_twenty_flows_and_shares_are_told_with_their_targets() -> None:
     }  # fmt: skip
     lines = figures.further(held).splitlines()
     assert "missed by 3.0 points" in next(line for line in lines if "2 catalogues of 20" in line)
-    assert next(line for line in lines if "5 catalogues" in line).endswith("met.")
+    assert next(line for line in lines if "5 catalogues" in line).endswith("1.5 points between them.")
     assert [line.endswith("met.") for line in lines if "sent on" in line] == [True, False]
     assert next(line for line in lines if "100,000 points" in line).endswith("missed.")
 

@@ -18,7 +18,7 @@ from routing.parts import Row
 from routing.sets import BOTS, HELD, Place
 
 FLOWS = 1000
-EXAMPLES = 60
+EXAMPLES = 40
 """Messages a flow for training, at most."""
 ASKED = {"banking77": 13, "clinc150": 7}
 """Messages a flow held apart; of the bots' a fifth."""

@@ -62,7 +62,7 @@ class EdgeEngine:
         self._shards: dict[str, _Shard] = {}
         self._closed = False
         self._kept = self.path != ":memory:"
-        self._end: Callable[[], object] = lambda: None
+        self._end: Callable[[], str | None] = lambda: None
         self._pid = os.getpid()
         with self._failing():
             if self._kept:
@@ -186,13 +186,12 @@ class EdgeEngine:
         """Flush, and give the folder back, even where flushing fails; may be called twice."""
         with self._lock:
             self._closed = True
-            try:
-                self._end()
-            except Exception as error:
+            failed = self._end()
+            if failed is not None:
                 raise MemoryUnavailableError(
-                    f"The flow index could not be flushed: {type(error).__name__}: {error}",
-                    where=self._where, remedy="See that the folder can be written and has room, and sync again.",
-                ) from error  # fmt: skip
+                    f"The flow index could not be flushed: {failed}", where=self._where,
+                    remedy="See that the folder can be written and has room, then write the flows again.",
+                )  # fmt: skip
 
     def _of(self, collection: str) -> Path:
         # Names may hold what a file's must not, and differ by case alone.
@@ -377,16 +376,24 @@ def _read(path: Path) -> dict[str, Any]:
     return read
 
 
-def _give_back(shards: dict[str, _Shard], held: Any, folder: Path, kept: bool, pid: int) -> None:
+def _give_back(shards: dict[str, _Shard], held: Any, folder: Path, kept: bool, pid: int) -> str | None:
+    """Close all, whatever fails; what failed first."""
     if os.getpid() != pid:  # a forked child that ends: all of it is its parent's
-        return
+        return None
+    failed: str | None = None
     try:
         for shard in shards.values():
-            if kept:
-                shard.inner.flush()
-            shard.inner.close()
+            for end in (shard.inner.flush, shard.inner.close)[not kept :]:
+                try:
+                    end()
+                except BaseException as error:
+                    if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
+                        raise
+                    # As a text: the frames of an exception would hold the shard.
+                    failed = failed or f"{type(error).__name__}: {error}"
     finally:
         shards.clear()
         _folder.release(held)
         if not kept:
             shutil.rmtree(folder, ignore_errors=True)
+    return failed

@@ -167,7 +167,7 @@ class QdrantProceduralMemory:
             patience: Seconds for which points that another sync seems to be writing are left alone.
 
         Raises:
-            InputError: ``patience`` is negative or no number, or ``agent_id`` holds half of a surrogate pair.
+            InputError: ``patience`` is negative or no number, or ``agent_id`` is no text.
             FlowError: an example names an unknown flow.
             DimensionError: a collection holds vectors of another length.
             ConflictError: in jazzmine's layout, another agent has a flow of the same name.
@@ -207,7 +207,7 @@ class QdrantProceduralMemory:
             ``score``; none where memory holds no flow of this agent.
 
         Raises:
-            InputError: ``top_k`` or ``rrf_k`` below 1, or half of a surrogate pair in ``agent_id``.
+            InputError: ``top_k`` or ``rrf_k`` below 1, or ``agent_id`` is no text.
             EmbeddingError: the embedder fails.
             MemoryUnavailableError: memory does not answer.
         """
@@ -242,7 +242,7 @@ class QdrantProceduralMemory:
         written it is jazzmine's.
 
         Raises:
-            InputError: ``agent_id`` holds half of a surrogate pair.
+            InputError: ``agent_id`` is no text.
             MemoryUnavailableError: memory does not answer.
         """
 
@@ -305,6 +305,9 @@ class QdrantProceduralMemory:
             agent_id: Whose flows these are; the registry's own where it is empty.
             settings: How to rank; default the memory's.
             examples: Those that were synced beside the registry's own. It is warned of where memory lacks some.
+
+        Raises:
+            InputError: ``agent_id`` is no text.
         """
         agent = checked_agent(agent_id) or registry.agent_id
         return StoredRecall(

@@ -213,7 +213,7 @@ def flow_scores(
     best = settings.points_per_flow
     # Rounded, since the same sum in another order may differ in its last digit.
     return {
-        flow: round(sum(scores if len(scores) <= best else sorted(scores, reverse=True)[:best]), 12)
+        flow: round(sum(scores if len(scores) == 1 else sorted(scores, reverse=True)[:best]), 12)
         for flow, scores in by_flow.items()
     }
 

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.memory.procedural import FallbackRecall, FlowIndex
+from jazzmine_dspy.memory.procedural._edge import EdgeEngine
+from jazzmine_dspy.memory.procedural.engine import Layout
 from jazzmine_dspy.models.decision import Degraded
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.models.ports import Embedder
@@ -80,24 +82,30 @@ def test_a_folder_that_has_no_room_is_built_when_there_is(tmp_path: Path, engine
 class Unflushed:
     """A shard on a disk that is full when it is closed."""
 
+    def __init__(self, shard: Any) -> None:
+        self.close = shard.close
+
     def flush(self) -> None:
         raise Exception("No space left on device")
 
-    def close(self) -> None:
-        pass
-
 
 def test_what_could_not_be_flushed_is_told_and_the_folder_given_back(
-    hashed: Embedder, shop: FlowRegistry, tmp_path: Path
+    hashed: Embedder, tmp_path: Path
 ) -> None:
-    index = FlowIndex(shop, hashed, path=str(tmp_path), engine="edge")
-    found = index.recall("my order", k=4)
-    engine: Any = index._built()[0]
-    [shard] = engine._shards.values()
-    inner, shard.inner = shard.inner, Unflushed()
-    with pytest.raises(MemoryUnavailableError, match="could not be flushed: Exception: No space left"):
-        index.close()
-    index.close()
-    inner.close()
-    with FlowIndex(shop, hashed, path=str(tmp_path), engine="edge") as again:
-        assert again.recall("my order", k=4) == found
+    first, second = Layout("first", hashed.size), Layout("second", hashed.size)
+    engine = EdgeEngine(tmp_path)
+    for layout in (first, second):
+        engine.ensure(layout)
+    shard = engine._shards["first"]
+    shard.inner = Unflushed(shard.inner)
+    with pytest.raises(
+        MemoryUnavailableError, match="could not be flushed: Exception: No space left"
+    ) as caught:
+        engine.close()
+    engine.close()
+    again = EdgeEngine(tmp_path)
+    for layout in (first, second):
+        again.ensure(layout)
+    assert again.collections() == ["first", "second"]
+    again.close()
+    assert "has room" in caught.value.remedy
