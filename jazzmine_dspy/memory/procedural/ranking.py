@@ -192,7 +192,7 @@ def fused(lists: Sequence[Sequence[Hit]], weights: Sequence[float], rrf_k: int) 
     return scores
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=1024)
 def _gains(count: int, weight: float, rrf_k: int) -> tuple[float, ...]:
     """What the points of a list get, best first."""
     return tuple(1.0 / ((rank + 1) / weight + rrf_k - 1) for rank in range(count))

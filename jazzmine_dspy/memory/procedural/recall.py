@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import uuid
@@ -300,7 +301,8 @@ class FlowIndex(BlockingRecall):
             if not kept:
                 self._store(engine, layout)
         except BaseException:
-            engine.close()
+            with contextlib.suppress(MemoryUnavailableError):  # told is what failed first
+                engine.close()
             raise
         return engine, layout
 
