@@ -24,8 +24,9 @@ _MOST_BYTES = 24_000_000
 """Of the weights over n-grams, one byte each: with more labels fewer n-grams are kept."""
 
 _SVM_C = 0.5
+_MANY_LABELS = 300
 _MOST_WORK = 6_000_000
-"""Texts times labels that the models over n-grams may take: about half a minute."""
+"""Texts times labels that the models over n-grams may take of more labels: about half a minute."""
 _MOST_TEXTS = 20_000
 """No training learns from many more."""
 _MANY_ROWS = 1_500
@@ -259,16 +260,16 @@ Scope = Literal["all", "several", "none"]
 
 
 def lexical_scope(targets: Numbers, labels: int) -> Scope:
-    """How many of such models are worth their time: there is one for each label.
+    """Which of such models are worth their time, of which each label takes its share.
 
     Args:
         targets: Of all texts; below 0 for what is no label.
         labels: How many there are.
     """
+    if labels <= _MANY_LABELS:
+        return "all"
     said = np.bincount(targets[targets >= 0], minlength=labels)
     texts = min(len(targets), _MOST_TEXTS)
-    if texts * labels <= _MOST_WORK:
-        return "all"
     return "several" if texts * int((said > 1).sum()) <= _MOST_WORK else "none"
 
 

@@ -68,7 +68,7 @@ def test_of_very_many_labels_those_of_one_text_have_no_model_over_ngrams(
 ) -> None:
     texts = MANY | {f"lone{n}": [f"single{n} sentence"] for n in range(12)}
     assert all(lexical_columns(material(texts)))
-    monkeypatch.setattr(_head_parts, "_MOST_WORK", 12 * 48)
+    monkeypatch.setattr(_head_parts, "_MANY_LABELS", 20)
     made = material(texts)
     assert made.scope == "several"
     assert lexical_columns(made) == [label.startswith("label") for label in made.labels]
