@@ -16,16 +16,18 @@ from jazzmine_dspy.optimize.tracking import Tracker
 def test_a_new_store_is_made_without_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     talkative = logging.getLogger("mlflow.store.db.utils")
     level = talkative.level
+    talkative.setLevel(logging.INFO)
     talkative.addHandler(caplog.handler)  # what MLflow says does not reach the root
     try:
         talkative.info("heard")
         tracker = Tracker("", tmp_path, "quiet")
+        assert talkative.level == logging.INFO
     finally:
         talkative.removeHandler(caplog.handler)
+        talkative.setLevel(level)
     tracker.metrics({"right": 0.5, "lost": float("nan")})
     tracker.close()
     assert {record.message for record in caplog.records if record.name == talkative.name} == {"heard"}
-    assert talkative.level == level
     assert (tmp_path / "mlflow.db").is_file()
 
 
