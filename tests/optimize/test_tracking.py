@@ -13,8 +13,12 @@ from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.tracking import Tracker
 
 
-def test_a_new_store_is_made_without_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_new_store_is_made_without_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     talkative = logging.getLogger("mlflow.store.db.utils")
+    # A store that was opened before may have disabled all loggers that there were.
+    monkeypatch.setattr(talkative, "disabled", False)
     level = talkative.level
     talkative.setLevel(logging.INFO)
     talkative.addHandler(caplog.handler)  # what MLflow says does not reach the root
