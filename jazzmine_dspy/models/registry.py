@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.errors import FlowError
 from jazzmine_dspy.models.flows import Flow, SlotType
-from jazzmine_dspy.models.text import checked_agent
+from jazzmine_dspy.models.text import checked_text
 from jazzmine_dspy.models.turn import FlowView
 
 
@@ -43,7 +43,7 @@ class FlowRegistry(Mapping[str, Flow]):
         out_of_scope_share: float | None = None,
     ) -> None:
         items = flows.values() if isinstance(flows, Mapping) else flows
-        self.agent_id = checked_agent(agent_id)
+        self.agent_id = checked_text(agent_id, field="agent_id")
         self.out_of_scope_share = _share(out_of_scope_share)
         self._flows: dict[str, Flow] = {}
         for number, item in enumerate(items, start=1):

@@ -63,18 +63,8 @@ def clean_text(text: str, *, limit: int, field: str) -> str:
         >>> clean_text("Cafe\\u0301\\r\\nat\\x07 8", limit=100, field="text")
         'Café\\nat 8'
     """
-    if not isinstance(text, str):
-        raise InputError(
-            f"The {field} is no text but {type(text).__name__}", where=field, remedy="Pass a string."
-        )
+    checked_text(text, field=field)
     _within(text, _BEFORE_NFC * limit, limit, field)
-    if half := _SURROGATE.search(text):
-        raise InputError(
-            f"The {field} holds half of a surrogate pair, U+{ord(half[0]):04X}, as its character "
-            f"{half.start() + 1:,}",
-            where=field,
-            remedy="Decode it anew from its bytes as UTF-8 or UTF-16, or leave that character out.",
-        )
     text = _SEPARATORS.sub(" ", _LINE_BREAKS.sub("\n", text))
     text = _TAGS.sub(lambda found: found[1] or "", _UNSEEN.sub("", _CONTROL.sub("", text)))
     text = unicodedata.normalize("NFC", _SELECTORS.sub(r"\1", text))
@@ -86,6 +76,34 @@ def clean_text(text: str, *, limit: int, field: str) -> str:
     return text
 
 
+def checked_text(text: str, *, field: str) -> str:
+    """The text as it is, if it can be stored, hashed and sent.
+
+    Args:
+        text: What came in.
+        field: What the text is, for the errors: the name of a field or an argument.
+
+    Raises:
+        InputError: no text at all, or half of a surrogate pair.
+
+    Example:
+        >>> checked_text("shop-é", field="agent_id")
+        'shop-é'
+    """
+    if not isinstance(text, str):
+        raise InputError(
+            f"The {field} is no text but {type(text).__name__}", where=field, remedy="Pass a string."
+        )
+    if half := _SURROGATE.search(text):
+        raise InputError(
+            f"The {field} holds half of a surrogate pair, U+{ord(half[0]):04X}, as its character "
+            f"{half.start() + 1:,}",
+            where=field,
+            remedy="Decode it anew from its bytes as UTF-8 or UTF-16, or leave that character out.",
+        )
+    return text
+
+
 def _within(text: str, most: int, limit: int, field: str) -> None:
     if len(text) > most:
         raise InputError(
@@ -93,28 +111,3 @@ def _within(text: str, most: int, limit: int, field: str) -> None:
             where=field,
             remedy=f"Shorten it to {limit:,} at most.",
         )
-
-
-def checked_agent(agent_id: str) -> str:
-    """The name of an agent, if it can be stored and hashed. It may be empty.
-
-    Raises:
-        InputError: it is no text, or holds half of a surrogate pair.
-
-    Example:
-        >>> checked_agent("shop-é")
-        'shop-é'
-    """
-    if not isinstance(agent_id, str):
-        raise InputError(
-            f"An agent's name must be a text, not {type(agent_id).__name__}",
-            where="agent_id",
-            remedy="Leave it out where the agent has no name.",
-        )
-    if half := _SURROGATE.search(agent_id):
-        raise InputError(
-            f"The agent's name holds half of a surrogate pair as its character {half.start() + 1}",
-            where="agent_id",
-            remedy="Name the agent by a text that can be written as UTF-8.",
-        )
-    return agent_id

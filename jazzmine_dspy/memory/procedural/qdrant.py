@@ -21,7 +21,7 @@ from jazzmine_dspy.memory.procedural.ranking import Described, Settings
 from jazzmine_dspy.memory.procedural.stored import Reader, StoredRecall
 from jazzmine_dspy.memory.procedural.sync import Sync, SyncReport
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
-from jazzmine_dspy.models.text import checked_agent
+from jazzmine_dspy.models.text import checked_text
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.ports import Embedder
@@ -173,7 +173,7 @@ class QdrantProceduralMemory:
             ConflictError: in jazzmine's layout, another agent has a flow of the same name.
             EmbeddingError, MemoryUnavailableError: what is not done is left to the next sync.
         """
-        agent = checked_agent(agent_id) or registry.agent_id
+        agent = checked_text(agent_id, field="agent_id") or registry.agent_id
         stop = threading.Event()
         given = list(examples)
 
@@ -211,7 +211,7 @@ class QdrantProceduralMemory:
             EmbeddingError: the embedder fails.
             MemoryUnavailableError: memory does not answer.
         """
-        checked_agent(agent_id)
+        checked_text(agent_id, field="agent_id")
         settings = ranking.check(self.settings._replace(rrf_k=rrf_k))
         if top_k < 1:
             raise InputError(f"top_k is {top_k}", where="top_k", remedy="Choose 1 or more.")
@@ -247,7 +247,7 @@ class QdrantProceduralMemory:
         """
 
         def work() -> list[dict[str, Any]]:
-            held = self._reader().held(checked_agent(agent_id), anew=True)
+            held = self._reader().held(checked_text(agent_id, field="agent_id"), anew=True)
             listed = []
             for name in sorted(held.names):
                 told = held.told(name)
@@ -309,7 +309,7 @@ class QdrantProceduralMemory:
         Raises:
             InputError: ``agent_id`` is no text.
         """
-        agent = checked_agent(agent_id) or registry.agent_id
+        agent = checked_text(agent_id, field="agent_id") or registry.agent_id
         return StoredRecall(
             self._reader,
             registry,
