@@ -6,6 +6,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import logging
 import os
 import shutil
 import threading
@@ -13,7 +14,6 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import qdrant_edge as edge
@@ -31,7 +31,7 @@ _BATCH = 1000
 _LAYOUT = "layout.json"
 _STALE = "stale"
 _START = "edge-"
-_EMPTY: Mapping[str, Any] = MappingProxyType({})
+logger = logging.getLogger("jazzmine_dspy")
 
 
 class EdgeEngine:
@@ -118,9 +118,7 @@ class EdgeEngine:
                     )
                 )
             answers = shard.inner.query_batch(edge.QueryBatchRequest(asked))
-        if not payload:
-            return [[Hit(_text(hit.id), hit.score, _EMPTY) for hit in hits] for hits in answers]
-        return [[Hit(_text(hit.id), hit.score, hit.payload or _EMPTY) for hit in hits] for hits in answers]
+        return [[Hit(_text(hit.id), hit.score, hit.payload or {}) for hit in hits] for hits in answers]
 
     def upsert(self, layout: Layout, points: Sequence[StoredPoint]) -> None:
         """Write points; the last of several with one id counts."""
@@ -377,13 +375,13 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _give_back(shards: dict[str, _Shard], held: Any, folder: Path, kept: bool, pid: int) -> str | None:
-    """Close all, whatever fails; what failed first."""
+    """Close all, whatever fails; what failed first, which is also logged: at the interpreter's exit nobody asks."""
     if os.getpid() != pid:  # a forked child that ends: all of it is its parent's
         return None
     failed: str | None = None
     try:
         for shard in shards.values():
-            for end in (shard.inner.flush, shard.inner.close)[not kept :]:
+            for end in (shard.inner.flush, shard.inner.close) if kept else (shard.inner.close,):
                 try:
                     end()
                 except BaseException as error:
@@ -396,4 +394,6 @@ def _give_back(shards: dict[str, _Shard], held: Any, folder: Path, kept: bool, p
         _folder.release(held)
         if not kept:
             shutil.rmtree(folder, ignore_errors=True)
+    if failed is not None:
+        logger.warning("the flow index in %s could not be flushed: %s", folder, failed)
     return failed

@@ -5,13 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from jazzmine_dspy.memory.procedural import FallbackRecall, FlowIndex
-from jazzmine_dspy.memory.procedural._edge import EdgeEngine
-from jazzmine_dspy.memory.procedural.engine import Layout
 from jazzmine_dspy.models.decision import Degraded
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.models.ports import Embedder
@@ -79,33 +76,42 @@ def test_a_folder_that_has_no_room_is_built_when_there_is(tmp_path: Path, engine
     assert answered == "10 130"
 
 
-class Unflushed:
-    """A shard on a disk that is full when it is closed."""
-
-    def __init__(self, shard: Any) -> None:
-        self.close = shard.close
-
-    def flush(self) -> None:
-        raise Exception("No space left on device")
-
-
-def test_what_could_not_be_flushed_is_told_and_the_folder_given_back(
-    hashed: Embedder, tmp_path: Path
-) -> None:
-    first, second = Layout("first", hashed.size), Layout("second", hashed.size)
-    engine = EdgeEngine(tmp_path)
-    for layout in (first, second):
-        engine.ensure(layout)
-    shard = engine._shards["first"]
-    shard.inner = Unflushed(shard.inner)
-    with pytest.raises(
-        MemoryUnavailableError, match="could not be flushed: Exception: No space left"
-    ) as caught:
-        engine.close()
+UNFLUSHED = """
+import resource, sys, uuid
+import numpy as np
+from jazzmine_dspy.memory.procedural._edge import EdgeEngine
+from jazzmine_dspy.memory.procedural.engine import Layout, StoredPoint
+from jazzmine_dspy.models.errors import MemoryUnavailableError
+vector, layouts = np.full(64, 0.125, dtype=np.float32), [Layout("first", 64), Layout("second", 64)]
+engine = EdgeEngine(sys.argv[1])
+for layout in layouts:
+    engine.ensure(layout)
+    engine.upsert(layout, [StoredPoint(str(uuid.UUID(int=n)), vector, ([n], [1.0]), {}) for n in range(1, 101)])
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1, most))
+told = None
+try:
     engine.close()
-    again = EdgeEngine(tmp_path)
-    for layout in (first, second):
-        again.ensure(layout)
-    assert again.collections() == ["first", "second"]
-    again.close()
-    assert "has room" in caught.value.remedy
+except MemoryUnavailableError as error:
+    told = error
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+print(told)
+again = EdgeEngine(sys.argv[1])  # while the error is held
+for layout in layouts:
+    again.ensure(layout)
+    print(sum(1 for _ in again.scroll(layout, {})))
+again.close()
+"""
+
+
+@pytest.mark.chaos
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit on the size of files")
+def test_what_could_not_be_flushed_is_told_and_the_folder_given_back(tmp_path: Path) -> None:
+    """What was written is in the log, and there again when the folder is opened."""
+    command = [sys.executable, "-P", "-c", UNFLUSHED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    told, *points = done.stdout.splitlines()
+    assert "could not be flushed" in told
+    assert "has room" in told
+    assert points == ["100", "100"]
+    assert "could not be flushed" in done.stderr
