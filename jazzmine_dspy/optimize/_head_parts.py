@@ -69,8 +69,8 @@ def fit_logistic(
     weights: Floats,
     labels: int,
     c: float,
+    directions: Directions,
     start: Linear | None = None,
-    directions: Directions | None = None,
 ) -> Linear:
     """Multinomial logistic regression by L-BFGS, in float32, stopped early.
 
@@ -84,8 +84,8 @@ def fit_logistic(
         weights: Shape (rows,): what each row counts.
         labels: How many there are; those without rows take no part.
         c: The larger, the closer the fit.
+        directions: Of these features, or of more like them.
         start: To begin with.
-        directions: Of the features, or of more like them; default those of ``inputs``.
     """
     present, local = np.unique(targets, return_inverse=True)
     found = Linear(np.zeros((labels, inputs.shape[1]), np.float32), np.zeros(labels, np.float32))
@@ -95,7 +95,7 @@ def fit_logistic(
     total = float(weights.sum())
     share = (weights / total).astype(np.float32)[:, None]
     rows = np.arange(len(targets))
-    mean, turn, stretch = Directions.of(inputs) if directions is None else directions
+    mean, turn, stretch = directions
     seen = (inputs - mean) @ turn
     seen *= stretch
     penalty = (stretch**2 / (c * total)).astype(np.float32)
@@ -259,17 +259,16 @@ Scope = Literal["all", "several", "none"]
 """Which labels have a model over n-grams: all, those of two texts or more, or none."""
 
 
-def lexical_scope(targets: Numbers, labels: int) -> Scope:
+def lexical_scope(said: Numbers, texts: int) -> Scope:
     """Which of such models are worth their time, of which each label takes its share.
 
     Args:
-        targets: Of all texts; below 0 for what is no label.
-        labels: How many there are.
+        said: Shape (labels,): texts of each label.
+        texts: How many there are in all.
     """
-    if labels <= _MANY_LABELS:
+    if len(said) <= _MANY_LABELS:
         return "all"
-    said = np.bincount(targets[targets >= 0], minlength=labels)
-    texts = min(len(targets), _MOST_TEXTS)
+    texts = min(texts, _MOST_TEXTS)
     return "several" if texts * int((said > 1).sum()) <= _MOST_WORK else "none"
 
 

@@ -40,10 +40,10 @@ class TrainedHead:
             ``log_loss`` in nats and ``accuracy`` out of fold, ``clauses``.
         weighed: What was fitted on answers of the parts.
         c: Regularization of the parts.
+        scope: Which labels have a model over n-grams.
         without: Heads without some flows, so that turns of these can be judged as out of scope.
         assumed_share: Share of the messages that is taken to be out of scope, whatever the labels tell; 0 where they
             are taken at their word.
-        scope: Which labels have a model over n-grams.
     """
 
     head: SelectionHead
@@ -52,6 +52,6 @@ class TrainedHead:
     facts: dict[str, Any]
     weighed: Weighed
     c: float
+    scope: Scope
     without: tuple[HeadWithout, ...] = ()
     assumed_share: float = 0.0
-    scope: Scope = "all"

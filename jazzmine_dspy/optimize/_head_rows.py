@@ -115,9 +115,9 @@ class Material:
         self.targets = np.array([place.get(item.label, -1) for item in items], dtype=np.int64)
         self.weights = np.array([item.weight for item in items])
         self.groups = np.array([item.group for item in items], dtype=object)
-        self.scope = lexical_scope(self.targets, len(labels)) if scope is None else scope
         said = np.bincount(self.targets[self.targets >= 0], minlength=len(labels))
-        self.lexical = said >= {"all": 0, "several": 2, "none": len(items) + 1}[self.scope]
+        self.scope = lexical_scope(said, len(items)) if scope is None else scope
+        self.lexical = said > 1 if self.scope == "several" else np.full(len(labels), self.scope == "all")
 
     @functools.cached_property
     def directions(self) -> Directions:
@@ -127,7 +127,7 @@ class Material:
     def logistic(self, rows: Numbers, c: float, start: Linear | None = None) -> Linear:
         """Train the logistic part alone on some items."""
         targets, weights = self.targets[rows], self.weights[rows]
-        return fit_logistic(self.inputs[rows], targets, weights, len(self.labels), c, start, self.directions)
+        return fit_logistic(self.inputs[rows], targets, weights, len(self.labels), c, self.directions, start)
 
     def fit(self, rows: Numbers, c: float) -> Parts:
         """Train all parts on some items."""

@@ -229,7 +229,7 @@ class _Training:
         if not self.given:
             judgements, self.folds = [], np.zeros(0, np.int64)
         return TrainedHead(
-            head, judgements, self.folds, self.facts, weighed, c, tuple(without), assumed, self.material.scope
+            head, judgements, self.folds, self.facts, weighed, c, self.material.scope, tuple(without), assumed
         )
 
     def whole(self, weighed: fitting.Weighed, c: float) -> SelectionHead:

@@ -17,7 +17,8 @@ pytest.importorskip("scipy")
 
 from jazzmine_dspy.optimize import _head_parts
 from jazzmine_dspy.optimize._head_parts import Directions, fit_logistic
-from jazzmine_dspy.optimize._head_rows import Item, Material
+from jazzmine_dspy.optimize._head_rows import HeadRow, Item, Material
+from jazzmine_dspy.optimize.heads import retrain_selection_head, train_selection_head
 
 
 class Words(WordEmbedder):
@@ -98,10 +99,28 @@ def test_steps_along_principal_directions_lead_to_the_same_minimum(monkeypatch: 
     monkeypatch.setattr(_head_parts, "_STEPS", 2_000)
     monkeypatch.setattr(_head_parts, "_TOLERANCE", 1e-12)
     plain = Directions(np.zeros(6, np.float32), np.eye(6, dtype=np.float32), np.ones(6, np.float32))
-    one = fit_logistic(inputs, targets, np.ones(80), 3, 1.0, directions=plain)
-    other = fit_logistic(inputs, targets, np.ones(80), 3, 1.0)
-    again = fit_logistic(inputs, targets, np.ones(80), 3, 1.0, start=one)
+    turned = Directions.of(inputs)
+    one = fit_logistic(inputs, targets, np.ones(80), 3, 1.0, plain)
+    other = fit_logistic(inputs, targets, np.ones(80), 3, 1.0, turned)
+    again = fit_logistic(inputs, targets, np.ones(80), 3, 1.0, turned, start=one)
     assert other.weights == pytest.approx(one.weights, abs=5e-3)
     assert again.weights == pytest.approx(one.weights, abs=5e-3)
     shown = [made.scores(inputs) - made.scores(inputs).mean(axis=1, keepdims=True) for made in (one, other)]
     assert shown[1] == pytest.approx(shown[0], abs=2e-2)
+
+
+def test_a_head_that_is_trained_again_keeps_its_ngrams(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = Words()
+    rows = [
+        HeadRow(text, Turn(text=text), (label,), f"{label}-{number}")
+        for label, said in MANY.items()
+        for number, text in enumerate(said)
+    ]
+    trained = train_selection_head(rows, embedder=embedder, seed=1, c=1.0)
+    monkeypatch.setattr(_head_parts, "_MANY_LABELS", 0)
+    monkeypatch.setattr(_head_parts, "_MOST_WORK", 0)
+    again = retrain_selection_head(trained, rows, embedder=embedder, seed=1)
+    assert again.to_bytes() == trained.head.to_bytes()
+    fresh = train_selection_head(rows, embedder=embedder, seed=1, c=1.0)
+    assert fresh.scope == "none"
+    assert fresh.head.to_bytes() != trained.head.to_bytes()
