@@ -56,9 +56,12 @@ def right(flows: Sequence[dict[str, Any]], embedder: FastembedEmbedder) -> list[
 
 
 @pytest.mark.slow
-@pytest.mark.row("F18")
 def test_twenty_flows_are_selected_as_well_among_a_thousand() -> None:
-    """Of each flow six messages are learnt and four others asked; the 980 further flows are known by descriptions."""
+    """Of each flow six messages are learnt and four others asked; the 980 further flows are known by descriptions.
+
+    These are of other trades, so that growing alone is judged. What flows of one trade cost each other, `make
+    bench-routing` measures.
+    """
     embedder = FastembedEmbedder()
     own = [{"name": name, "description": told["description"]} for name, told in OWN.items()]
     others = [{"name": flow["name"], "description": flow["description"]} for flow in catalogue()]

@@ -74,7 +74,6 @@ def test_recall_among_a_thousand_flows_finds_what_it_finds_among_twenty(minilm: 
 
 
 @pytest.mark.slow
-@pytest.mark.row("F18")
 def test_a_hundred_thousand_points_are_searched_as_the_plain_reference_does() -> None:
     """Words exactly; of vectors the scores exactly, and 99 in 100 of the same points, since few bits choose them."""
     count, size, words, depth = 100_000, 64, 60, 100
