@@ -50,13 +50,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if differing := _differing(document["about"], options):
             print(f"{options.out} can't be added to: its {differing}", file=sys.stderr)
             return 2
+    try:
+        for file in options.join:
+            _join(document, json.loads(file.read_text("utf-8")), options)
+    except (OSError, ValueError, InputError) as error:
+        print(error, file=sys.stderr)
+        return 2
     if options.docs:
         try:  # now, and not after all is measured
             figures.filled(options.docs_file.read_text("utf-8"), "")
         except (OSError, InputError) as error:
             print(f"{options.docs_file}: {error}", file=sys.stderr)
             return 2
-    began = time.perf_counter() - 60 * document.get("about", {}).get("minutes", 0.0)
+    about = document.get("about", {})
+    began = time.perf_counter() - 60 * about.get("minutes", 0.0)
+    runs = about.get("runs", 0) + bool(options.only)
+    if options.join:
+        _save(document, options, began, runs)
     failed = False
     with tempfile.TemporaryDirectory(prefix="bench-routing-") as made:
         work = options.work or Path(made)
@@ -64,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             try:
                 for found in measured(name, options, work):
                     _take(document, found)
-                    _save(document, options, began)
+                    _save(document, options, began, runs)
             except NotMeasuredError as error:
                 print(f"{name}: {error}", file=sys.stderr)
                 failed = True
@@ -160,13 +170,33 @@ def _take(document: dict[str, Any], found: dict[str, Any]) -> None:
     document |= {key: value for key, value in found.items() if key in ("recall", *figures.SMALLER)}
 
 
-def _save(document: dict[str, Any], options: argparse.Namespace, began: float) -> None:
+def _join(document: dict[str, Any], other: dict[str, Any], options: argparse.Namespace) -> None:
+    """Add what another run has measured, at the same time perhaps.
+
+    Raises:
+        InputError: its figures can't stand beside those of this run.
+    """
+    if differing := _differing(other["about"], options):
+        raise InputError(f"A run can't be joined: its {differing}", remedy="Measure it anew.")
+    for row in other["rows"]:
+        _take(document, {"row": row})
+    for name in dict.fromkeys(each["row"] for each in other["share"]):
+        _take(document, {"share": [each for each in other["share"] if each["row"] == name]})
+    _take(document, {key: value for key, value in other.items() if key in ("recall", *figures.SMALLER)})
+    known = document.setdefault("about", {**other["about"], "minutes": 0.0, "runs": 0})
+    known["load"] = max(known["load"], other["about"]["load"])
+    known["minutes"] += other["about"]["minutes"]
+    known["runs"] += other["about"]["runs"]
+
+
+def _save(document: dict[str, Any], options: argparse.Namespace, began: float, runs: int) -> None:
     document["about"] = {
         "seeds": options.seeds,
         "quick": options.quick,
         "cores": os.cpu_count(),
         "load": max(os.getloadavg()[0], document.get("about", {}).get("load", 0.0)),
         "minutes": (time.perf_counter() - began) / 60,
+        "runs": runs,
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
@@ -182,6 +212,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a tenth of the data, to see whether it runs")
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="this project's router alone")
     parser.add_argument("--add", action="store_true", help="keep what the file has of other sets")
+    parser.add_argument(
+        "--join",
+        type=Path,
+        action="append",
+        default=[],
+        help="the file of another run, to be put into this one",
+    )
     parser.add_argument(
         "--docs",
         action="store_true",

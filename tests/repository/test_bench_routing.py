@@ -194,7 +194,7 @@ def document() -> dict[str, Any]:
         "latency_ms": {"p50": 4.0, "p95": 9.0}, "counts": {"training": 7500},
     }  # fmt: skip
     peer = row | {"system": "semantic-router", "head_bytes": 0}
-    about = {"seeds": [17], "cores": 2, "load": 1.0, "minutes": 3.0, "quick": False}
+    about = {"seeds": [17], "cores": 2, "load": 1.0, "minutes": 3.0, "runs": 1, "quick": False}
     return {"rows": figures.ordered([peer, row]), "about": about, "share": []}
 
 

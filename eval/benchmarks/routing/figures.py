@@ -241,6 +241,10 @@ def block(document: Mapping[str, Any]) -> str:
         f"Made by `make bench-routing` with seed {seeds}, on {about['cores']} cores with a load of "
         f"{about['load']:.1f} at most when a set ended, in {about['minutes']:.0f} minutes."
     )
+    if about["runs"] > 1:
+        said += (
+            f" {about['runs']} runs, of one set or several each, were put into one table (`--add`, `--join`)."
+        )
     if about["load"] > about["cores"]:
         said += " The machine had other work to do, so latencies and training times say little."
     if about["quick"]:
