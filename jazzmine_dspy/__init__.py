@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jazzmine_dspy.artifacts import load
     from jazzmine_dspy.memory.messages import InMemoryMessageStore, SqlMessageStore
     from jazzmine_dspy.memory.procedural import QdrantProceduralMemory
     from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, RedisWorkingMemoryStore
@@ -24,14 +25,13 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.registry import FlowRegistry
     from jazzmine_dspy.models.traces import TurnTrace
     from jazzmine_dspy.models.turn import Turn
-    from jazzmine_dspy.optimize.artifact import load
     from jazzmine_dspy.program.turn import TurnProgram
     from jazzmine_dspy.runtime import MessageRoute, Runtime
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "load": "optimize.artifact",
+    "load": "artifacts",
     "TurnProgram": "program.turn",
     "Runtime": "runtime",
     "MessageRoute": "runtime",

@@ -39,8 +39,8 @@ def evaluate(
 ) -> None:
     """Score a program on labelled turns, with 95 % intervals, cost and latency."""
     from jazzmine_dspy import eval as scoring
+    from jazzmine_dspy.artifacts.artifact import find, read_manifest
     from jazzmine_dspy.datasets import load_dataset
-    from jazzmine_dspy.optimize.artifact import find, read_manifest
 
     out = output()
     labelled = load_dataset(dataset)

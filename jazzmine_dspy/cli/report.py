@@ -39,8 +39,8 @@ def report(
 
 
 def _find(run: str) -> Path:
+    from jazzmine_dspy.artifacts.artifact import find
     from jazzmine_dspy.models.errors import ArtifactError, InputError
-    from jazzmine_dspy.optimize.artifact import find
 
     given = Path(run)
     places = [given, given / "report.json", given / "report" / "report.json"]

@@ -11,7 +11,7 @@ from jazzmine_dspy.eval.evaluate import evaluate
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 from jazzmine_dspy.optimize.fit import recalled_rows
-from jazzmine_dspy.optimize.optimizers import calls_per_turn
+from jazzmine_dspy.optimize.optimizers.search import calls_per_turn
 from jazzmine_dspy.optimize.race import Entry, composed, mean_stage_scores, race_stage, race_whole
 from jazzmine_dspy.optimize.selection import set_gate, verdicts_on
 from jazzmine_dspy.optimize.stand_ins import stand_ins

@@ -11,10 +11,10 @@ import dspy
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.models.errors import DatasetError, EmbeddingError
-from jazzmine_dspy.optimize.baseline import tfidf_baseline
 from jazzmine_dspy.optimize.deciding import RACE_TIME
 from jazzmine_dspy.optimize.fit import own_examples, selection_label
-from jazzmine_dspy.optimize.optimizers import Candidate, calls_per_turn
+from jazzmine_dspy.optimize.heads.baseline import tfidf_baseline
+from jazzmine_dspy.optimize.optimizers.search import Candidate, calls_per_turn
 from jazzmine_dspy.optimize.summary import first_line
 from jazzmine_dspy.optimize.tracking import Tracker
 from jazzmine_dspy.program.turn import TurnProgram

@@ -7,9 +7,14 @@ from typing import Literal, NamedTuple
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.optimize.asking import Asked
-from jazzmine_dspy.optimize.heads import HeadRow, TrainedHead, retrain_selection_head, train_selection_head
-from jazzmine_dspy.optimize.order import Verdict
+from jazzmine_dspy.optimize.calibration.asking import Asked
+from jazzmine_dspy.optimize.calibration.order import Verdict
+from jazzmine_dspy.optimize.heads.training import (
+    HeadRow,
+    TrainedHead,
+    retrain_selection_head,
+    train_selection_head,
+)
 from jazzmine_dspy.optimize.settings import Exclusions, is_ruled, warm
 from jazzmine_dspy.program.clarify import NONE, relative
 from jazzmine_dspy.program.heads import SelectionHead

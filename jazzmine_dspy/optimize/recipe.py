@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from jazzmine_dspy.models._base import Value, sha256
 from jazzmine_dspy.models.errors import RecipeError
-from jazzmine_dspy.optimize.gates import DELTA, TARGET_ERROR
+from jazzmine_dspy.optimize.calibration.gates import DELTA, TARGET_ERROR
 from jazzmine_dspy.program.policy import Shape
 
 Optimizer = Literal["none", "labeled_few_shot", "bootstrap", "bootstrap_random_search"]

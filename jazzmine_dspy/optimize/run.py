@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import dspy
 
+from jazzmine_dspy.artifacts import artifact
 from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluate import evaluate
@@ -18,11 +19,10 @@ from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.report import Report, write_report
 from jazzmine_dspy.models.decision import STAGES, Stage
 from jazzmine_dspy.models.errors import DatasetError, RecipeError
-from jazzmine_dspy.optimize import artifact
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.deciding import COMPILE_TIME, decide, shipped_program
 from jazzmine_dspy.optimize.final import final_rows, manifest_facts, track
-from jazzmine_dspy.optimize.optimizers import Candidate, calls_per_turn, candidates, score
+from jazzmine_dspy.optimize.optimizers.search import Candidate, calls_per_turn, candidates, score
 from jazzmine_dspy.optimize.progress import NullProgress, Progress
 from jazzmine_dspy.optimize.race import (
     Heat,

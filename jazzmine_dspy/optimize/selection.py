@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from jazzmine_dspy.artifacts import artifact
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.diagnose import Reliability, reliability_of
 from jazzmine_dspy.models.decision import SourceKind, Stage
 from jazzmine_dspy.models.errors import DatasetError
-from jazzmine_dspy.optimize import artifact
-from jazzmine_dspy.optimize.asking import Asked, Effect, effect, facts, fit_margin
+from jazzmine_dspy.optimize.calibration.asking import Asked, Effect, effect, facts, fit_margin
+from jazzmine_dspy.optimize.calibration.order import Ordered, Verdict, crossfitted, fit_order
 from jazzmine_dspy.optimize.fit import (
     Row,
     State,
@@ -24,8 +25,7 @@ from jazzmine_dspy.optimize.fit import (
     refit_head,
     verdicts,
 )
-from jazzmine_dspy.optimize.heads import TrainedHead
-from jazzmine_dspy.optimize.order import Ordered, Verdict, crossfitted, fit_order
+from jazzmine_dspy.optimize.heads.training import TrainedHead
 from jazzmine_dspy.optimize.settings import Exclusions, FittedRecall, IndexExample, fit_recall, index_examples
 from jazzmine_dspy.optimize.stand_ins import StandIn, stand_ins
 from jazzmine_dspy.program.turn import TurnProgram

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from jazzmine_dspy.optimize._head_result import HeadWithout, TrainedHead
 from jazzmine_dspy.optimize.fit import Row, judged_by, recalled_for
+from jazzmine_dspy.optimize.heads._result import HeadWithout, TrainedHead
 from jazzmine_dspy.optimize.race import STAND_IN
 from jazzmine_dspy.optimize.settings import Exclusions
 from jazzmine_dspy.program.ports import Judgement

@@ -1,10 +1,11 @@
 """The runtime: conversations held over a program and stores."""
 
+from jazzmine_dspy.dialogue.machine import apply
 from jazzmine_dspy.memory.errors import QueueFullError
-from jazzmine_dspy.runtime.outcome import ActionOutcome, MessageRoute, NextStep, TurnOutcome
+from jazzmine_dspy.models.next_step import NextStep
+from jazzmine_dspy.runtime.outcome import ActionOutcome, MessageRoute, TurnOutcome
 from jazzmine_dspy.runtime.router import route
 from jazzmine_dspy.runtime.runtime import Runtime
-from jazzmine_dspy.runtime.state_machine import apply
 
 __all__ = [
     "ActionOutcome",

@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from jazzmine_dspy.dialogue.steps import complete
+from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.errors import NotStoredError, StateError
 from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working import (
@@ -19,12 +21,11 @@ from jazzmine_dspy.memory.working import (
 )
 from jazzmine_dspy.memory.working.state import FINISHED_KEPT, QUEUE_KEPT
 from jazzmine_dspy.models.errors import JazzmineError
+from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.runtime.outbox import deliver
-from jazzmine_dspy.runtime.outcome import ActionOutcome, NextStep, TurnOutcome
+from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome
 from jazzmine_dspy.runtime.router import is_queued, route
-from jazzmine_dspy.runtime.steps import complete
-from jazzmine_dspy.runtime.texts import say
 
 logger = logging.getLogger(__name__)
 

@@ -1,41 +1,15 @@
-"""What a turn comes to: the next step, and the outcome as a whole."""
+"""What a turn comes to: where its message went, and the outcome as a whole."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.models._base import Value
 from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.turn import Turn
-
-StepKind = Literal[
-    "run_flow", "ask_slot", "confirm", "answer", "reask", "clarify", "handoff", "queue", "none"
-]
-
-
-class NextStep(Value):
-    """What the assistant is to do now.
-
-    ``run_flow`` hands out ``flow`` with all the slots it needs; ``ask_slot`` and ``reask`` wait for ``slot``
-    (None after a confirmation was denied without a change named); ``answer`` is about the user's question or
-    talk; ``none`` waits for whatever comes. ``text`` is what to say; of ``run_flow``, once the flow has run.
-    ``then`` names flows that are complete too and follow ``flow`` at once, where nobody begins actions; to
-    those who do, ``finish_action`` hands them out one by one. ``choices`` are the flows that ``clarify`` asks to choose
-    from, in the order of the question; the next message may answer with a place in it, or a name.
-    """
-
-    kind: StepKind
-    flow: str | None = None
-    slot: str | None = None
-    then: tuple[str, ...] = ()
-    text: str = ""
-    choices: tuple[str, ...] = ()
-
-    def record(self) -> dict[str, Any]:
-        """The step as it is stored with the state: without choices where there are none, as it always was."""
-        return self.model_dump(mode="json", exclude=set() if self.choices else {"choices"})
 
 
 @dataclass(frozen=True)

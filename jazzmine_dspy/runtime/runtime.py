@@ -9,6 +9,8 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jazzmine_dspy.dialogue.machine import apply
+from jazzmine_dspy.dialogue.steps import settle
 from jazzmine_dspy.memory.errors import ConflictError, StateError
 from jazzmine_dspy.memory.messages import InMemoryMessageStore, MessageStore
 from jazzmine_dspy.memory.procedural import FlowIndex
@@ -24,17 +26,16 @@ from jazzmine_dspy.memory.working.state import HANDLED_KEPT
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.messages import Conversation, Message, MessageRole
+from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.traces import LLMCallRecord, TaskEmission, ToolTrace
 from jazzmine_dspy.runtime.actions import Actions
 from jazzmine_dspy.runtime.outbox import ensure_conversation, entry
-from jazzmine_dspy.runtime.outcome import MessageRoute, NextStep, TurnOutcome
+from jazzmine_dspy.runtime.outcome import MessageRoute, TurnOutcome
 from jazzmine_dspy.runtime.recall import resilient
 from jazzmine_dspy.runtime.replies import Done, stored_reply
 from jazzmine_dspy.runtime.router import is_queued, route
-from jazzmine_dspy.runtime.state_machine import apply
-from jazzmine_dspy.runtime.steps import settle
 from jazzmine_dspy.runtime.tracing import enriched, turn_trace
 from jazzmine_dspy.runtime.turns import (
     build_turn,

@@ -60,10 +60,10 @@ def fit() -> Callable[..., Any]:
     def fitted(
         folder: Path, *, change: Callable[[list[Any]], list[Any]] = list, unseen: Collection[str] = ()
     ) -> Any:
+        from jazzmine_dspy.artifacts.artifact import bind_recall
         from jazzmine_dspy.datasets import load_dataset
         from jazzmine_dspy.models.registry import FlowRegistry
         from jazzmine_dspy.optimize import run, selection
-        from jazzmine_dspy.optimize.artifact import bind_recall
         from jazzmine_dspy.optimize.budget import Budget
         from jazzmine_dspy.optimize.progress import NullProgress
         from jazzmine_dspy.optimize.recipe import Recipe
@@ -76,7 +76,7 @@ def fit() -> Callable[..., Any]:
         found = run.Run(recipe, dataset, NullProgress(), Budget(recipe.budget), program)
         with pytest.MonkeyPatch.context() as patch:
             # One setting instead of four, for time.
-            patch.setattr("jazzmine_dspy.optimize.heads.REGULARIZATIONS", (1.0,))
+            patch.setattr("jazzmine_dspy.optimize.heads.training.REGULARIZATIONS", (1.0,))
             selection.fit_selection(found, change(dataset.examples("train")))
         return found
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
+from jazzmine_dspy.artifacts.artifact import bind_recall
 from jazzmine_dspy.datasets import load_dataset, write_splits
 from jazzmine_dspy.eval import evaluate
 from jazzmine_dspy.eval.metrics import turn_score
-from jazzmine_dspy.optimize.artifact import bind_recall
 
 MOST = 0.05
 

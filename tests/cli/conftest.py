@@ -55,8 +55,8 @@ def dataset(tmp_path: Path) -> Path:
 
 
 def _save(folder: Path, policy: Any, facts: dict[str, Any]) -> Path:
+    from jazzmine_dspy.artifacts.artifact import save
     from jazzmine_dspy.models import FlowRegistry
-    from jazzmine_dspy.optimize.artifact import save
     from jazzmine_dspy.program.turn import TurnProgram
 
     program = TurnProgram(FlowRegistry.from_yaml(STARTER / "flows.yaml")).with_policy(policy)
@@ -89,8 +89,8 @@ def reseal() -> Callable[[Path, dict[str, Any]], None]:
     """Changes a manifest as an honest writer would: with its hash."""
 
     def change(folder: Path, changes: dict[str, Any]) -> None:
+        from jazzmine_dspy.artifacts.artifact import _pretty
         from jazzmine_dspy.models._base import sha256
-        from jazzmine_dspy.optimize.artifact import _pretty
 
         manifest = json.loads((folder / "manifest.json").read_bytes())
         del manifest["sha256"]

@@ -17,7 +17,7 @@ from jazzmine_dspy.lm import scripted_lm
 from jazzmine_dspy.lm.requests import chat_messages, demo_texts, user_text
 from jazzmine_dspy.models._base import canonical_json
 from jazzmine_dspy.models.commands import command
-from jazzmine_dspy.optimize.demos import _command
+from jazzmine_dspy.optimize.optimizers.demos import _command
 
 LIBRARY = Path(__file__).parent / "library"
 WRONG = {

@@ -15,10 +15,10 @@ import pytest
 
 import jazzmine_dspy
 from jazzmine_dspy import load
+from jazzmine_dspy.artifacts import artifact as artifacts
+from jazzmine_dspy.artifacts.artifact import _pretty, load_with_manifest, read_manifest, save
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.errors import ArtifactError
-from jazzmine_dspy.optimize import artifact as artifacts
-from jazzmine_dspy.optimize.artifact import _pretty, load_with_manifest, read_manifest, save
 from jazzmine_dspy.signatures.contract import fingerprints
 
 FILES = ["program.json", "gates.json", "flows.yaml", "examples.jsonl", "heads.safetensors"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import load
+from jazzmine_dspy.artifacts import artifact as artifacts
 from jazzmine_dspy.models.errors import ArtifactError, EmbeddingError, InputError
-from jazzmine_dspy.optimize import artifact as artifacts
 
 
 @pytest.fixture

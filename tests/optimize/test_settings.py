@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jazzmine_dspy.artifacts.artifact import recall_numbers, recall_settings
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.memory.procedural.embed import FastembedEmbedder
@@ -15,7 +16,6 @@ from jazzmine_dspy.memory.procedural.recall import FlowIndex
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize.artifact import recall_numbers, recall_settings
 from jazzmine_dspy.optimize.settings import Exclusions, fit_recall, index_examples, one_vector_each
 
 FLOWS = FlowRegistry(

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import FlowRegistry, Runtime, TurnDecision
+from jazzmine_dspy.dialogue.steps import settle
 from jazzmine_dspy.memory.working import HeldSlot, WorkingMemory
 from jazzmine_dspy.models import Enhancement, Entity, Selection
 from jazzmine_dspy.runtime import apply
-from jazzmine_dspy.runtime.steps import settle
 
 FILLED = [{"type": "set_slot", "name": "order_id", "value": "4471"}]
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import FlowRegistry, Runtime, TurnDecision, TurnProgram
+from jazzmine_dspy.dialogue.steps import settle
 from jazzmine_dspy.memory.working import ActiveFlowState, HeldSlot, PendingConfirmation, WorkingMemory
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.runtime import apply
-from jazzmine_dspy.runtime.steps import settle
 
 SUPPORT = Path(__file__).resolve().parents[2] / "datasets" / "support"
 

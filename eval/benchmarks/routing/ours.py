@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from jazzmine_dspy.artifacts import artifact
 from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.datasets.importers import import_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval import evaluate
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.memory.procedural import FastembedEmbedder
-from jazzmine_dspy.optimize import artifact
 from jazzmine_dspy.optimize.recipe import read_recipe
 from jazzmine_dspy.optimize.run import optimize
 from jazzmine_dspy.program.turn import TurnProgram

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from jazzmine_dspy.optimize._clause_fit import Asked, answers, fit_cuts, fit_together, fit_trust, shy
+from jazzmine_dspy.optimize.heads._clause_fit import Asked, answers, fit_cuts, fit_together, fit_trust, shy
 from jazzmine_dspy.program._cuts import find_cuts, is_short
 from jazzmine_dspy.program.clauses import CONNECTORS, NONE, ClauseRule, Ranking
 

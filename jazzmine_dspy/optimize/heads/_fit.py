@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jazzmine_dspy.optimize import _head_blend, _head_open
-from jazzmine_dspy.optimize._head_rows import Material, Parts, Seen
+from jazzmine_dspy.optimize.heads import _blend as _head_blend
+from jazzmine_dspy.optimize.heads import _open as _head_open
+from jazzmine_dspy.optimize.heads._rows import Material, Parts, Seen
 from jazzmine_dspy.program.heads import NONE, SelectionHead
 from jazzmine_dspy.program.heads import _blend as blending
 from jazzmine_dspy.program.heads._blend import Blend, Trust

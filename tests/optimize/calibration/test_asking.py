@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from jazzmine_dspy.optimize.asking import Asked, effect, fit_margin
+from jazzmine_dspy.optimize.calibration.asking import Asked, effect, fit_margin
 
 
 def turn(lead: float, wanted: str) -> Asked:

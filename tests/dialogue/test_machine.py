@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from jazzmine_dspy.dialogue.steps import complete
 from jazzmine_dspy.memory.working.operations import begin_action
 from jazzmine_dspy.models import Entity, FlowRegistry, TurnDecision
 from jazzmine_dspy.models.decision import StageRecord
 from jazzmine_dspy.runtime import NextStep, apply
-from jazzmine_dspy.runtime.steps import complete
 
-SHOP = Path(__file__).parent / "shop.yaml"
+SHOP = Path(__file__).parent.parent / "support" / "shop.yaml"
 FILLED = [{"type": "set_slot", "name": "order_id", "value": "4471"}]
 
 

@@ -19,10 +19,10 @@ from jazzmine_dspy.program.ports import Clause, EmbedderPort, HeadPort, Judgemen
 pytest.importorskip("sklearn")
 pytest.importorskip("scipy")
 
-from jazzmine_dspy.optimize._head_open import Scoped, choose
-from jazzmine_dspy.optimize._head_rows import group_folds, neighbours
-from jazzmine_dspy.optimize.baseline import tfidf_baseline
-from jazzmine_dspy.optimize.heads import (
+from jazzmine_dspy.optimize.heads._open import Scoped, choose
+from jazzmine_dspy.optimize.heads._rows import group_folds, neighbours
+from jazzmine_dspy.optimize.heads.baseline import tfidf_baseline
+from jazzmine_dspy.optimize.heads.training import (
     FOLDS,
     HeadRow,
     TrainedHead,

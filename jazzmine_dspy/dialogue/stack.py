@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMemory
 from jazzmine_dspy.memory.working.operations import resume_flow
 from jazzmine_dspy.memory.working.operations.flows import end_flow, limit_paused
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.runtime.texts import say
 
 
 def defer(state: WorkingMemory, flow: Flow, position: int) -> ActiveFlowState:

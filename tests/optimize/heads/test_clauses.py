@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("sklearn")
 pytest.importorskip("scipy")
 
-from jazzmine_dspy.optimize import _clause_fit
-from jazzmine_dspy.optimize.clauses import (
+from jazzmine_dspy.optimize.heads import _clause_fit
+from jazzmine_dspy.optimize.heads.clauses import (
     ClauseRow,
     Judge,
     fit_clause_rule,

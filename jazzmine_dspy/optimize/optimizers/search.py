@@ -18,7 +18,7 @@ from jazzmine_dspy.eval.metrics import turn_score
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.optimize.budget import Budget
-from jazzmine_dspy.optimize.demos import demo_pool
+from jazzmine_dspy.optimize.optimizers.demos import demo_pool
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.turn import TurnProgram
 

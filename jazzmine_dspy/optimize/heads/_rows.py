@@ -11,7 +11,7 @@ import numpy as np
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.turn import MAX_TEXT, Turn
-from jazzmine_dspy.optimize._head_parts import (
+from jazzmine_dspy.optimize.heads._parts import (
     Counts,
     Directions,
     Lexicon,

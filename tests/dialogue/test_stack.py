@@ -10,7 +10,7 @@ import pytest
 from jazzmine_dspy.memory.working.state import PAUSED_KEPT
 from jazzmine_dspy.models import FlowRegistry
 
-SHOP = Path(__file__).parent / "shop.yaml"
+SHOP = Path(__file__).parent.parent / "support" / "shop.yaml"
 FILLED = [{"type": "set_slot", "name": "order_id", "value": "4471"}]
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from jazzmine_dspy.dialogue import slots, stack
+from jazzmine_dspy.dialogue.steps import Flows, await_slot, pending_question, settle
+from jazzmine_dspy.dialogue.texts import choice, say
+from jazzmine_dspy.dialogue.turn_cache import continues, turn_cache
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMemory
 from jazzmine_dspy.memory.working.operations import (
     begin_turn,
@@ -35,11 +39,7 @@ from jazzmine_dspy.models.commands import (
 )
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.runtime import slots, stack
-from jazzmine_dspy.runtime.begun import continues, turn_cache
-from jazzmine_dspy.runtime.outcome import NextStep
-from jazzmine_dspy.runtime.steps import Flows, await_slot, pending_question, settle
-from jazzmine_dspy.runtime.texts import choice, say
+from jazzmine_dspy.models.next_step import NextStep
 
 _DIGRESSIONS = (Ask, ChitChat, OutOfScope, Repeat)
 

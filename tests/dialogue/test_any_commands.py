@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jazzmine_dspy.dialogue.steps import settle
 from jazzmine_dspy.memory.working import TRANSITIONS, FlowStatus, WorkingMemory
 from jazzmine_dspy.models import Enhancement, FlowRegistry, Selection, TurnDecision
 from jazzmine_dspy.runtime import apply
-from jazzmine_dspy.runtime.steps import settle
 
-SHOP = Path(__file__).parent / "shop.yaml"
+SHOP = Path(__file__).parent.parent / "support" / "shop.yaml"
 FILLED = [{"type": "set_slot", "name": "order_id", "value": "4471"}]
 
 

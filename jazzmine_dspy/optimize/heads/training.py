@@ -9,12 +9,12 @@ import numpy as np
 
 from jazzmine_dspy.models.errors import DatasetError, InputError
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize import _head_fit as fitting
-from jazzmine_dspy.optimize._head_blend import log_loss
-from jazzmine_dspy.optimize._head_left_out import LeftOut, left_out
-from jazzmine_dspy.optimize._head_open import UNKNOWN_SHARE
-from jazzmine_dspy.optimize._head_result import HeadWithout, TrainedHead
-from jazzmine_dspy.optimize._head_rows import (
+from jazzmine_dspy.optimize.heads import _fit as fitting
+from jazzmine_dspy.optimize.heads._blend import log_loss
+from jazzmine_dspy.optimize.heads._left_out import LeftOut, left_out
+from jazzmine_dspy.optimize.heads._open import UNKNOWN_SHARE
+from jazzmine_dspy.optimize.heads._result import HeadWithout, TrainedHead
+from jazzmine_dspy.optimize.heads._rows import (
     HeadRow,
     Item,
     Material,
@@ -27,7 +27,7 @@ from jazzmine_dspy.optimize._head_rows import (
     told_of,
     usable,
 )
-from jazzmine_dspy.optimize.clauses import ClauseRow, Judge, fit_clause_rule, training_clauses
+from jazzmine_dspy.optimize.heads.clauses import ClauseRow, Judge, fit_clause_rule, training_clauses
 from jazzmine_dspy.program import ports
 from jazzmine_dspy.program.clauses import ClauseRule
 from jazzmine_dspy.program.heads import NONE, SelectionHead

@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jazzmine_dspy.models.decision import SourceKind
-from jazzmine_dspy.optimize.gates import DELTA, NEVER, TARGET_ERROR, Gate, certified_gate, crossing, passing
+from jazzmine_dspy.optimize.calibration.gates import (
+    DELTA,
+    NEVER,
+    TARGET_ERROR,
+    Gate,
+    certified_gate,
+    crossing,
+    passing,
+)
 
 
 class Verdict(NamedTuple):

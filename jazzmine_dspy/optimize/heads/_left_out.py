@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jazzmine_dspy.optimize._head_fit import Outside, sampled
-from jazzmine_dspy.optimize._head_rows import HeadRow, Material, Parts, Seen, blank, fill, neighbours, told_of
+from jazzmine_dspy.optimize.heads._fit import Outside, sampled
+from jazzmine_dspy.optimize.heads._rows import (
+    HeadRow,
+    Material,
+    Parts,
+    Seen,
+    blank,
+    fill,
+    neighbours,
+    told_of,
+)
 from jazzmine_dspy.program.heads import NONE
 from jazzmine_dspy.program.heads._open import Space
 

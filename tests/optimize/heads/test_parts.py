@@ -15,10 +15,10 @@ from jazzmine_dspy.models.turn import Turn
 pytest.importorskip("sklearn")
 pytest.importorskip("scipy")
 
-from jazzmine_dspy.optimize import _head_parts
-from jazzmine_dspy.optimize._head_parts import Directions, fit_logistic
-from jazzmine_dspy.optimize._head_rows import HeadRow, Item, Material
-from jazzmine_dspy.optimize.heads import retrain_selection_head, train_selection_head
+from jazzmine_dspy.optimize.heads import _parts as _head_parts
+from jazzmine_dspy.optimize.heads._parts import Directions, fit_logistic
+from jazzmine_dspy.optimize.heads._rows import HeadRow, Item, Material
+from jazzmine_dspy.optimize.heads.training import retrain_selection_head, train_selection_head
 
 
 class Words(WordEmbedder):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from jazzmine_dspy.dialogue import slots, stack
+from jazzmine_dspy.dialogue.texts import fill, question, say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
 from jazzmine_dspy.memory.working.operations import finish_action, request_confirmation
 from jazzmine_dspy.memory.working.operations.flows import end_flow
 from jazzmine_dspy.memory.working.operations.slots import let_be
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.runtime import slots, stack
-from jazzmine_dspy.runtime.outcome import NextStep
-from jazzmine_dspy.runtime.texts import fill, question, say
+from jazzmine_dspy.models.next_step import NextStep
 
 Flows = Mapping[str, Flow]
 

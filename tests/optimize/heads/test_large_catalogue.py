@@ -18,7 +18,7 @@ from large_catalogue import catalogue
 pytest.importorskip("sklearn")
 pytest.importorskip("scipy")
 
-from jazzmine_dspy.optimize.heads import HeadRow, train_selection_head
+from jazzmine_dspy.optimize.heads.training import HeadRow, train_selection_head
 
 OWN = yaml.safe_load((Path(__file__).parents[1] / "support" / "electricity.yaml").read_text("utf-8"))
 LEARNT = [

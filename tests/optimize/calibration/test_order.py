@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jazzmine_dspy.optimize.gates import FEWEST
-from jazzmine_dspy.optimize.order import Verdict, crossfitted, fit_order
+from jazzmine_dspy.optimize.calibration.gates import FEWEST
+from jazzmine_dspy.optimize.calibration.order import Verdict, crossfitted, fit_order
 
 
 def turns(n: int, *, head: float, floor: float, lm: float | None = None, seed: int = 0) -> list[Verdict]:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from jazzmine_dspy.optimize._head_fit import Weighed
-    from jazzmine_dspy.optimize._head_parts import Scope
+    from jazzmine_dspy.optimize.heads._fit import Weighed
+    from jazzmine_dspy.optimize.heads._parts import Scope
 
 
 class HeadWithout(NamedTuple):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jazzmine_dspy.optimize._head_blend import fit_logit
+from jazzmine_dspy.optimize.heads._blend import fit_logit
 from jazzmine_dspy.program.heads._open import KINDS, Kind, OpenSet, gate_signs, gated
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""The dialogue: commands carried out on a state, and the next step. Pure."""

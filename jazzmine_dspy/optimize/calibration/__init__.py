@@ -1,0 +1,1 @@
+"""From which confidence on a source answers, in which order, and when it asks."""
