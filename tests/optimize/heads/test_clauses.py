@@ -23,7 +23,7 @@ from jazzmine_dspy.optimize.heads.clauses import (
 )
 from jazzmine_dspy.program.clauses import NONE, ClauseRule, Ranking
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "mixsnips_clean" / "dev.txt"
+DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "mixsnips_clean" / "dev.txt"
 WORDS = {
     "track": ["parcel", "courier", "delivery", "shipped", "arriving", "tracking"],
     "cancel": ["cancel", "stop", "undo", "withdraw", "scrap", "abandon"],

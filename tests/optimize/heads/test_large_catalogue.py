@@ -20,7 +20,7 @@ pytest.importorskip("scipy")
 
 from jazzmine_dspy.optimize.heads.training import HeadRow, train_selection_head
 
-OWN = yaml.safe_load((Path(__file__).parents[1] / "support" / "electricity.yaml").read_text("utf-8"))
+OWN = yaml.safe_load((Path(__file__).parents[2] / "support" / "electricity.yaml").read_text("utf-8"))
 LEARNT = [
     (text, name, f"{name}-{number}")
     for name, told in OWN.items()
