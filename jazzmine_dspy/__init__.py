@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.artifacts import load
+    from jazzmine_dspy.artifacts import load, save
     from jazzmine_dspy.memory.messages import InMemoryMessageStore, SqlMessageStore
     from jazzmine_dspy.memory.procedural import QdrantProceduralMemory
     from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, RedisWorkingMemoryStore
@@ -32,6 +32,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "load": "artifacts",
+    "save": "artifacts",
     "TurnProgram": "program.turn",
     "Runtime": "runtime",
     "MessageRoute": "runtime",
@@ -62,7 +63,7 @@ __all__ = [
     "Conversation", "EnhancementError", "Entity", "Flow", "FlowRegistry", "InMemoryMessageStore",
     "InMemoryWorkingMemoryStore", "JazzmineError", "Message", "MessageRole", "MessageRoute",
     "QdrantProceduralMemory", "RedisWorkingMemoryStore", "Runtime", "Slot", "SqlMessageStore", "Turn", "TurnDecision",
-    "TurnProgram", "TurnTrace", "load",
+    "TurnProgram", "TurnTrace", "load", "save",
 ]  # fmt: skip
 
 

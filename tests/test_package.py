@@ -16,6 +16,7 @@ HEAVY = {
 }  # fmt: skip
 NAMES = [
     "load",
+    "save",
     "TurnProgram",
     "Runtime",
     "Turn",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.artifacts.artifact import bind_recall, load
+from jazzmine_dspy.artifacts import bind_recall, load
 from jazzmine_dspy.datasets import Example, load_dataset
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram

@@ -1,5 +1,18 @@
-"""Compiled programs on disk: saved, checked and loaded."""
+"""Compiled programs on disk: saved, checked and loaded. JSON, YAML and safetensors; nothing is pickled."""
 
-from jazzmine_dspy.artifacts.artifact import load, save
+from jazzmine_dspy.artifacts.finding import find
+from jazzmine_dspy.artifacts.loading import Loaded, load, load_with_manifest
+from jazzmine_dspy.artifacts.manifest import read_manifest
+from jazzmine_dspy.artifacts.recall import bind_recall
+from jazzmine_dspy.artifacts.saving import check_target, save
 
-__all__ = ["load", "save"]
+__all__ = [
+    "Loaded",
+    "bind_recall",
+    "check_target",
+    "find",
+    "load",
+    "load_with_manifest",
+    "read_manifest",
+    "save",
+]

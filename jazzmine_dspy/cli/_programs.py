@@ -50,7 +50,7 @@ def open_program(
         JazzmineError: the program cannot be loaded, or ``lm`` does not resolve. Where the model that it was
             compiled for is not available, there is a warning, and decisions are degraded.
     """
-    from jazzmine_dspy.artifacts.artifact import load_with_manifest
+    from jazzmine_dspy.artifacts import load_with_manifest
 
     loaded = load_with_manifest(name, flows=flows)
     program: TurnProgram = loaded.program

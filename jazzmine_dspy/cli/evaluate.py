@@ -39,7 +39,7 @@ def evaluate(
 ) -> None:
     """Score a program on labelled turns, with 95 % intervals, cost and latency."""
     from jazzmine_dspy import eval as scoring
-    from jazzmine_dspy.artifacts.artifact import find, read_manifest
+    from jazzmine_dspy.artifacts import find, read_manifest
     from jazzmine_dspy.datasets import load_dataset
 
     out = output()

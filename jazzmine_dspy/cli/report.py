@@ -39,7 +39,7 @@ def report(
 
 
 def _find(run: str) -> Path:
-    from jazzmine_dspy.artifacts.artifact import find
+    from jazzmine_dspy.artifacts import find
     from jazzmine_dspy.models.errors import ArtifactError, InputError
 
     given = Path(run)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import dspy
 
-from jazzmine_dspy.artifacts import artifact
+from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluate import evaluate
@@ -185,7 +185,7 @@ def optimize(
     if lm is not None:
         recipe = recipe.model_copy(update={"lm": lm.model, "lm_settings": {}})
     folder = Path(out) if out is not None else Path("optimize/programs") / recipe.name
-    artifact.check_target(folder)
+    artifacts.check_target(folder)
     started = dt.datetime.now(dt.UTC)
     _WORK.mkdir(exist_ok=True)
     run = _prepare(recipe, progress or NullProgress(), start_from, lm)
@@ -208,7 +208,7 @@ def optimize(
         facts = manifest_facts(run, systems)
         spent = run.budget.spent()
         dates = {"started": started.isoformat(), "ended": dt.datetime.now(dt.UTC).isoformat()}
-        artifact.save(
+        artifacts.save(
             program,
             folder,
             name=recipe.name,
@@ -224,7 +224,7 @@ def optimize(
             folder,
             report,
             paths,
-            artifact.read_manifest(folder),
+            artifacts.read_manifest(folder),
             spent,
             run.shipped,
             report.first_line,
@@ -258,13 +258,13 @@ def _prepare(recipe: Recipe, progress: Progress, start_from: str | Path | None, 
         "max_commands": recipe.max_commands,
     }
     if start_from is not None:
-        loaded = artifact.load_with_manifest(start_from, flows=dataset.flows, bind=False)
+        loaded = artifacts.load_with_manifest(start_from, flows=dataset.flows, bind=False)
         # The prompts are the start; heads, gates and orders are this run's own.
         program, started_from = loaded.program.bind(head=None), str(loaded.manifest["sha256"])
         program.policy = Policy.model_validate(shown)
     else:
         program = TurnProgram(dataset.flows, policy=Policy.model_validate(shown), signatures=folder)
-    artifact.bind_recall(program, recipe.embedder)
+    artifacts.bind_recall(program, recipe.embedder)
     run = Run(recipe, dataset, progress, Budget(recipe.budget), program, started_from=started_from)
     if recipe.lm != "none":
         from jazzmine_dspy.lm import ReplayStore, lm_identity, metered, replayed, resolve_lm

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.artifacts import artifact
+from jazzmine_dspy import artifacts
+from jazzmine_dspy.artifacts.recall import recall_numbers
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.diagnose import Reliability, reliability_of
 from jazzmine_dspy.models.decision import SourceKind, Stage
@@ -103,9 +104,7 @@ def fit_selection(run: Run, train: Sequence[Example]) -> None:
             program.registry, program.bindings.embedder, train, seed=recipe.seed, progress=run.told
         )
         found.examples = found.recall.examples
-        program.policy = program.policy.model_copy(
-            update={"recall": artifact.recall_numbers(found.recall.settings)}
-        )
+        program.policy = program.policy.model_copy(update={"recall": recall_numbers(found.recall.settings)})
         _index(program, found.examples)
     labelled = [example for example in train if example.labels.flows is not None]
     run.progress.phase("recall for the training turns", len(labelled))
@@ -153,7 +152,7 @@ def verdicts_on(found: Sequence[StandIn], thresholds: dict[State, float]) -> lis
 
 
 def _index(program: TurnProgram, examples: Sequence[IndexExample]) -> None:
-    artifact.bind_recall(program, program.bindings.embedder, as_documents(examples))
+    artifacts.bind_recall(program, program.bindings.embedder, as_documents(examples))
 
 
 def as_documents(examples: Sequence[IndexExample]) -> list[dict[str, str]]:

@@ -60,7 +60,7 @@ def fit() -> Callable[..., Any]:
     def fitted(
         folder: Path, *, change: Callable[[list[Any]], list[Any]] = list, unseen: Collection[str] = ()
     ) -> Any:
-        from jazzmine_dspy.artifacts.artifact import bind_recall
+        from jazzmine_dspy.artifacts import bind_recall
         from jazzmine_dspy.datasets import load_dataset
         from jazzmine_dspy.models.registry import FlowRegistry
         from jazzmine_dspy.optimize import run, selection

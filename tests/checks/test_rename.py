@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from jazzmine_dspy.artifacts.artifact import bind_recall
+from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import load_dataset, write_splits
 from jazzmine_dspy.eval import evaluate
 from jazzmine_dspy.eval.metrics import turn_score

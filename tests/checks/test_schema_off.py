@@ -9,7 +9,7 @@ from typing import Any
 import dspy
 import pytest
 
-from jazzmine_dspy.artifacts.artifact import bind_recall
+from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.lm.requests import response_schema
 from jazzmine_dspy.program.policy import Policy

@@ -55,7 +55,7 @@ def dataset(tmp_path: Path) -> Path:
 
 
 def _save(folder: Path, policy: Any, facts: dict[str, Any]) -> Path:
-    from jazzmine_dspy.artifacts.artifact import save
+    from jazzmine_dspy.artifacts import save
     from jazzmine_dspy.models import FlowRegistry
     from jazzmine_dspy.program.turn import TurnProgram
 
@@ -89,13 +89,13 @@ def reseal() -> Callable[[Path, dict[str, Any]], None]:
     """Changes a manifest as an honest writer would: with its hash."""
 
     def change(folder: Path, changes: dict[str, Any]) -> None:
-        from jazzmine_dspy.artifacts.artifact import _pretty
+        from jazzmine_dspy.artifacts.manifest import pretty
         from jazzmine_dspy.models._base import sha256
 
         manifest = json.loads((folder / "manifest.json").read_bytes())
         del manifest["sha256"]
         manifest |= changes
         manifest["sha256"] = sha256(manifest)
-        (folder / "manifest.json").write_bytes(_pretty(manifest))
+        (folder / "manifest.json").write_bytes(pretty(manifest))
 
     return change

@@ -15,8 +15,8 @@ import pytest
 
 import jazzmine_dspy
 from jazzmine_dspy import load
-from jazzmine_dspy.artifacts import artifact as artifacts
-from jazzmine_dspy.artifacts.artifact import _pretty, load_with_manifest, read_manifest, save
+from jazzmine_dspy.artifacts import load_with_manifest, loading, read_manifest, save
+from jazzmine_dspy.artifacts import manifest as manifests
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.signatures.contract import fingerprints
@@ -28,7 +28,7 @@ def reseal(folder: Path, **changes: Any) -> None:
     """Change a manifest as an honest writer would: with its hash."""
     manifest = json.loads((folder / "manifest.json").read_bytes()) | changes
     del manifest["sha256"]
-    (folder / "manifest.json").write_bytes(_pretty(manifest | {"sha256": sha256(manifest)}))
+    (folder / "manifest.json").write_bytes(manifests.pretty(manifest | {"sha256": sha256(manifest)}))
 
 
 # --- loading -----------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ def test_an_older_format_is_to_be_compiled_again(artefact: Path) -> None:
 
 @pytest.mark.row("A3")
 def test_a_newer_format_is_refused(artefact: Path) -> None:
-    reseal(artefact, format=artifacts.FORMAT + 1)
+    reseal(artefact, format=manifests.FORMAT + 1)
     with pytest.raises(ArtifactError, match=r"format 3, this version reads up to 2.*Upgrade jazzmine-dspy"):
         load(artefact)
 
@@ -250,7 +250,7 @@ def test_another_signature_is_refused(
 ) -> None:
     """DSPy itself would fit the saved fields to the changed ones by position, silently."""
     now = fingerprints() | {predictor: "0" * 64}
-    monkeypatch.setattr(artifacts, "fingerprints", lambda: now)
+    monkeypatch.setattr(manifests, "fingerprints", lambda: now)
     with pytest.raises(ArtifactError, match=f"another signature of '{predictor}'") as caught:
         load(artefact)
     assert jazzmine_dspy.__version__ in caught.value.remedy
@@ -297,7 +297,7 @@ def test_nothing_is_read_before_all_is_checked(artefact: Path, monkeypatch: pyte
     """The last file is spoilt; none of the others is parsed."""
     (artefact / "program.json").write_bytes(b"{}")
     for name in ("load_state", "__init__"):
-        monkeypatch.setattr(artifacts.TurnProgram, name, lambda *_, **__: builtins.exit(1))
+        monkeypatch.setattr(loading.TurnProgram, name, lambda *_, **__: builtins.exit(1))
     with pytest.raises(ArtifactError, match="A file was changed"):
         load(artefact)
 

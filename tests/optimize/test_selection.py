@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from jazzmine_dspy import load
-from jazzmine_dspy.artifacts.artifact import bind_recall, recall_settings
+from jazzmine_dspy.artifacts.recall import bind_recall, recall_settings
 from jazzmine_dspy.datasets import load_dataset, write_splits
 from jazzmine_dspy.lm.requests import user_text
 from jazzmine_dspy.lm.scripted import scripted_lm

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from jazzmine_dspy.artifacts import artifact
+from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.datasets.importers import import_dataset
 from jazzmine_dspy.datasets.schema import Example
@@ -75,7 +75,7 @@ def embedder(recipe: Path) -> FastembedEmbedder:
 
 def loaded(made: Trained, shared: FastembedEmbedder) -> TurnProgram:
     """A program from its folder, with its index built, as in a service that has started."""
-    program = artifact.load(made.folder, embedder=shared)
+    program = artifacts.load(made.folder, embedder=shared)
     build = getattr(program.bindings.recall, "build", None)
     if build is not None:
         build()

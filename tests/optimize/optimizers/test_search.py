@@ -8,7 +8,7 @@ from typing import Any
 import dspy
 import pytest
 
-from jazzmine_dspy.artifacts.artifact import bind_recall
+from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.lm.requests import demo_texts, user_text
 from jazzmine_dspy.models.decision import TurnDecision

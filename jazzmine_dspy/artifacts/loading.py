@@ -1,0 +1,103 @@
+"""From an artefact to a program that decides; nothing of it is parsed before all of it is checked."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jazzmine_dspy.artifacts.finding import find
+from jazzmine_dspy.artifacts.heads import bind_heads
+from jazzmine_dspy.artifacts.manifest import read_manifest
+from jazzmine_dspy.artifacts.recall import bind_recall
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.turn import TurnProgram
+
+log = logging.getLogger("jazzmine_dspy")
+
+
+class Loaded(NamedTuple):
+    """A program and what its manifest says."""
+
+    program: TurnProgram
+    manifest: dict[str, Any]
+    path: Path
+
+
+def load(
+    path: str | Path,
+    *,
+    flows: Any = None,
+    lm: Any = None,
+    embedder: Any = None,
+    bind: bool = True,
+) -> TurnProgram:
+    """Load a compiled program, ready to decide.
+
+    Args:
+        path: Folder, name of a project's or a packaged program, or an MLflow URI.
+        flows: Other flows than the compiled ones: a registry, a mapping, a list, or a YAML file. New flows
+            work through their examples; flows left out are never chosen.
+        lm: A ``dspy.LM``, or a name that DSPy takes; None leaves it to ``dspy.configure``.
+        embedder: Another embedder, or the name of a fastembed model; None is the one compiled with.
+        bind: False leaves embedder and recall unbound.
+
+    Raises:
+        ArtifactError: damaged, newer, or of other signatures; the message says what to do.
+    """  # fmt: skip
+    return load_with_manifest(path, flows=flows, lm=lm, embedder=embedder, bind=bind).program
+
+
+def load_with_manifest(
+    path: str | Path, *, flows: Any = None, lm: Any = None, embedder: Any = None, bind: bool = True
+) -> Loaded:
+    """As :func:`load`, with the manifest beside the program."""
+    folder = find(path)
+    manifest = read_manifest(folder)
+    agent_id = str(manifest.get("agent_id", ""))
+    if flows is None:
+        registry = FlowRegistry.from_yaml(folder / "flows.yaml", agent_id=agent_id)
+    elif isinstance(flows, FlowRegistry):
+        registry = flows
+    elif isinstance(flows, str | Path):
+        registry = FlowRegistry.from_yaml(flows, agent_id=agent_id)
+    else:
+        registry = FlowRegistry(flows, agent_id=agent_id)
+    policy = Policy.model_validate_json((folder / "gates.json").read_bytes())
+    program = TurnProgram(registry, policy=policy)
+    program.load_state(json.loads((folder / "program.json").read_bytes()))
+    # A file that the manifest does not name has no hash that could vouch for it.
+    bind_heads(program, {name: (folder / name).read_bytes() for name in manifest["files"]})
+    if lm is not None:
+        from jazzmine_dspy.lm import resolve_lm
+
+        program.bind(lm=resolve_lm(lm))
+        compiled_for = (manifest.get("lm") or {}).get("model")
+        runs_with = program.bindings.lm.model if program.bindings.lm else None
+        if compiled_for and runs_with != compiled_for:
+            log.warning(
+                "program %r was compiled for %s and runs with %s", manifest["name"], compiled_for, runs_with
+            )
+    if bind:
+        from jazzmine_dspy.memory.procedural.points import read_examples
+
+        examples = [
+            {"text": text, "flow": flow, "conversation": conversation}
+            for text, flow, conversation in read_examples(folder / "examples.jsonl")
+        ]
+        bind_recall(program, embedder or (manifest.get("embedder") or {}).get("model", "minilm"), examples)
+    _check_embedder(program, manifest)
+    return Loaded(program, manifest, folder)
+
+
+def _check_embedder(program: TurnProgram, manifest: dict[str, Any]) -> None:
+    """Let the head go where the embedder is another than it was trained on: its numbers would mean nothing."""
+    embedder, trained = program.bindings.embedder, (manifest.get("embedder") or {}).get("fingerprint")
+    if embedder is None or trained is None or program.bindings.head is None:
+        return
+    # A model that is missing is left bound: asked, it fails, and decisions say so.
+    if embedder.fingerprint != trained and not embedder.fingerprint.endswith(":absent"):
+        log.warning("the head was trained on %s and not on %s; it is left out", trained, embedder.fingerprint)
+        program.bind(head=None)

@@ -1,0 +1,147 @@
+"""Writing a program as an artefact: all of it or nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jazzmine_dspy.artifacts.heads import heads_to_files
+from jazzmine_dspy.artifacts.manifest import MANIFEST, manifest_of, pretty
+from jazzmine_dspy.models._base import canonical_json
+from jazzmine_dspy.models.errors import ArtifactError
+from jazzmine_dspy.program.turn import TurnProgram
+
+
+def save(
+    program: TurnProgram,
+    folder: str | Path,
+    *,
+    name: str | None = None,
+    facts: Mapping[str, Any] | None = None,
+    run: Mapping[str, Any] | None = None,
+    examples: Sequence[Mapping[str, str]] | None = None,
+) -> Path:
+    """Write a program as an artefact: all of it or nothing. :func:`jazzmine_dspy.load` reads it.
+
+    Args:
+        program: What to write; its registry, heads and policy go with it, its LM does not.
+        folder: Where; an artefact there is replaced.
+        name: Name of the program; the folder's where None.
+        facts: What the manifest says beside hashes: dataset, recipe, LM, scores. None names the LM and the embedder
+            that are bound, without settings or addresses.
+        run: Times, costs and dates: written to ``run.json``, which no hash covers.
+        examples: Texts with their flows that recall uses beside the flows' own; None takes those of the bound recall.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ArtifactError: the folder cannot be written, or holds something else than a program.
+
+    Example:
+        >>> import tempfile
+        >>> from jazzmine_dspy import FlowRegistry, TurnProgram, load, save
+        >>> program = TurnProgram(FlowRegistry([{"name": "track_order", "description": "Tell where an order is."}]))
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     loaded = load(save(program, f"{place}/orders"), bind=False)
+        >>> list(loaded.registry)
+        ['track_order']
+    """
+    import yaml
+
+    folder = Path(folder)
+    check_target(folder)
+    state = {key: _clean(value) for key, value in program.dump_state().items() if key != "policy"}
+    examples = _examples_of(program) if examples is None else examples
+    files: dict[str, bytes] = {
+        "program.json": pretty(state),
+        "gates.json": pretty(program.policy.model_dump(mode="json")),
+        "flows.yaml": yaml.safe_dump(
+            {"flows": program.registry.to_json()}, sort_keys=False, allow_unicode=True
+        ).encode(),
+        "examples.jsonl": "".join(canonical_json(dict(example)) + "\n" for example in examples).encode(),
+        **heads_to_files(program),
+    }
+    said = {
+        "name": name or folder.resolve().name,
+        "agent_id": program.registry.agent_id,
+        "flows": program.registry.checksum,
+        **(_bound(program) if facts is None else facts),
+    }
+    files[MANIFEST] = manifest_of(files, said)
+    files["run.json"] = pretty(dict(run or {}))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        try:
+            for file, content in files.items():
+                (fresh / file).write_bytes(content)
+            fresh.chmod(0o755)
+            _swap(fresh, folder)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    except OSError as error:
+        raise ArtifactError(
+            f"Cannot write the program: {error.strerror}",
+            where=str(folder),
+            remedy="Free space, or name another --out.",
+        ) from error
+    return folder
+
+
+def _examples_of(program: TurnProgram) -> list[dict[str, str]]:
+    """The labelled turns among the texts of the bound recall, if it is an index of ours."""
+    return [
+        {"text": point.text, "flow": point.flow, "conversation": point.conversation}
+        for point in getattr(program.bindings.recall, "points", ())
+        if point.kind == "turn"
+    ]
+
+
+def _bound(program: TurnProgram) -> dict[str, Any]:
+    embedder, lm = program.bindings.embedder, program.bindings.lm
+    named = getattr(embedder, "model", None)
+    return {
+        "lm": None if lm is None else {"model": lm.model},
+        "embedder": None
+        if embedder is None or named is None
+        else {"model": named, "fingerprint": embedder.fingerprint},
+    }
+
+
+def check_target(folder: str | Path) -> None:
+    """Refuse to write a program over what is none.
+
+    Raises:
+        ArtifactError: the folder exists, is not empty and holds no program, or it is the working folder.
+    """
+    folder = Path(folder)
+    if folder.resolve() == Path.cwd().resolve() or (folder.exists() and not folder.is_dir()):
+        raise ArtifactError(
+            "A program needs a folder of its own", where=str(folder), remedy="Name another --out."
+        )
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "manifest.json").is_file():
+        raise ArtifactError(
+            "The folder holds something else than a program, which would be lost",
+            where=str(folder),
+            remedy="Name another --out, or empty it.",
+        )
+
+
+def _swap(fresh: Path, folder: Path) -> None:
+    """Put the new folder in the old one's place; a crash between leaves the old one beside it."""
+    if folder.exists():
+        old = folder.with_name(f".{folder.name}-old-{os.getpid()}")
+        folder.rename(old)
+        fresh.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        fresh.rename(folder)
+
+
+def _clean(state: Any) -> Any:
+    return {**state, "lm": None, "traces": [], "train": []} if isinstance(state, dict) else state
