@@ -84,8 +84,8 @@ def _generate(folder: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
 
 def _prompt(name: str, signature: Any) -> str:
     """What a language model is sent for an example turn, and the schema that its answer is held to."""
-    from jazzmine_dspy.program.lm_sources import call_for
     from jazzmine_dspy.program.policy import Policy
+    from jazzmine_dspy.program.sources.lm import call_for
     from jazzmine_dspy.signatures import DecisionAdapter
 
     call = call_for(_example(), name, Policy())

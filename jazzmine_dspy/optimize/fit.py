@@ -18,9 +18,8 @@ from jazzmine_dspy.optimize.heads.training import (
 from jazzmine_dspy.optimize.settings import Exclusions, is_ruled, warm
 from jazzmine_dspy.program.clarify import NONE, relative
 from jazzmine_dspy.program.heads import SelectionHead
-from jazzmine_dspy.program.ports import Clause, HeadPort, Judgement, Recalled, Seen
-from jazzmine_dspy.program.sources import CANDIDATES
-from jazzmine_dspy.program.stage import Context
+from jazzmine_dspy.program.ports import Clause, HeadInput, HeadPort, Recalled, SelectionOutput
+from jazzmine_dspy.program.stage import CANDIDATES, Context
 from jazzmine_dspy.program.turn import TurnProgram
 
 State = Literal["idle", "busy"]
@@ -204,7 +203,7 @@ def own_examples(program: TurnProgram) -> list[tuple[str, str]]:
 
 def verdicts(
     rows: Sequence[Row],
-    judgements: Sequence[Judgement],
+    judgements: Sequence[SelectionOutput],
     thresholds: dict[State, float],
     folds: Sequence[int] | None = None,
 ) -> list[Verdict]:
@@ -226,7 +225,7 @@ def verdicts(
     return found
 
 
-def judged(program: TurnProgram, rows: Sequence[Row]) -> list[Judgement]:
+def judged(program: TurnProgram, rows: Sequence[Row]) -> list[SelectionOutput]:
     """What the bound head says of turns."""
     assert program.bindings.head is not None, "no head is bound"
     return [judged_by(program.bindings.head, program, row) for row in rows]
@@ -234,7 +233,7 @@ def judged(program: TurnProgram, rows: Sequence[Row]) -> list[Judgement]:
 
 def judged_by(
     head: HeadPort, program: TurnProgram, row: Row, gone: frozenset[str] = frozenset()
-) -> Judgement:
+) -> SelectionOutput:
     """What a head says of a turn, as if some flows did not exist."""
     embedder, turn = program.bindings.embedder, row.example.turn
     assert embedder is not None, "a head needs an embedder"
@@ -243,10 +242,10 @@ def judged_by(
     clauses = [Clause(text, each) for text, each in zip(parts, features[1:], strict=True)]
     context = Context(turn=turn, registry=program.registry)
     flows = tuple(name for name in context.choosable if name not in gone)
-    return head.judge(Seen(turn, features[0], row.recalled, flows, clauses, context.hidden))
+    return head.predict(HeadInput(turn, features[0], row.recalled, flows, clauses, context.hidden))
 
 
-def asked_of_head(rows: Sequence[Row], judgements: Sequence[Judgement], gate: float) -> list[Asked]:
+def asked_of_head(rows: Sequence[Row], judgements: Sequence[SelectionOutput], gate: float) -> list[Asked]:
     """The turns that the head answers."""
     return [
         Asked(judgement.ranking, judgement.flows, row.wanted)

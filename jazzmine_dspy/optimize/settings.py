@@ -16,8 +16,8 @@ from jazzmine_dspy.memory.procedural.recall import FlowIndex
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program import acts
-from jazzmine_dspy.program.sources import CANDIDATES, certain_commands
-from jazzmine_dspy.program.stage import Context
+from jazzmine_dspy.program.sources.rules import certain_commands
+from jazzmine_dspy.program.stage import CANDIDATES, Context
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,7 +15,7 @@ from jazzmine_dspy.optimize.fit import Row, judged_by, recalled_for
 from jazzmine_dspy.optimize.heads._result import HeadWithout, TrainedHead
 from jazzmine_dspy.optimize.race import STAND_IN
 from jazzmine_dspy.optimize.settings import Exclusions
-from jazzmine_dspy.program.ports import Judgement
+from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.stage import Context
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -30,7 +30,7 @@ class StandIn(NamedTuple):
     """
 
     row: Row
-    judgement: Judgement
+    judgement: SelectionOutput
     fold: int = 0
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 from dspy.utils.callback import BaseCallback
 
 from jazzmine_dspy.models.decision import LMCall, PredictorName
-from jazzmine_dspy.program.stage import told
+from jazzmine_dspy.program.stage import format_error
 
 
 class CallLog(BaseCallback):
@@ -58,7 +58,7 @@ class CallLog(BaseCallback):
         with self._lock:
             if self._done:
                 cause = exception.__cause__ or exception
-                failed = {"success": False, "error": told(cause)}
+                failed = {"success": False, "error": format_error(cause)}
                 self._done[-1] = self._done[-1].model_copy(update=failed)
 
     def calls(self, failure: BaseException | None = None) -> tuple[LMCall, ...]:
@@ -81,7 +81,7 @@ class CallLog(BaseCallback):
             started_ms=max(0.0, started),
             latency_ms=max(0.0, self._now() - started),
             success=failure is None,
-            error=None if failure is None else told(failure),
+            error=None if failure is None else format_error(failure),
         )
 
     def _total(self) -> tuple[int, int]:

@@ -8,14 +8,14 @@ import itertools
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.program.driver import Bindings
+from jazzmine_dspy.program.policy import Policy
 
 log = logging.getLogger("jazzmine_dspy")
 
@@ -26,8 +26,28 @@ AHEAD = 1024
 Excludes = Sequence[Collection[str]] | None
 
 
+class Decider(Protocol):
+    """What decides the turns: a :class:`TurnProgram`."""
+
+    registry: FlowRegistry
+    policy: Policy
+    bindings: Bindings
+
+    def decide(
+        self, turn: Turn, *, exclude: Sequence[str] = ..., deadline: float | None = ...
+    ) -> TurnDecision:
+        """Decide one turn."""
+        ...
+
+    async def adecide(
+        self, turn: Turn, *, exclude: Sequence[str] = ..., deadline: float | None = ...
+    ) -> TurnDecision:
+        """The same without blocking the loop."""
+        ...
+
+
 def decide_many(
-    program: TurnProgram, turns: Sequence[Turn], *, excludes: Excludes, workers: int, deadline: float | None
+    program: Decider, turns: Sequence[Turn], *, excludes: Excludes, workers: int, deadline: float | None
 ) -> list[TurnDecision]:
     """See :meth:`TurnProgram.decide_many`."""
     decided: list[TurnDecision] = []
@@ -48,7 +68,7 @@ def decide_many(
 
 
 async def adecide_many(
-    program: TurnProgram, turns: Sequence[Turn], *, excludes: Excludes, workers: int, deadline: float | None
+    program: Decider, turns: Sequence[Turn], *, excludes: Excludes, workers: int, deadline: float | None
 ) -> list[TurnDecision]:
     """See :meth:`TurnProgram.adecide_many`."""
     decided: list[TurnDecision] = []
@@ -66,7 +86,7 @@ async def adecide_many(
     return decided
 
 
-def _embed_ahead(program: TurnProgram, turns: Sequence[Turn]) -> None:
+def _embed_ahead(program: Decider, turns: Sequence[Turn]) -> None:
     """Have the embedder remember what deciding these turns will ask it for, as far as that is known before."""
     embedder, order = program.bindings.embedder, program.policy.orders["select"]
     if embedder is None or not program.registry:

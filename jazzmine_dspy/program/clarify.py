@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from jazzmine_dspy.program.clauses import NONE
 from jazzmine_dspy.program.ports import Recalled
 
-__all__ = ["NONE", "close_pair", "relative"]
+__all__ = ["NONE", "TOO_CLOSE", "close_pair", "relative"]
+
+TOO_CLOSE = "two flows are too close to choose between"
+"""The reason of a selection that asks which of two flows is meant."""
 
 
 def close_pair(ranking: Sequence[tuple[str, float]], chosen: Sequence[str], margin: float) -> list[str]:

@@ -17,10 +17,22 @@ from typing import Literal, NamedTuple
 from pydantic import Field, field_validator
 
 from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.decision import Selection
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.program._cuts import READ, Cut, find_cuts, is_short, words_pattern
 
-__all__ = ["CONNECTORS", "NONE", "PARALLEL", "ClauseRule", "Cut", "Ranking", "Reading", "Way", "flow_mode"]
+__all__ = [
+    "CONNECTORS",
+    "NONE",
+    "PARALLEL",
+    "ClauseRule",
+    "Cut",
+    "Ranking",
+    "Reading",
+    "Way",
+    "flow_mode",
+    "selection_of",
+]
 
 Ranking = Sequence[tuple[str, float]]
 """Labels with probabilities, best first; ``"none"`` may be among them."""
@@ -235,6 +247,11 @@ def flow_mode(text: str, flows: Sequence[str]) -> Literal["single", "sequential"
     if len(flows) < 2:
         return "single"
     return "parallel" if words_pattern(PARALLEL).search(text[:READ]) else "sequential"
+
+
+def selection_of(text: str, flows: Sequence[str], reason: str) -> Selection:
+    """A selection of flows, in their order; the text tells how several of them are meant."""
+    return Selection(flows=list(flows), mode=flow_mode(text, flows), reason=reason)
 
 
 def log_odds(p: float) -> float:

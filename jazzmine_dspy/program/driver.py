@@ -21,12 +21,12 @@ from jazzmine_dspy.program.stage import (
     Clock,
     Effect,
     Features,
+    Parallel,
     Predict,
     Predicted,
     PredictFailed,
     Recall,
     Steps,
-    Together,
 )
 from jazzmine_dspy.signatures.adapter import DecisionAdapter
 
@@ -125,7 +125,7 @@ def drive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadline: flo
     def perform(effect: Effect) -> Any:
         if isinstance(effect, Clock):
             return bindings.clock() * 1000.0
-        if isinstance(effect, Together):
+        if isinstance(effect, Parallel):
             return [_drive(part, perform) for part in effect.parts]
         log = _log_for(effect, bindings, began)
         if ends is None:
@@ -215,7 +215,7 @@ async def adrive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadli
     async def perform(effect: Effect) -> Any:
         if isinstance(effect, Clock):
             return bindings.clock() * 1000.0
-        if isinstance(effect, Together):
+        if isinstance(effect, Parallel):
             return list(await asyncio.gather(*(_adrive(part, perform) for part in effect.parts)))
         log = _log_for(effect, bindings, began)
         if ends is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.ports import EmbedderPort, RecallPort
 
-__all__ = ["Clause", "EmbedderPort", "HeadPort", "Judgement", "RecallPort", "Recalled", "Seen"]
+__all__ = ["Clause", "EmbedderPort", "HeadInput", "HeadPort", "RecallPort", "Recalled", "SelectionOutput"]
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,8 +27,8 @@ class Clause(NamedTuple):
     features: NDArray[np.float32]
 
 
-class Seen(NamedTuple):
-    """All that a selection head sees of a turn.
+class HeadInput(NamedTuple):
+    """What a head is given of a turn.
 
     Args:
         turn: The turn, for its state.
@@ -47,8 +47,8 @@ class Seen(NamedTuple):
     hidden: Sequence[str] = ()
 
 
-class Judgement(NamedTuple):
-    """What a selection head says of a turn.
+class SelectionOutput(NamedTuple):
+    """What a selection head predicts for a turn.
 
     Args:
         flows: What the message wants, in order; empty where no flow is wanted.
@@ -88,6 +88,6 @@ class HeadPort(Protocol):
         """The parts of a message whose features it wants to see; none where the message is one wish."""
         ...
 
-    def judge(self, seen: Seen) -> Judgement:
+    def predict(self, given: HeadInput) -> SelectionOutput:
         """The flows that a message wants."""
         ...

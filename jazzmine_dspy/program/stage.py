@@ -18,6 +18,9 @@ T_co = TypeVar("T_co", covariant=True)
 MAX_CAUSE = 500
 """Characters of a reason that a record keeps."""
 
+CANDIDATES = 10
+"""Flows that recall is asked for, and that a decision shows."""
+
 Steps = Generator["Effect", Any, T]
 """Steps yield effects, get their results sent in (or their errors thrown in), and return a value."""
 
@@ -55,13 +58,13 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Together:
+class Parallel:
     """Take several steps, at once where the driver can."""
 
     parts: tuple[Steps[Any], ...]
 
 
-Effect = Predict | Recall | Features | Clock | Together
+Effect = Predict | Recall | Features | Clock | Parallel
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ class PredictFailed(Exception):  # noqa: N818 - not an error of its own: it carr
         self.calls = calls
 
 
-def told(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """An error as records show it; what an answer quoted in it may hold of broken characters is replaced."""
     text = f"{type(error).__name__}: {error}"[:MAX_CAUSE]
     return text.encode("utf-8", "replace").decode()
@@ -183,9 +186,9 @@ def run_stage(
         try:
             result = yield from source.steps(context)
         except PredictFailed as failure:
-            result = Declined(told(failure.error), failed=True, calls=failure.calls)
+            result = Declined(format_error(failure.error), failed=True, calls=failure.calls)
         except Exception as error:
-            result = Declined(told(error), failed=True)
+            result = Declined(format_error(error), failed=True)
         calls += result.calls
         if isinstance(result, Declined):
             if result.failed:

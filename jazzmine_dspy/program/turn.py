@@ -18,20 +18,13 @@ from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import MAX_TEXT, Turn
 from jazzmine_dspy.program.batch import WORKERS, adecide_many, decide_many
 from jazzmine_dspy.program.driver import Bindings, adrive, drive
-from jazzmine_dspy.program.lm_sources import LMSource
 from jazzmine_dspy.program.merge import derived_intent, merge
 from jazzmine_dspy.program.policy import Policy, PolicyName, Shape
-from jazzmine_dspy.program.sources import (
-    CANDIDATES,
-    EnhanceFloor,
-    EnhanceRule,
-    SelectFloor,
-    SelectHead,
-    SelectRule,
-    UnderstandFloor,
-    UnderstandRule,
-)  # fmt: skip
-from jazzmine_dspy.program.stage import Context, Recall, Source, Steps, Together, run_stage
+from jazzmine_dspy.program.sources.floors import EnhanceFloor, SelectFloor, UnderstandFloor
+from jazzmine_dspy.program.sources.heads import SelectHead
+from jazzmine_dspy.program.sources.lm import LMSource
+from jazzmine_dspy.program.sources.rules import EnhanceRule, SelectRule, UnderstandRule
+from jazzmine_dspy.program.stage import CANDIDATES, Context, Parallel, Recall, Source, Steps, run_stage
 from jazzmine_dspy.signatures.contract import fingerprints, with_overrides
 
 log = logging.getLogger("jazzmine_dspy")
@@ -240,7 +233,7 @@ class TurnProgram(dspy.Module):
             yield from self._recall(context, enhancement.enhanced_query)
         if self.shape == "staged" and turn.flow:
             # Both read the same running flow, so neither waits for the other.
-            (selection, stages["select"]), (commands, stages["understand"]) = yield Together(
+            (selection, stages["select"]), (commands, stages["understand"]) = yield Parallel(
                 (self._stage("select", context), self._stage("understand", context))
             )
             context.selected = _new(selection, turn)

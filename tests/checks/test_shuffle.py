@@ -12,7 +12,7 @@ import pytest
 from jazzmine_dspy.optimize.fit import selection_label
 from jazzmine_dspy.optimize.heads.training import HeadRow, TrainedHead, train_selection_head
 from jazzmine_dspy.program.heads import NONE
-from jazzmine_dspy.program.ports import Seen
+from jazzmine_dspy.program.ports import HeadInput
 
 
 def _trained(found: Any, labels: Sequence[str]) -> TrainedHead:
@@ -32,7 +32,7 @@ def _in_scope(found: Any, trained: TrainedHead) -> float:
     flows = tuple(found.program.registry)
     right = 0
     for example, row in zip(turns, features, strict=True):
-        ranking = trained.head.judge(Seen(example.turn, row, (), flows)).ranking
+        ranking = trained.head.predict(HeadInput(example.turn, row, (), flows)).ranking
         right += next(name for name, _ in ranking if name != NONE) == selection_label(example)
     return right / len(turns)
 

@@ -18,7 +18,7 @@ from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.models import FlowRegistry
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.ports import Judgement, Recalled, Seen
+from jazzmine_dspy.program.ports import HeadInput, Recalled, SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures import CONTRACTS
 
@@ -136,7 +136,7 @@ class Judge:
         self.says = says
         self.fingerprint = name
         self.labels: tuple[str, ...] = ("none",)
-        self.seen: list[Seen] = []
+        self.seen: list[HeadInput] = []
         self._parts = tuple(parts)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Judge:
@@ -145,9 +145,9 @@ class Judge:
     def parts(self, text: str) -> tuple[str, ...]:
         return self._parts
 
-    def judge(self, seen: Seen) -> Judgement:
-        self.seen.append(seen)
-        said: Judgement = self.says(seen) if callable(self.says) else self.says
+    def predict(self, given: HeadInput) -> SelectionOutput:
+        self.seen.append(given)
+        said: SelectionOutput = self.says(given) if callable(self.says) else self.says
         return said
 
 

@@ -14,7 +14,7 @@ from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.errors import EmbeddingError, InputError
 from jazzmine_dspy.program import batch
 from jazzmine_dspy.program.policy import FLOOR, Policy
-from jazzmine_dspy.program.ports import Judgement
+from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
 
 Make = Callable[..., Any]
@@ -52,9 +52,9 @@ def test_decisions_are_those_of_one_by_one_with_real_embeddings(registry: FlowRe
 def headed(registry: FlowRegistry, overlap: Make, letters: Make, judge: Make) -> TurnProgram:
     """A program with a head that wants to see a part of each message."""
 
-    def says(seen: Any) -> Judgement:
+    def says(seen: Any) -> SelectionOutput:
         name = seen.recalled[0].name
-        return Judgement((name,), float(seen.features[1]) % 1, ((name, 0.6),))
+        return SelectionOutput((name,), float(seen.features[1]) % 1, ((name, 0.6),))
 
     head = judge(says)
     head.parts = lambda text: (text[:5],) if len(text) > 9 else ()

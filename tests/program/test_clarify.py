@@ -12,12 +12,12 @@ from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.program.acts import picked
 from jazzmine_dspy.program.clarify import close_pair, relative
 from jazzmine_dspy.program.policy import FLOOR, Policy
-from jazzmine_dspy.program.ports import Judgement
+from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
 
 Make = Callable[..., Any]
 F11 = pytest.mark.row("F11")
-CLOSE = Judgement(
+CLOSE = SelectionOutput(
     ("track_order",), 0.6, (("track_order", 0.45), ("none", 0.2), ("cancel_order", 0.35), ("gift_card", 0.0))
 )
 ASKED = ("track_order", "cancel_order")

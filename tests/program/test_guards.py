@@ -16,7 +16,7 @@ from jazzmine_dspy.models.flows import Guard
 from jazzmine_dspy.program.guards import allowed_flows, is_shown
 from jazzmine_dspy.program.merge import merge
 from jazzmine_dspy.program.policy import FLOOR, Policy
-from jazzmine_dspy.program.ports import Judgement
+from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
 
 Make = Callable[..., Any]
@@ -96,7 +96,7 @@ SHOWN = Turn(text=GIFT, user_attributes={"plan": "gold"})
 def test_what_is_hidden_never_reaches_recall_head_prompt_or_schema(
     guarded: FlowRegistry, overlap: Make, letters: Make, judge: Make, speak: Make
 ) -> None:
-    head = judge(Judgement((), 0.1, (("gift_card", 0.8), ("none", 0.1))))
+    head = judge(SelectionOutput((), 0.1, (("gift_card", 0.8), ("none", 0.1))))
     lm = speak(select={"flows": ["A"]})
     policy = Policy(shape="staged", orders={**FLOOR, "select": ("head", "lm", "floor"), "enhance": ("lm", "floor")},
                     gates={"select": {"head": 0.5}})  # fmt: skip
@@ -157,7 +157,7 @@ def test_with_all_flows_hidden_nothing_is_asked_and_nothing_chosen(
     flows = FlowRegistry(
         [{"name": "a", "description": "A.", "examples": ["do a"], "guards": [{"status": ["in_flow"]}]}]
     )
-    lm, head = speak(select={"flows": ["A"]}), judge(Judgement(("a",), 0.9, (("a", 0.9),)))
+    lm, head = speak(select={"flows": ["A"]}), judge(SelectionOutput(("a",), 0.9, (("a", 0.9),)))
     for order in (("head", "floor"), ("lm", "floor"), ("floor",)):
         policy = Policy(shape="staged", orders={**FLOOR, "select": order})
         program = TurnProgram(flows, policy=policy).bind(

@@ -21,7 +21,7 @@ from jazzmine_dspy.program.heads._blend import Blend, Trust
 from jazzmine_dspy.program.heads._lexical import Lexical, quantised
 from jazzmine_dspy.program.heads._ngrams import pieces, words
 from jazzmine_dspy.program.heads._open import OpenSet, Space
-from jazzmine_dspy.program.ports import Clause, HeadPort, Seen
+from jazzmine_dspy.program.ports import Clause, HeadInput, HeadPort
 
 LABELS = ["track_order", "cancel_order", NONE]
 FLOWS = ("cancel_order", "track_order")
@@ -40,10 +40,10 @@ def make(labels: Any = LABELS, size: int = 3, **changes: Any) -> SelectionHead:
     return SelectionHead(labels, weights, np.zeros(len(labels)), **({"blend": BLEND} | changes))
 
 
-def seen(text: str = "hello", features: Any = (0, 0, 0), **changes: Any) -> Seen:
+def seen(text: str = "hello", features: Any = (0, 0, 0), **changes: Any) -> HeadInput:
     given_: dict[str, Any] = {"recalled": (), "flows": FLOWS} | changes
     turn = given_.pop("turn", None) or Turn(text=text)
-    return Seen(turn, np.asarray(features, dtype=np.float32), **given_)
+    return HeadInput(turn, np.asarray(features, dtype=np.float32), **given_)
 
 
 def lexical() -> Lexical:
@@ -57,15 +57,15 @@ def lexical() -> Lexical:
 def test_each_part_has_its_say() -> None:
     head = make(lexical=lexical(), blend=BLEND._replace(lexical=1.0))
     assert isinstance(head, HeadPort)
-    assert head.judge(seen(features=(2, 0, 0))).flows == ("track_order",)
-    assert head.judge(seen("stop", (0, 0, 0))).flows == ("cancel_order",)
-    assert head.judge(seen("thanks a lot", (0, 0, 0))).flows == ()
+    assert head.predict(seen(features=(2, 0, 0))).flows == ("track_order",)
+    assert head.predict(seen("stop", (0, 0, 0))).flows == ("cancel_order",)
+    assert head.predict(seen("thanks a lot", (0, 0, 0))).flows == ()
     recalled = [Recalled("track_order", 0.5, 0.9, 0.8), Recalled("cancel_order", 0.1, 0.2, 0.0)]
-    assert head.judge(seen("?", recalled=recalled)).flows == ("track_order",)
-    both = head.judge(seen("stop", recalled=recalled))
+    assert head.predict(seen("?", recalled=recalled)).flows == ("track_order",)
+    both = head.predict(seen("stop", recalled=recalled))
     assert (
         dict(both.ranking)["track_order"]
-        < dict(head.judge(seen("?", recalled=recalled)).ranking)["track_order"]
+        < dict(head.predict(seen("?", recalled=recalled)).ranking)["track_order"]
     )
 
 
@@ -78,7 +78,7 @@ def test_any_turn_gets_probabilities(
 ) -> None:
     recalled = [Recalled(*one) for one in {one[0]: one for one in found}.values()]
     flows = (*FLOWS, "new")
-    said = make().judge(seen(features=features, recalled=recalled, flows=flows))
+    said = make().predict(seen(features=features, recalled=recalled, flows=flows))
     assert {name for name, _ in said.ranking} == {*flows, NONE}
     chances = [p for _, p in said.ranking]
     assert chances == sorted(chances, reverse=True)
@@ -92,40 +92,42 @@ def test_any_turn_gets_probabilities(
 def test_a_flow_that_was_never_learnt_is_chosen_by_what_recall_tells_of_it() -> None:
     head = make()
     near = [Recalled("new", 0.5, 0.95, 0.9), Recalled("track_order", 0.1, 0.2, 0.0)]
-    assert head.judge(seen(recalled=near, flows=(*FLOWS, "new"))).flows == ("new",)
-    assert head.judge(seen(recalled=near, flows=FLOWS)).flows != ("new",)
+    assert head.predict(seen(recalled=near, flows=(*FLOWS, "new"))).flows == ("new",)
+    assert head.predict(seen(recalled=near, flows=FLOWS)).flows != ("new",)
     far = [near[0]._replace(similarity=0.1, support=0.0, score=0.05), near[1]]
-    assert head.judge(seen(features=(3, 0, 0), recalled=far, flows=(*FLOWS, "new"))).flows == ("track_order",)
+    assert head.predict(seen(features=(3, 0, 0), recalled=far, flows=(*FLOWS, "new"))).flows == (
+        "track_order",
+    )
 
 
 def test_equal_flows_stand_in_the_registrys_order() -> None:
     for flows in (FLOWS, FLOWS[::-1]):
-        assert [name for name, _ in make().judge(seen(flows=flows)).ranking if name != NONE] == list(flows)
+        assert [name for name, _ in make().predict(seen(flows=flows)).ranking if name != NONE] == list(flows)
 
 
 def test_names_carry_nothing() -> None:
     other = make(["x9", "x1", NONE])
     recalled = [Recalled("cancel_order", 0.3, 0.6, 0.2), Recalled("track_order", 0.2, 0.5, 0.1)]
     renamed = [Recalled("x1", *recalled[0][1:]), Recalled("x9", *recalled[1][1:])]
-    mine = make().judge(seen(features=(1, 0.8, 0.3), recalled=recalled))
-    theirs = other.judge(seen(features=(1, 0.8, 0.3), recalled=renamed, flows=("x1", "x9")))
+    mine = make().predict(seen(features=(1, 0.8, 0.3), recalled=recalled))
+    theirs = other.predict(seen(features=(1, 0.8, 0.3), recalled=renamed, flows=("x1", "x9")))
     assert [p for _, p in mine.ranking] == [p for _, p in theirs.ranking]
     assert mine.confidence == theirs.confidence
 
 
 def test_nothing_to_choose_from() -> None:
-    assert make().judge(seen(features=(3, 0, 0), flows=())).flows == ()
+    assert make().predict(seen(features=(3, 0, 0), flows=())).flows == ()
     # Not an answer: a source that knows nothing of these flows must not keep the next one from being asked.
     with pytest.raises(InputError, match="learnt none of these flows"):
-        make(labels=["a", "b"]).judge(seen(flows=("c", "d")))
+        make(labels=["a", "b"]).predict(seen(flows=("c", "d")))
 
 
 def test_the_running_flow_counts() -> None:
     recalled = [Recalled(name, 0.3, 0.5, 0.1) for name in FLOWS]
     running = Turn(text="hello", flow="cancel_order", status="in_flow")
     assert (
-        dict(make().judge(seen(recalled=recalled, turn=running)).ranking)["cancel_order"]
-        < (dict(make().judge(seen(recalled=recalled)).ranking)["cancel_order"])
+        dict(make().predict(seen(recalled=recalled, turn=running)).ranking)["cancel_order"]
+        < (dict(make().predict(seen(recalled=recalled)).ranking)["cancel_order"])
     )
 
 
@@ -135,10 +137,10 @@ def test_below_the_line_no_flow_is_wanted() -> None:
     head = make(LABELS[:2], open_set=OpenSet("neighbours", threshold=4.0, scale=1.0, shift=-4.0))
     near = [Recalled("track_order", 0.5, 0.8, 0.5), Recalled("cancel_order", 0.1, 0.2)]
     far = [one._replace(similarity=one.similarity / 4, support=0.0) for one in near]
-    assert head.judge(seen(features=(3, 0, 0), recalled=near)).flows == ("track_order",)
-    refused = head.judge(seen(features=(3, 0, 0), recalled=far))
+    assert head.predict(seen(features=(3, 0, 0), recalled=near)).flows == ("track_order",)
+    refused = head.predict(seen(features=(3, 0, 0), recalled=far))
     assert (refused.flows, refused.reason) == ((), "nothing like it was learnt")
-    assert refused.in_scope < 0.5 < head.judge(seen(features=(3, 0, 0), recalled=near)).in_scope
+    assert refused.in_scope < 0.5 < head.predict(seen(features=(3, 0, 0), recalled=near)).in_scope
     assert refused.ranking[0][0] == NONE
 
 
@@ -146,22 +148,22 @@ def test_below_the_line_no_flow_is_wanted() -> None:
 def test_a_memory_that_cannot_tell_how_near_its_flows_are_refuses_nothing() -> None:
     head = make(open_set=OpenSet("neighbours", threshold=2.0, scale=1.0, shift=-2.0))
     ranked = [Recalled("track_order", 0.3), Recalled("cancel_order", 0.2)]
-    assert head.judge(seen(features=(2, 0, 0), recalled=ranked)).flows == ("track_order",)
+    assert head.predict(seen(features=(2, 0, 0), recalled=ranked)).flows == ("track_order",)
     told = [ranked[0]._replace(similarity=0.1, support=0.01), ranked[1]._replace(similarity=0.1)]
-    assert head.judge(seen(features=(2, 0, 0), recalled=told)).flows == ()
+    assert head.predict(seen(features=(2, 0, 0), recalled=told)).flows == ()
 
 
 @pytest.mark.row("F9", "F17")
 def test_a_lone_flow_is_not_likelier_for_being_alone() -> None:
     head = make()
-    among = head.judge(seen(features=(2, 0, 0)))
-    alone = head.judge(seen(features=(2, 0, 0), flows=("cancel_order",), hidden=("track_order",)))
+    among = head.predict(seen(features=(2, 0, 0)))
+    alone = head.predict(seen(features=(2, 0, 0), flows=("cancel_order",), hidden=("track_order",)))
     assert among.flows == ("track_order",)
     assert (alone.flows, alone.reason) == ((), "a flow that may not be chosen now is likelier")
     assert dict(alone.ranking)["cancel_order"] == pytest.approx(dict(among.ranking)["cancel_order"])
     assert "track_order" not in dict(alone.ranking)
     # A flow that the head has not learnt has no say while it is hidden.
-    new = head.judge(seen(features=(0, 2, 0), flows=("cancel_order",), hidden=("never_learnt",)))
+    new = head.predict(seen(features=(0, 2, 0), flows=("cancel_order",), hidden=("never_learnt",)))
     assert new.flows == ("cancel_order",)
 
 
@@ -172,8 +174,8 @@ def test_distance_to_the_flows_means() -> None:
         LABELS[:2], space=space, open_set=OpenSet("mahalanobis", threshold=-1.0, scale=1.0, shift=1.0)
     )
     near = [Recalled("track_order", 0.5, 0.8, 0.5)]
-    assert head.judge(seen(features=(2, 0, 0), recalled=near)).flows == ("track_order",)
-    assert head.judge(seen(features=(2, 0, 4), recalled=near)).flows == ()
+    assert head.predict(seen(features=(2, 0, 0), recalled=near)).flows == ("track_order",)
+    assert head.predict(seen(features=(2, 0, 4), recalled=near)).flows == ()
     assert SelectionHead.from_bytes(head.to_bytes()).fingerprint == head.fingerprint
 
 
@@ -187,11 +189,11 @@ def test_several_wishes_by_the_rule() -> None:
         for part in parts
     ]
     clauses = [Clause(part, np.array(row, dtype=np.float32)) for part, row in zip(parts, rows, strict=True)]
-    said = head.judge(seen(text, (2, 2, 0), clauses=clauses))
+    said = head.predict(seen(text, (2, 2, 0), clauses=clauses))
     assert said.flows == ("track_order", "cancel_order")
     assert make().parts(text) == ()
     again = SelectionHead.from_bytes(head.to_bytes())
-    assert again.judge(seen(text, (2, 2, 0), clauses=clauses)) == said
+    assert again.predict(seen(text, (2, 2, 0), clauses=clauses)) == said
 
 
 # --- n-grams ------------------------------------------------------------------------------------------------
@@ -236,7 +238,7 @@ def test_written_and_read(tmp_path: Path) -> None:
     assert head.to_bytes() == again.to_bytes()
     assert again.fingerprint == head.fingerprint
     asked = seen("where and stop", (1, 0.5, 0), recalled=[Recalled("track_order", 0.3, 0.5, 0.1)])
-    assert again.judge(asked) == head.judge(asked)
+    assert again.predict(asked) == head.predict(asked)
     assert (again.labels, again.trust, again.open_set, again.blend) == (
         head.labels,
         head.trust,
@@ -282,7 +284,7 @@ def test_bad_weights(labels: list[str], weights: Any, bias: Any, match: str) -> 
 @pytest.mark.parametrize("features", [np.ones(4), np.ones((2, 3)), np.array([1, np.nan, 4]), np.array(1.0)])
 def test_bad_features(features: Any) -> None:
     with pytest.raises(InputError):
-        make().judge(Seen(Turn(text="hello"), features, (), FLOWS))
+        make().predict(HeadInput(Turn(text="hello"), features, (), FLOWS))
 
 
 def _tampered(head: SelectionHead, **changes: Any) -> bytes:

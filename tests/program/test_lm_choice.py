@@ -13,7 +13,7 @@ from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Degraded, Recalled
 from jazzmine_dspy.program import render
 from jazzmine_dspy.program.policy import FLOOR, Policy
-from jazzmine_dspy.program.ports import Judgement
+from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
 
 Make = Callable[..., Any]
@@ -127,7 +127,11 @@ def test_a_lone_candidate_is_taken_only_where_its_condition_is_met(
     speak: Make, overlap: Make, letters: Make, judge: Make, source: Any, met: bool
 ) -> None:
     flows = FlowRegistry([{"name": "track", "description": "Tell.", "examples": ["where is it"]}])
-    sure = Judgement(("track",), 0.9, (("track", 0.9),)) if met else Judgement((), 0.8, (("none", 0.8),))
+    sure = (
+        SelectionOutput(("track",), 0.9, (("track", 0.9),))
+        if met
+        else SelectionOutput((), 0.8, (("none", 0.8),))
+    )
     order = (source, "floor") if source != "floor" else ("floor",)
     policy = Policy(
         shape="staged",

@@ -14,12 +14,12 @@ from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import EmbeddingError
 from jazzmine_dspy.program.policy import FLOOR, Policy
-from jazzmine_dspy.program.ports import Judgement
-from jazzmine_dspy.program.sources import reordered
+from jazzmine_dspy.program.ports import SelectionOutput
+from jazzmine_dspy.program.sources.heads import reordered
 from jazzmine_dspy.program.turn import TurnProgram
 
 Make = Callable[..., Any]
-SURE = Judgement(("gift_card",), 0.9, (("gift_card", 0.9), ("track_order", 0.06), ("none", 0.04)))
+SURE = SelectionOutput(("gift_card",), 0.9, (("gift_card", 0.9), ("track_order", 0.06), ("none", 0.04)))
 
 
 @pytest.fixture
@@ -111,17 +111,17 @@ def test_candidates_in_the_heads_order() -> None:
 @pytest.mark.parametrize(
     ("judgement", "flows", "mode"),
     [
-        (Judgement((), 0.8, (("none", 0.8), ("gift_card", 0.2)), 0.2), [], "single"),
+        (SelectionOutput((), 0.8, (("none", 0.8), ("gift_card", 0.2)), 0.2), [], "single"),
         (
-            Judgement(("gift_card", "track_order"), 0.7, SURE.ranking),
+            SelectionOutput(("gift_card", "track_order"), 0.7, SURE.ranking),
             ["gift_card", "track_order"],
             "sequential",
         ),
-        (Judgement(("gift_card", "gift_card"), 0.7, SURE.ranking), ["gift_card"], "single"),
+        (SelectionOutput(("gift_card", "gift_card"), 0.7, SURE.ranking), ["gift_card"], "single"),
     ],
 )
 def test_none_one_and_several(
-    headed: Make, judge: Make, judgement: Judgement, flows: list[str], mode: str
+    headed: Make, judge: Make, judgement: SelectionOutput, flows: list[str], mode: str
 ) -> None:
     decision = headed(judge(judgement)).decide(text="where is my order")
     assert decision.stages["select"].source == "head"
@@ -131,7 +131,7 @@ def test_none_one_and_several(
 @pytest.mark.parametrize(
     ("said", "cause"),
     [
-        (Judgement(("paint_it",), 0.9, (("paint_it", 0.9),)), None),
+        (SelectionOutput(("paint_it",), 0.9, (("paint_it", 0.9),)), None),
         (SURE._replace(confidence=math.nan), "no probability"),
         (SURE._replace(confidence=1.5), "no probability"),
         (EmbeddingError("the weights are gone"), "the weights are gone"),
@@ -140,7 +140,7 @@ def test_none_one_and_several(
 )
 @pytest.mark.row("C1")
 def test_a_head_that_breaks_is_no_source(headed: Make, judge: Make, said: Any, cause: str | None) -> None:
-    def says(seen: Any) -> Judgement:
+    def says(seen: Any) -> SelectionOutput:
         if isinstance(said, Exception):
             raise said
         return said  # type: ignore[no-any-return]

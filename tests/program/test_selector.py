@@ -16,7 +16,7 @@ from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.turn import MAX_TEXT
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.ports import Judgement, Recalled
+from jazzmine_dspy.program.ports import Recalled, SelectionOutput
 from jazzmine_dspy.program.selector import FlowSelectionResult, FlowSelector
 
 FLOWS = [
@@ -315,10 +315,10 @@ async def test_a_program_without_language_model_decides_by_its_own_order(registr
 async def test_a_head_chooses_among_the_candidates_only(
     registry: FlowRegistry, judge: Any, letters: Any
 ) -> None:
-    def says(seen: Any) -> Judgement:
+    def says(seen: Any) -> SelectionOutput:
         ranking = [("gift_card", 0.7), ("track_order", 0.2), ("none", 0.1)]
         shown = [(name, p) for name, p in ranking if name in (*seen.flows, "none")]
-        return Judgement((shown[0][0],), shown[0][1], tuple(shown))
+        return SelectionOutput((shown[0][0],), shown[0][1], tuple(shown))
 
     program = TurnProgram(registry).bind(head=judge(says), embedder=letters()).with_policy("head")
     result = await FlowSelector(program, registry).select(QUERY, candidates=list(THREE))

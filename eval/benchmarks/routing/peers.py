@@ -12,7 +12,7 @@ from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.heads.baseline import tfidf_baseline
 from jazzmine_dspy.program.heads import NONE
-from jazzmine_dspy.program.ports import Seen
+from jazzmine_dspy.program.ports import HeadInput
 from routing import semantic
 from routing.peer import Peer, Skipped, Training, Unfit
 
@@ -71,8 +71,8 @@ class WordsAndRegression(Peer):
 
     def choose(self, text: str) -> tuple[str | None, float, list[tuple[str, float]]]:
         """The most probable label."""
-        seen = Seen(Turn(text=text), self._words.features([text])[0], (), self._flows)
-        found = self._head.judge(seen)
+        seen = HeadInput(Turn(text=text), self._words.features([text])[0], (), self._flows)
+        found = self._head.predict(seen)
         candidates = [item for item in found.ranking[:5] if item[0] != NONE]
         return (found.flows[0] if found.flows else None), found.confidence, candidates
 

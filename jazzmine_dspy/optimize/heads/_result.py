@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jazzmine_dspy.program.heads import SelectionHead
-from jazzmine_dspy.program.ports import Judgement
+from jazzmine_dspy.program.ports import SelectionOutput
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +47,7 @@ class TrainedHead:
     """
 
     head: SelectionHead
-    judgements: list[Judgement]
+    judgements: list[SelectionOutput]
     folds: NDArray[np.int64]
     facts: dict[str, Any]
     weighed: Weighed

@@ -25,7 +25,7 @@ from jazzmine_dspy.optimize.heads._parts import (
 )
 from jazzmine_dspy.program.heads import NONE, STATE_SIZE, state_features
 from jazzmine_dspy.program.heads._open import Space
-from jazzmine_dspy.program.heads._sight import busy, evidence
+from jazzmine_dspy.program.heads.features import busy, evidence
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

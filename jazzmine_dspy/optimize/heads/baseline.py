@@ -12,7 +12,7 @@ import numpy as np
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.errors import DatasetError, EmbeddingError, InputError
 from jazzmine_dspy.program.heads import NONE
-from jazzmine_dspy.program.ports import Judgement, Seen
+from jazzmine_dspy.program.ports import HeadInput, SelectionOutput
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,29 +103,29 @@ class TfidfHead:
         """A message is one wish."""
         return ()
 
-    def judge(self, seen: Seen) -> Judgement:
+    def predict(self, given: HeadInput) -> SelectionOutput:
         """The likeliest of the labels that may be chosen.
 
         Raises:
             InputError: the features are not those of the embedder that belongs to this head.
         """
-        if np.shape(seen.features) != self._weights.shape[1:]:
+        if np.shape(given.features) != self._weights.shape[1:]:
             raise InputError(
                 f"The baseline was trained on {self._weights.shape[1]} words",
-                where=f"features of shape {np.shape(seen.features)}",
+                where=f"features of shape {np.shape(given.features)}",
                 remedy="Bind the embedder that was made with it.",
             )
-        z = self._weights @ seen.features + self._bias
+        z = self._weights @ given.features + self._bias
         p = np.exp(z - z.max())
         p /= p.sum()
-        may = {*seen.flows, NONE}
+        may = {*given.flows, NONE}
         order = np.argsort(-p, kind="stable")
         ranking = tuple((self.labels[place], float(p[place])) for place in order if self.labels[place] in may)
         if not ranking:
-            return Judgement((), 0.0, (), 0.0, "nothing that may be chosen was learnt")
+            return SelectionOutput((), 0.0, (), 0.0, "nothing that may be chosen was learnt")
         label, confidence = ranking[0]
         none = dict(ranking).get(NONE, 0.0)
-        return Judgement(() if label == NONE else (label,), confidence, ranking, 1.0 - none, "TF-IDF")
+        return SelectionOutput(() if label == NONE else (label,), confidence, ranking, 1.0 - none, "TF-IDF")
 
 
 def tfidf_baseline(texts: Sequence[str], labels: Sequence[str], seed: int) -> tuple[TfidfEmbedder, TfidfHead]:

@@ -33,7 +33,7 @@ from jazzmine_dspy.program.clauses import ClauseRule
 from jazzmine_dspy.program.heads import NONE, SelectionHead
 from jazzmine_dspy.program.heads._blend import Blend
 from jazzmine_dspy.program.heads._open import Space
-from jazzmine_dspy.program.ports import Judgement
+from jazzmine_dspy.program.ports import SelectionOutput
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -204,7 +204,7 @@ class _Training:
             distance[out] = space.distance(self.material.inputs[out][:, : self.material.features])
         weighed, facts = self._weighed(seen, self.folds, distance, left, None)
         kind = facts["open_set"]["kept"]
-        judgements: list[Judgement] = [Judgement((), 0.0, ())] * len(self.rows)
+        judgements: list[SelectionOutput] = [SelectionOutput((), 0.0, ())] * len(self.rows)
         for fold in held:
             kept = np.flatnonzero(self.folds != fold)
             mine, _ = self._weighed(seen.of(kept), self.folds[kept], distance[kept], left, kind)
@@ -257,14 +257,14 @@ class _Training:
         rounded = {name: np.round(weight, 4).tolist() for name, weight in weights.items() if name != "linear"}
         return weighed, {"weights": rounded, "open_set": found}
 
-    def _judged(self, head: SelectionHead, row: HeadRow, inputs: Floats) -> Judgement:
+    def _judged(self, head: SelectionHead, row: HeadRow, inputs: Floats) -> SelectionOutput:
         texts = head.parts(row.text)
         features = self.embedder.features(texts) if texts else ()
         clauses = [ports.Clause(text, each) for text, each in zip(texts, features, strict=True)]
         turn = row.turn if row.turn.text == row.text else row.turn.model_copy(update={"text": row.text})
         flows = tuple(name for name in self.flows if name not in row.hidden) if row.hidden else self.flows
-        return head.judge(
-            ports.Seen(turn, inputs[: self.material.features], row.recalled, flows, clauses, row.hidden)
+        return head.predict(
+            ports.HeadInput(turn, inputs[: self.material.features], row.recalled, flows, clauses, row.hidden)
         )
 
     def _without(self, fold: int) -> Numbers:
@@ -325,7 +325,7 @@ class _Training:
             names = tuple(label for label in labels if label != NONE)
             features = self.embedder.features(texts)
             return [
-                list(head.judge(ports.Seen(Turn(text=text or "?"), row, (), names)).ranking)
+                list(head.predict(ports.HeadInput(Turn(text=text or "?"), row, (), names)).ranking)
                 for text, row in zip(texts, features, strict=True)
             ]
 

@@ -11,10 +11,9 @@ import dspy
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.models.commands import Clarify, ResumeFlow, StartFlow
 from jazzmine_dspy.models.decision import Enhancement
-from jazzmine_dspy.program.lm_sources import call_for
 from jazzmine_dspy.program.ports import Recalled
-from jazzmine_dspy.program.sources import CANDIDATES
-from jazzmine_dspy.program.stage import Context
+from jazzmine_dspy.program.sources.lm import call_for
+from jazzmine_dspy.program.stage import CANDIDATES, Context
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.answers import ALIASES
 

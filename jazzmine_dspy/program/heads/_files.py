@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jazzmine_dspy.models._base import canonical_json
 from jazzmine_dspy.models.errors import ArtifactError
+from jazzmine_dspy.program.clauses import ClauseRule
 from jazzmine_dspy.program.heads._blend import Blend, Trust
 from jazzmine_dspy.program.heads._lexical import Lexical
 from jazzmine_dspy.program.heads._open import OpenSet, Space
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from jazzmine_dspy.program.heads.selection import SelectionHead
 
 FORMAT = 2
 FEATURES = "selection/2"
@@ -25,31 +25,42 @@ FEATURES = "selection/2"
 _REMEDY = "Compile the program again."
 
 
-def to_bytes(head: SelectionHead) -> bytes:
+def to_bytes(
+    labels: Sequence[str],
+    weights: NDArray[Any],
+    bias: NDArray[Any],
+    *,
+    lexical: Lexical | None,
+    blend: Blend,
+    open_set: OpenSet,
+    trust: Trust,
+    space: Space | None,
+    rule: ClauseRule | None,
+) -> bytes:
     """The whole head; equal heads give equal bytes."""
     from safetensors.numpy import save
 
-    arrays: dict[str, NDArray[Any]] = {"weights": head.weights, "bias": head.bias}
+    arrays: dict[str, NDArray[Any]] = {"weights": weights, "bias": bias}
     said: dict[str, Any] = {
         "format": FORMAT,
         "features": FEATURES,
-        "labels": head.labels,
-        "blend": head.blend._asdict(),
-        "trust": head.trust._asdict(),
-        "open_set": head.open_set._asdict() | {"threshold": max(head.open_set.threshold, -1e30)},
-        "rule": None if head.rule is None else head.rule.model_dump(mode="json"),
+        "labels": labels,
+        "blend": blend._asdict(),
+        "trust": trust._asdict(),
+        "open_set": open_set._asdict() | {"threshold": max(open_set.threshold, -1e30)},
+        "rule": None if rule is None else rule.model_dump(mode="json"),
     }
-    if head.lexical is not None:
-        grams = canonical_json([head.lexical.words, head.lexical.pieces]).encode()
+    if lexical is not None:
+        grams = canonical_json([lexical.words, lexical.pieces]).encode()
         arrays |= {
             "lexical.grams": np.frombuffer(grams, dtype=np.uint8),
-            "lexical.idf": head.lexical.idf,
-            "lexical.weights": head.lexical.weights,
-            "lexical.scales": head.lexical.scales,
-            "lexical.bias": head.lexical.bias,
+            "lexical.idf": lexical.idf,
+            "lexical.weights": lexical.weights,
+            "lexical.scales": lexical.scales,
+            "lexical.bias": lexical.bias,
         }
-    if head.space is not None:
-        arrays |= {"space.whitening": head.space.whitening, "space.means": head.space.means}
+    if space is not None:
+        arrays |= {"space.whitening": space.whitening, "space.means": space.means}
     return save(
         {name: np.ascontiguousarray(array) for name, array in arrays.items()}, {"head": canonical_json(said)}
     )
@@ -87,8 +98,6 @@ def from_bytes(data: bytes, where: str) -> tuple[list[str], NDArray[Any], NDArra
         if "space.means" in arrays:
             parts["space"] = Space(arrays["space.whitening"], arrays["space.means"])
         if said["rule"] is not None:
-            from jazzmine_dspy.program.clauses import ClauseRule
-
             parts["rule"] = ClauseRule.model_validate(said["rule"])
         return said["labels"], arrays["weights"], arrays["bias"], parts
     except ArtifactError as error:

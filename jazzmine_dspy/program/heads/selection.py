@@ -13,8 +13,8 @@ from jazzmine_dspy.program.clarify import NONE
 from jazzmine_dspy.program.heads import _blend, _files, _open
 from jazzmine_dspy.program.heads._blend import Blend, Trust
 from jazzmine_dspy.program.heads._open import OpenSet, Space
-from jazzmine_dspy.program.heads._sight import STATE_SIZE, busy, evidence, state_features
-from jazzmine_dspy.program.ports import Judgement, Seen
+from jazzmine_dspy.program.heads.features import STATE_SIZE, busy, evidence, state_features
+from jazzmine_dspy.program.ports import HeadInput, SelectionOutput
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -63,7 +63,7 @@ class SelectionHead:
         >>> weights = np.zeros((2, 2 + 8))
         >>> weights[:, :2] = 3 * np.eye(2)
         >>> head = SelectionHead(["refund", "none"], weights, [0.0, 0.0])
-        >>> head.judge(Seen(Turn(text="my money"), np.array([1.0, 0.0]), [], ["refund"])).flows
+        >>> head.predict(HeadInput(Turn(text="my money"), np.array([1.0, 0.0]), [], ["refund"])).flows
         ('refund',)
     """
 
@@ -123,42 +123,44 @@ class SelectionHead:
         """The parts of a message that may be wishes of their own; none without a rule for them."""
         return () if self.rule is None else self.rule.parts(text)
 
-    def judge(self, seen: Seen) -> Judgement:
+    def predict(self, given: HeadInput) -> SelectionOutput:
         """The flows that a message wants, with probabilities for all that may be chosen.
 
         Raises:
             InputError: features of another size than the head was trained on, or not finite; or there is nothing to
                 go by: recall tells nothing, and no flow was learnt.
         """
-        flows = tuple(dict.fromkeys(name for name in seen.flows if name != NONE))
+        flows = tuple(dict.fromkeys(name for name in given.flows if name != NONE))
         if not flows:
-            return Judgement((), 1.0, (), 0.0, "no flow may be chosen")
+            return SelectionOutput((), 1.0, (), 0.0, "no flow may be chosen")
         # Judged among all flows, so that "unlike all" means the same for a lone one; chosen among those that may be.
         every = (
             *flows,
-            *(name for name in dict.fromkeys(seen.hidden) if name in self._places and name not in flows),
+            *(name for name in dict.fromkeys(given.hidden) if name in self._places and name not in flows),
         )
-        told = [one for one in seen.recalled if one.name in self._column(every)[0]]
+        told = [one for one in given.recalled if one.name in self._column(every)[0]]
         if not any(one.similarity or one.support for one in told):
             told = []  # a memory that can't tell
-        whole = self._ranked(seen.features, seen.turn.text, seen.turn, told, every)
+        whole = self._ranked(given.features, given.turn.text, given.turn, told, every)
         ranking = _ordered(whole)
         if len(every) > len(flows):
             elsewhere = ranking[0] if ranking[0][0] in every[len(flows) :] else None
             ranking = tuple(one for one in ranking if one[0] in flows or one[0] == NONE)
             if elsewhere is not None and not whole.rejected:
                 sure = float(self.trust.of_flow(elsewhere[1], whole.in_scope))
-                return Judgement(
+                return SelectionOutput(
                     (), sure, ranking, whole.in_scope, "a flow that may not be chosen now is likelier"
                 )
         if self.rule is not None:
             # Before the open set: two wishes in one message look like neither, and so like nothing known.
-            texts = [clause.text for clause in seen.clauses]
-            spans = [self._ranked(each.features, each.text, seen.turn, (), flows) for each in seen.clauses]
+            texts = [clause.text for clause in given.clauses]
+            spans = [self._ranked(each.features, each.text, given.turn, (), flows) for each in given.clauses]
             plain = [_ordered(each, plain=True) for each in (whole, *spans)]
             chosen, confidence = self.rule.decide(plain[0], texts, plain[1:])
             if len(chosen) > 1:
-                return Judgement(tuple(chosen), float(confidence), ranking, whole.in_scope, "several wishes")
+                return SelectionOutput(
+                    tuple(chosen), float(confidence), ranking, whole.in_scope, "several wishes"
+                )
         # Where "none" was not learnt, the open-set score alone decides for it.
         name, probability = next(
             one for one in ranking if one[0] != NONE or self._knows_none or whole.rejected
@@ -166,9 +168,9 @@ class SelectionHead:
         if whole.rejected or name == NONE:
             sure = float(self.trust.of_none(max(1.0 - whole.in_scope, dict(ranking).get(NONE, 0.0))))
             reason = "nothing like it was learnt" if whole.rejected else "no flow is likely"
-            return Judgement((), sure, ranking, whole.in_scope, reason)
+            return SelectionOutput((), sure, ranking, whole.in_scope, reason)
         sure = float(self.trust.of_flow(probability, whole.in_scope))
-        return Judgement((name,), sure, ranking, whole.in_scope, "likeliest flow")
+        return SelectionOutput((name,), sure, ranking, whole.in_scope, "likeliest flow")
 
     def _ranked(
         self, features: NDArray[Any], text: str, turn: Turn, told: Sequence[Recalled], flows: tuple[str, ...]
@@ -227,7 +229,10 @@ class SelectionHead:
 
     def to_bytes(self) -> bytes:
         """The head as a safetensors file; equal heads give equal bytes."""
-        return _files.to_bytes(self)
+        return _files.to_bytes(
+            self.labels, self.weights, self.bias, lexical=self.lexical, blend=self.blend, open_set=self.open_set,
+            trust=self.trust, space=self.space, rule=self.rule,
+        )  # fmt: skip
 
     @classmethod
     def from_bytes(cls, data: bytes, *, where: str = "heads.safetensors") -> SelectionHead:

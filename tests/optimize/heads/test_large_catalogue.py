@@ -12,7 +12,7 @@ import yaml
 from jazzmine_dspy.memory.procedural import FastembedEmbedder, FlowIndex
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.ports import Seen
+from jazzmine_dspy.program.ports import HeadInput
 from large_catalogue import catalogue
 
 pytest.importorskip("sklearn")
@@ -50,8 +50,8 @@ def right(flows: Sequence[dict[str, Any]], embedder: FastembedEmbedder) -> list[
         found = []
         for text, name in ASKED:
             features = embedder.features([text])[0]
-            seen = Seen(Turn(text=text), features, index.recall(text, k=10), tuple(registry), [], ())
-            found.append(made.head.judge(seen).flows == (name,))
+            seen = HeadInput(Turn(text=text), features, index.recall(text, k=10), tuple(registry), [], ())
+            found.append(made.head.predict(seen).flows == (name,))
         return found
 
 

@@ -14,7 +14,7 @@ from jazzmine_dspy.models.errors import DatasetError, EmbeddingError, InputError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads import NONE, SelectionHead
 from jazzmine_dspy.program.heads._files import to_bytes
-from jazzmine_dspy.program.ports import Clause, EmbedderPort, HeadPort, Judgement, Seen
+from jazzmine_dspy.program.ports import Clause, EmbedderPort, HeadInput, HeadPort, SelectionOutput
 
 pytest.importorskip("sklearn")
 pytest.importorskip("scipy")
@@ -101,10 +101,10 @@ def said_of(
     return made
 
 
-def judged(trained: TrainedHead, embedder: WordEmbedder, text: str, **changes: Any) -> Judgement:
+def judged(trained: TrainedHead, embedder: WordEmbedder, text: str, **changes: Any) -> SelectionOutput:
     settings: dict[str, Any] = {"recalled": (), "flows": tuple(TOPICS)} | changes
     turn = settings.pop("turn", Turn(text=text))
-    return trained.head.judge(Seen(turn, embedder.features([text])[0], **settings))
+    return trained.head.predict(HeadInput(turn, embedder.features([text])[0], **settings))
 
 
 @pytest.mark.row("C2")
@@ -345,16 +345,16 @@ def test_the_baseline_answers_behind_the_same_ports(names: tuple[str, ...]) -> N
     for text, label in kept:
         (vector,) = embedder.features([text])
         answers = [
-            head.judge(Seen(Turn(text=text, status=status), vector, (), flows))
+            head.predict(HeadInput(Turn(text=text, status=status), vector, (), flows))
             for status in ("idle", "collecting_slots")
         ]
         assert answers[0].flows == (() if label == NONE else (label,))
         assert answers[0] == answers[1], "the baseline sees the text alone"
         assert answers[0].confidence == answers[0].ranking[0][1]
-    assert head.judge(Seen(Turn(text="x"), vector, (), ["track"])).flows in [("track",), ()]
-    assert head.judge(Seen(Turn(text="x"), vector, (), [])).flows == ()
+    assert head.predict(HeadInput(Turn(text="x"), vector, (), ["track"])).flows in [("track",), ()]
+    assert head.predict(HeadInput(Turn(text="x"), vector, (), [])).flows == ()
     with pytest.raises(InputError, match="words"):
-        head.judge(Seen(Turn(text="x"), vector[:-1], (), flows))
+        head.predict(HeadInput(Turn(text="x"), vector[:-1], (), flows))
 
 
 async def test_the_baselines_vectors() -> None:

@@ -41,7 +41,7 @@ from jazzmine_dspy.program.stage import (
     Predicted,
     PredictFailed,
     Steps,
-    told,
+    format_error,
 )  # fmt: skip
 from jazzmine_dspy.signatures.answers import ALIASES
 from jazzmine_dspy.signatures.contract import CONTRACTS
@@ -218,7 +218,7 @@ def _failed(calls: tuple[LMCall, ...], error: Exception) -> tuple[LMCall, ...]:
     """The calls, the last of which led to the error: an answer that cannot be read is no success either."""
     if not calls:
         return ()
-    return (*calls[:-1], calls[-1].model_copy(update={"success": False, "error": told(error)}))
+    return (*calls[:-1], calls[-1].model_copy(update={"success": False, "error": format_error(error)}))
 
 
 def _enhancement(outputs: Any) -> Enhancement:

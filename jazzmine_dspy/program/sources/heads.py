@@ -1,0 +1,76 @@
+"""Local heads as sources: small trained models, asked before the language model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from jazzmine_dspy.models.decision import Selection, SourceKind
+from jazzmine_dspy.program.clarify import TOO_CLOSE, close_pair
+from jazzmine_dspy.program.clauses import selection_of
+from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.ports import Clause, HeadInput, HeadPort, Recalled
+from jazzmine_dspy.program.stage import CANDIDATES, Answer, Context, Declined, Features, Steps
+
+
+class SelectHead:
+    """The local head over what the embedder and recall tell of the message, "none" included.
+
+    Where it answers, the decision's candidates are in its order; the sources after it see those of recall.
+    """
+
+    kind: SourceKind = "head"
+    name = "head"
+
+    def __init__(self, head: HeadPort | None, policy: Policy) -> None:
+        self._head = head
+        self._margin = policy.clarify.get("head", 0.0)
+
+    def steps(self, context: Context) -> Steps[Answer[Selection] | Declined]:
+        """Answer with the likeliest flows that may be chosen, with none, or with the two that are too close."""
+        head, flows = self._head, context.choosable
+        if head is None:
+            return Declined("no local head is bound")
+        if not flows:
+            return Answer(Selection(reason="no flow may be chosen"))
+        open_to = frozenset(flows)
+        parts = head.parts(context.turn.text)
+        rows = yield Features((context.turn.text, *parts))
+        clauses = [Clause(text, row) for text, row in zip(parts, rows[1:], strict=True)]
+        found = head.predict(
+            HeadInput(context.turn, rows[0], context.recalled, flows, clauses, context.hidden)
+        )
+        context.candidates = reordered(context.recalled, found.ranking, open_to)
+        chosen = list(dict.fromkeys(found.flows))
+        if strange := [name for name in chosen if name not in open_to]:
+            return Declined(f"the head chose {', '.join(strange)[:60]}, which may not be chosen")
+        if not 0.0 <= found.confidence <= 1.0:
+            return Declined(f"the head is sure to {found.confidence}, which is no probability", failed=True)
+        ranking = [(name, probability) for name, probability in found.ranking if name in open_to]
+        pair = close_pair(ranking, chosen, self._margin)
+        if pair and not context.asked_already:
+            return Answer(Selection(clarify=pair, reason=TOO_CLOSE), found.confidence)
+        reason = found.reason or ("likeliest flow" if chosen else "no flow is likely")
+        return Answer(selection_of(context.turn.text, chosen, reason), found.confidence)
+
+
+def reordered(
+    recalled: Sequence[Recalled], ranking: Sequence[tuple[str, float]], flows: Collection[str]
+) -> list[Recalled]:
+    """Candidates in the order of a head's ranking, the first ten, with its probabilities for scores.
+
+    Those that recall did not find join; those that the head does not rank follow with 0.
+
+    Example:
+        >>> found = [Recalled("a", 0.3), Recalled("b", 0.2)]
+        >>> [one[:2] for one in reordered(found, [("c", 0.6), ("none", 0.3), ("b", 0.1)], "abc")]
+        [('c', 0.6), ('b', 0.1), ('a', 0.0)]
+    """
+    found = {one.name: one for one in recalled}
+    ranked: dict[str, Recalled] = {}
+    for name, share in ranking:
+        if name in flows and name not in ranked:
+            ranked[name] = found.get(name, Recalled(name, 0.0))._replace(score=share)
+            if len(ranked) == CANDIDATES:
+                return list(ranked.values())
+    rest = [one._replace(score=0.0) for one in recalled if one.name not in ranked]
+    return [*ranked.values(), *rest][:CANDIDATES]

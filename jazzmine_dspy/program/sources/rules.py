@@ -1,0 +1,95 @@
+"""Rules: they answer what a message certainly is, and decline all else."""
+
+from __future__ import annotations
+
+from jazzmine_dspy.models.commands import Command
+from jazzmine_dspy.models.decision import Enhancement, Selection, SourceKind
+from jazzmine_dspy.models.flows import Slot
+from jazzmine_dspy.models.messages import MessageRole
+from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.acts import awaited_value, closed_act, picked, typed_values
+from jazzmine_dspy.program.clauses import selection_of
+from jazzmine_dspy.program.stage import Answer, Context, Declined, Steps
+
+
+def awaited_slot(context: Context) -> Slot | None:
+    """The slot that the assistant has just asked for."""
+    turn = context.turn
+    flow = context.registry.get(turn.flow) if turn.flow else None
+    return flow.slot(turn.awaiting) if flow and turn.awaiting else None
+
+
+def certain_commands(context: Context) -> list[Command] | None:
+    """What the whole message certainly is: a closed act, or the awaited value."""
+    act = closed_act(context.turn)
+    return act if act is not None else awaited_value(context.turn, awaited_slot(context))
+
+
+def asked_about(turn: Turn) -> str:
+    """The message that led to the question which flow is meant: it may hold the values that the flow needs."""
+    return next((one.text for one in reversed(turn.history) if one.role is MessageRole.USER), "")
+
+
+class EnhanceRule:
+    """Knows messages that are complete as they are, and writes out bare values."""
+
+    kind: SourceKind = "rule"
+    name = "rule"
+
+    def steps(self, context: Context) -> Steps[Answer[Enhancement] | Declined]:
+        """Answer the first message of a conversation, closed acts and bare values; decline all else."""
+        yield from ()
+        turn = context.turn
+        if chosen := picked(turn):
+            wish = " and ".join(name.replace("_", " ") for name in chosen)
+            before = asked_about(turn)
+            return Answer(Enhancement(enhanced_query=f"{wish}: {before}" if before else wish))
+        if not turn.history and turn.flow is None and not turn.paused:
+            return Answer(Enhancement(enhanced_query=turn.text))
+        slot = awaited_slot(context)
+        if slot is not None and awaited_value(turn, slot) is not None:
+            what = slot.name.replace("_", " ").removesuffix(" id")
+            return Answer(Enhancement(enhanced_query=f"The {what} is {turn.text.strip(' .!')}."))
+        if closed_act(turn) is not None and turn.confirming is None:
+            return Answer(Enhancement(enhanced_query=turn.text))
+        return Declined("the message may need its context")
+
+
+class SelectRule:
+    """Knows messages that certainly start nothing."""
+
+    kind: SourceKind = "rule"
+    name = "rule"
+
+    def steps(self, context: Context) -> Steps[Answer[Selection] | Declined]:
+        """Answer closed acts and bare values with no flow."""
+        yield from ()
+        if not context.registry:
+            return Answer(Selection(reason="the registry is empty"))
+        chosen = picked(context.turn)
+        if chosen is not None and set(chosen) <= {*context.choosable}:
+            return Answer(selection_of(context.turn.text, chosen, "the user's choice"))
+        if certain_commands(context) is not None:
+            return Answer(Selection(reason="the message only answers or acts"))
+        return Declined("the message may want a flow")
+
+
+class UnderstandRule:
+    """Knows closed acts and bare values."""
+
+    kind: SourceKind = "rule"
+    name = "rule"
+
+    def steps(self, context: Context) -> Steps[Answer[list[Command]] | Declined]:
+        """Answer what is certain; decline all else."""
+        yield from ()
+        turn = context.turn
+        chosen = picked(turn)
+        if chosen is not None:
+            flows = [context.registry[name] for name in chosen if name in context.registry]
+            slots = {slot.name: slot for flow in flows for slot in flow.slots}
+            before = asked_about(turn)
+            earlier = turn.model_copy(update={"text": before}) if before else turn
+            return Answer(typed_values(earlier, tuple(slots.values())))
+        commands = certain_commands(context)
+        return Declined("no closed act") if commands is None else Answer(commands)
