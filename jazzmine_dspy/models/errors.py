@@ -68,6 +68,10 @@ class RecipeError(JazzmineError):
     """A recipe holds a key or a value that no optimization run understands."""
 
 
+class ExtensionError(JazzmineError):
+    """What a package adds cannot be used: a name taken twice, a method missing, a module that does not import."""
+
+
 class ArtifactError(JazzmineError):
     """A compiled program cannot be loaded: damaged, of a newer format, or of other signatures."""
 
