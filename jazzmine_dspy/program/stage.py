@@ -126,6 +126,12 @@ class Context:
     memo: dict[str, Any] = field(default_factory=dict)
     recalled: list[Recalled] = field(default_factory=list)
 
+    @property
+    def query(self) -> str:
+        """The message as it is to be selected for: the rewrite, or the text itself where none was made."""
+        rewrite = self.enhancement.enhanced_query if self.enhancement is not None else ""
+        return rewrite if rewrite.strip() else self.turn.text
+
     @functools.cached_property
     def allowed(self) -> tuple[str, ...] | None:
         """Names that may be chosen, in the registry's order; None means all."""

@@ -225,12 +225,9 @@ class TurnProgram(dspy.Module):
         """All steps of a decision, for a driver to take."""
         context = Context(turn=turn, registry=self.registry, exclude=frozenset(exclude))
         stages: dict[Any, StageRecord] = {}
-        if self.shape == "fused":
-            yield from self._recall(context, turn.text)
-        enhancement, stages["enhance"] = yield from self._stage("enhance", context)
-        context.enhancement = enhancement
-        if self.shape == "staged":
-            yield from self._recall(context, enhancement.enhanced_query)
+        stages["enhance"] = yield from self._enhanced(context)
+        enhancement = context.enhancement
+        assert enhancement is not None, "a stage always answers"
         if self.shape == "staged" and turn.flow:
             # Both read the same running flow, so neither waits for the other.
             (selection, stages["select"]), (commands, stages["understand"]) = yield Parallel(
@@ -250,6 +247,25 @@ class TurnProgram(dspy.Module):
             cause = "; ".join(filter(None, (context.recall_failure, record.cause)))
             stages["select"] = record.model_copy(update={"degraded": True, "cause": cause})
         return self._decision(context, enhancement, selection, commands, stages)
+
+    def steps_to_select(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[Context]:
+        """The steps of a decision before flows are selected: what is fitted for that stage is fitted on their result.
+
+        Returns:
+            The turn's context as the sources of the stage find it: rewritten and recalled by what the policy names.
+        """
+        context = Context(turn=turn, registry=self.registry, exclude=frozenset(exclude))
+        yield from self._enhanced(context)
+        return context
+
+    def _enhanced(self, context: Context) -> Steps[StageRecord]:
+        """Rewrite the message, and recall for it: before the rewrite in the fused shape, else after it."""
+        if self.shape == "fused":
+            yield from self._recall(context, context.turn.text)
+        context.enhancement, record = yield from self._stage("enhance", context)
+        if self.shape == "staged":
+            yield from self._recall(context, context.enhancement.enhanced_query)
+        return record
 
     def _decision(
         self,

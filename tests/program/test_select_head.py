@@ -13,6 +13,7 @@ from jazzmine_dspy.lm.requests import user_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import EmbeddingError
+from jazzmine_dspy.program.driver import drive
 from jazzmine_dspy.program.policy import FLOOR, Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.sources.heads import reordered
@@ -59,6 +60,45 @@ async def test_the_head_sees_the_message_its_parts_the_state_and_what_was_recall
     record = decision.stages["select"]
     assert (record.source, record.confidence, record.degraded) == ("head", 0.9, False)
     assert (decision.selection.flows, decision.selection.confidence) == (["gift_card"], 0.9)
+
+
+@pytest.mark.row("E4")
+@pytest.mark.parametrize("shape", ["staged", "fused"])
+def test_the_head_reads_the_rewrite_and_recall_the_original_beside_it(
+    shape: str, headed: Make, judge: Make, letters: Make, speak: Make
+) -> None:
+    rewrite = "Where is order 4471?"
+    answer = {
+        "enhanced_query": rewrite, "sentiment_score": 0.0, "intent": "track_order", "entities": [],
+        "is_cancellation": False, "is_continuation": True,
+    }  # fmt: skip
+    head = judge(SURE, parts=["where is it"])
+    lm = speak(enhance=answer, fused={**answer, "flows": ["A"], "commands": []})
+    program = headed(head, lm=lm)
+    orders = {**FLOOR, "enhance": ("lm", "floor"), "select": ("head", "floor")}
+    program = program.with_policy(Policy.model_validate({"shape": shape, "orders": orders}))
+    turn = Turn(text="and the other one?", history=[{"role": "user", "text": "where is order 4471"}])
+    decision = program.decide(turn)
+    assert decision.enhancement.enhanced_query == rewrite
+    (seen,) = head.seen
+    assert seen.turn == turn.model_copy(update={"text": rewrite})
+    assert np.array_equal(seen.features, letters().features([rewrite])[0])
+    (asked,) = program.bindings.recall.asked
+    if shape == "staged":
+        assert (asked["query"], asked["summaries"]) == (rewrite, (turn.text,))
+    else:
+        assert (asked["query"], asked["summaries"]) == (turn.text, ())
+
+
+def test_what_comes_before_the_selection_is_what_a_decision_takes(headed: Make, judge: Make) -> None:
+    head = judge(SURE)
+    program, turn = headed(head), Turn(text="where is my order")
+    context = drive(program.steps_to_select(turn, ["c1"]), program, program.bindings)
+    program.decide(turn, exclude=["c1"])
+    first, second = program.bindings.recall.asked
+    assert first == second
+    assert context.recalled == list(head.seen[0].recalled)
+    assert context.query == turn.text
 
 
 @pytest.mark.row("C1")

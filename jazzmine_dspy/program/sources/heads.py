@@ -33,12 +33,8 @@ class SelectHead:
         if not flows:
             return Answer(Selection(reason="no flow may be chosen"))
         open_to = frozenset(flows)
-        parts = head.parts(context.turn.text)
-        rows = yield Features((context.turn.text, *parts))
-        clauses = [Clause(text, row) for text, row in zip(parts, rows[1:], strict=True)]
-        found = head.predict(
-            HeadInput(context.turn, rows[0], context.recalled, flows, clauses, context.hidden)
-        )
+        given = yield from head_input(head, context, flows)
+        found = head.predict(given)
         context.candidates = reordered(context.recalled, found.ranking, open_to)
         chosen = list(dict.fromkeys(found.flows))
         if strange := [name for name in chosen if name not in open_to]:
@@ -51,6 +47,26 @@ class SelectHead:
             return Answer(Selection(clarify=pair, reason=TOO_CLOSE), found.confidence)
         reason = found.reason or ("likeliest flow" if chosen else "no flow is likely")
         return Answer(selection_of(context.turn.text, chosen, reason), found.confidence)
+
+
+def head_input(head: HeadPort, context: Context, flows: Sequence[str]) -> Steps[HeadInput]:
+    """What a head of selection sees of a turn, in service and while it is fitted.
+
+    It reads the rewrite, whose words and features say what the message means without its context. The original stands
+    beside it in what recall found: a rewrite is recalled with the original as a second query, and in the fused shape
+    the original alone is. An unchanged rewrite is the message itself, so nothing differs then.
+
+    Args:
+        head: Says which parts of the message it wants to see.
+        context: The turn, with its rewrite and what was recalled.
+        flows: Names of the flows that may be chosen, in the registry's order.
+    """
+    query = context.query
+    turn = context.turn if query == context.turn.text else context.turn.model_copy(update={"text": query})
+    parts = head.parts(query)
+    rows = yield Features((query, *parts))
+    clauses = [Clause(text, row) for text, row in zip(parts, rows[1:], strict=True)]
+    return HeadInput(turn, rows[0], context.recalled, flows, clauses, context.hidden)
 
 
 def reordered(
