@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, from_json
 
 from jazzmine_dspy.memory.errors import UnreadableRecordError
 from jazzmine_dspy.memory.working.migrations import migrated
+from jazzmine_dspy.memory.working.records import Stored
 from jazzmine_dspy.memory.working.state import SCHEMA_VERSION, WorkingMemory
 from jazzmine_dspy.models.errors import InputError
 
@@ -160,11 +162,29 @@ def unreadable(conversation_id: str, cause: str) -> UnreadableRecordError:
 
 
 def causes(error: ValidationError) -> str:
-    """What Pydantic found, without values and the names of entities: they may be personal."""
-    found = []
-    for one in error.errors(include_input=False, include_url=False):
-        path = [*map(str, one["loc"])]
-        if path[:1] == ["entity_workspace"]:
-            path[1:2] = ["*"] * len(path[1:2])
-        found.append(f"{'.'.join(path) or '(root)'}: {one['msg']}")
+    """What Pydantic found, without values and the names that conversations bring: they may be personal."""
+    found = [
+        f"{_field(one['loc'])}: {one['msg']}"
+        for one in error.errors(include_input=False, include_url=False, include_context=False)
+    ]
     return "; ".join(found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "")
+
+
+def _field(loc: tuple[int | str, ...]) -> str:
+    """A place in a record, with a star for each name that is no field of our models."""
+    fields, mappings = _names()
+    path: list[str] = []
+    for part in loc:
+        is_field = part in fields and not (path and path[-1] in mappings)
+        path.append(str(part) if isinstance(part, int) or is_field else "*")
+    return ".".join(path) or "(root)"
+
+
+@functools.cache
+def _names() -> tuple[frozenset[str], frozenset[str]]:
+    """The names of all fields of stored records, and of those that are mappings."""
+    models = [Stored]
+    for model in models:
+        models += model.__subclasses__()
+    fields = {name: field.annotation for model in models for name, field in model.model_fields.items()}
+    return frozenset(fields), frozenset(n for n, kind in fields.items() if get_origin(kind) is dict)

@@ -58,6 +58,33 @@ DAMAGE = {
 }
 
 
+_FLOW: dict[str, Any] = {"flow_name": "f", "status": "active"}
+
+NAMED: dict[str, tuple[dict[str, Any], str]] = {
+    "a slot": (
+        {"active_flow": {**_FLOW, "slots": {"Ada Lovelace": {"name": "Ada", "required": "Ada"}}}},
+        "active_flow.slots.*.required",
+    ),
+    "a slot with a field's name": (
+        {"paused": [{**_FLOW, "slots": {"ada": {"name": "Ada", "attempts": -1}}}]},
+        "paused.0.slots.*.attempts",
+    ),
+    "an entity": (
+        {"entity_workspace": {"Ada": {"name": "Ada", "mention_count": "Ada"}}},
+        "entity_workspace.*.mention_count",
+    ),
+    "an attribute of the user": (
+        {"queue": [{"message_id": "m", "user_id": "u", "text": "t", "user_attributes": ["Ada"]}]},
+        "queue.0.user_attributes",
+    ),
+    "a recalled term": (
+        {"current_turn": {"retrieved_semantic_terms": [{"Ada": 1}, "Ada"]}},
+        "current_turn.retrieved_semantic_terms.1",
+    ),
+}
+"""Damage beside names that come from users, and the field that its cause must tell."""
+
+
 class DamagePromises(Promises):
     """What lies in the store is not what was written."""
 
@@ -89,6 +116,21 @@ class DamagePromises(Promises):
         assert "active_flow.status" in aside.cause
         assert "4471" not in aside.cause + caplog.text
         assert "c1" in caplog.text
+
+    @needs("raw", "aside")
+    @pytest.mark.parametrize("kind", NAMED)
+    async def test_the_cause_holds_no_name_that_users_or_their_data_gave(
+        self, store: WorkingMemoryStore, harness: Harness, caplog: pytest.LogCaptureFixture, kind: str
+    ) -> None:
+        damage, field = NAMED[kind]
+        await reply(store, "before")
+        await harness.put_raw("c1", record(**damage))
+        with caplog.at_level(logging.DEBUG):
+            await store.get("c1")
+        [aside] = await store.aside("c1")
+        assert field in aside.cause
+        assert field in caplog.text
+        assert "ada" not in (aside.cause + caplog.text).lower()
 
     @needs("raw", "aside")
     async def test_neighbours_are_untouched(self, store: WorkingMemoryStore, harness: Harness) -> None:

@@ -41,7 +41,7 @@ class Kind:
         identity: Fields that tell it from others of its kind, also after jazzmine has changed it.
         one, many, named: Fields that hold a record (or None), a list of records, records by name.
         fallback: For a required field of ours that can't hold what theirs holds.
-        strict: Fields without which the record means nothing: nothing takes their place.
+        strict: Fields without which the record means nothing, or another thing: nothing takes their place.
     """
 
     model: type[Stored]
@@ -134,6 +134,14 @@ def _confirmation_theirs(confirmation: Json) -> Json:
     return {"flow_id": confirmation["flow_id"] or confirmation["flow_name"]}
 
 
+def _confirmation_ours(confirmation: Json) -> Json:
+    payload = confirmation.get("action_payload")
+    return {
+        "flow_id": confirmation.get("flow_id", ""),
+        "action_payload": {} if payload is None else payload,
+    }
+
+
 CONFIRMATION = Kind(
     PendingConfirmation,
     (
@@ -146,8 +154,10 @@ CONFIRMATION = Kind(
     ),
     identity=("flow_id", "requested_at_turn", "requested_at"),
     to_theirs=_confirmation_theirs,
-    to_ours=lambda confirmation: {"flow_id": confirmation.get("flow_id", "")},
+    to_ours=_confirmation_ours,
     fallback={"action_description": ""},
+    # Whoever says yes says it to this payload and to no other.
+    strict=frozenset({"action_payload"}),
 )
 
 ENTITY = Kind(

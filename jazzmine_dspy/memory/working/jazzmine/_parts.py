@@ -13,11 +13,17 @@ import math
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from jazzmine_dspy.memory.working.jazzmine._kinds import STATUSES, Json, Kind, has_ended
 
 CARRIED = "jazzmine"
 Node = dict[str, Any]
+
+_AROUND = 16
+"""Levels of a record around a value, at most and with some to spare."""
+_DEEPEST = 200
+"""Levels at which readers of JSON give up."""
 
 
 class MisshapenError(ValueError):
@@ -89,7 +95,7 @@ def join(kind: Kind, theirs: Any, node: Node | None, *, same: bool, lenient: boo
         lenient: Show what ours can't hold as the field's default, and carry it.
 
     Raises:
-        MisshapenError: something in ``theirs`` is no record.
+        MisshapenError: something in ``theirs`` is no record, or holds what nothing may take the place of.
     """
     if not isinstance(theirs, dict):
         raise MisshapenError(f"a {type(theirs).__name__} in place of a {kind.model.__name__}")
@@ -113,7 +119,7 @@ def join(kind: Kind, theirs: Any, node: Node | None, *, same: bool, lenient: boo
     for name, of in kind.named.items():
         by_key = nodes.get(name, {})
         ours[name] = {
-            key: join(of, item, by_key.get(key), same=same, lenient=lenient)
+            _text(key, name): join(of, item, by_key.get(key), same=same, lenient=lenient)
             for key, item in _of_type(dict, theirs.get(name, {}), name).items()
         }
     ours.update(kind.to_ours(theirs))
@@ -133,6 +139,12 @@ def _of_type(wanted: type[Any], value: Any, name: str) -> Any:
     if not isinstance(value, wanted):
         raise MisshapenError(f"{name} is a {type(value).__name__}")
     return value
+
+
+def _text(key: str, name: str) -> str:
+    if not _comes_back(key):
+        raise MisshapenError(f"a name in {name} is no text")
+    return key
 
 
 def _by_number(kind: Kind, items: list[Any], nodes: list[Any], same: bool) -> dict[int, Node]:
@@ -174,9 +186,11 @@ def _mended(kind: Kind, ours: Json) -> set[str]:
     mended = {
         name
         for name in kind.model.model_fields
-        if name in ours and name not in kind.parts and not _as_text_equal(ours[name])
+        if name in ours and name not in kind.parts and not _comes_back(ours[name])
     }
     for name in mended:
+        if name in kind.strict:
+            raise MisshapenError(f"{name} holds what cannot be stored")
         ours[name] = _storable(ours[name])
     whole = {name: value for name, value in ours.items() if name not in kind.parts}
     try:
@@ -191,20 +205,25 @@ def _mended(kind: Kind, ours: Json) -> set[str]:
     return mended
 
 
-def _as_text_equal(value: Any) -> bool:
+def _comes_back(value: Any) -> bool:
+    """Whether a value of JSON as Python reads it can be stored and read again: no NaN, no half of a surrogate pair,
+    not nested so deep that readers of JSON give up."""
     try:
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except ValueError:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        from_json(b"[" * _AROUND + text + b"]" * _AROUND)
+    except (ValueError, RecursionError):
         return False
     return True
 
 
-def _storable(value: Any) -> Any:
-    """A value of JSON as Python reads it, with what is none put right: NaN, halves of surrogate pairs."""
+def _storable(value: Any, around: int = _AROUND) -> Any:
+    """A value that does not come back, with what keeps it from it put right; it is None from where it is too deep."""
+    if isinstance(value, dict | list) and around == _DEEPEST:
+        return None
     if isinstance(value, dict):
-        return {_storable(name): _storable(item) for name, item in value.items()}
+        return {_storable(name): _storable(item, around + 1) for name, item in value.items()}
     if isinstance(value, list):
-        return [_storable(item) for item in value]
+        return [_storable(item, around + 1) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, str):

@@ -34,8 +34,9 @@ class JazzmineCodec(JsonCodec):
     under the same id gets nothing of the old one's rest.
 
     The other way about, what jazzmine holds and ours can't (a status that does not follow from the flow, a
-    slot that was collected as None, NaN) is carried along and written back as long as nothing of ours has
-    taken its place.
+    slot that was collected as None, NaN, half a surrogate pair, lists nested too deep) is carried along and written
+    back as long as nothing of ours has taken its place. A record that could be read and not written again, one
+    over the limit above all, is unreadable; so is one whose confirmation is of what ours can't hold.
 
     Example:
         >>> codec = JazzmineCodec()
@@ -100,7 +101,7 @@ class JazzmineCodec(JsonCodec):
         Raises:
             UnreadableRecordError: it is no state of this conversation.
         """
-        for lenient in (False, True):
+        for lenient in (False, True) if _is_plain(data) else (True,):
             record = self._joined(data, conversation_id, lenient=lenient)
             try:
                 state = WorkingMemory.model_validate({**record, "version": version})
@@ -113,6 +114,12 @@ class JazzmineCodec(JsonCodec):
             break
         if state.conversation_id != conversation_id:
             raise unreadable(conversation_id, f"it is of conversation {state.conversation_id!r}")
+        if lenient or len(data or b"") > self.max_bytes / 2:
+            # What could be read and not written again would shut the conversation.
+            try:
+                self.encode(state)
+            except InputError as error:
+                raise unreadable(conversation_id, error.message) from error
         return state
 
     def _joined(self, data: bytes | None, conversation_id: str, *, lenient: bool) -> Json:
@@ -135,6 +142,16 @@ class JazzmineCodec(JsonCodec):
         if not same:
             _settle(record)
         return migrated({**record, "schema_version": schema}, schema)
+
+
+def _is_plain(data: bytes | None) -> bool:
+    """Whether what jazzmine wrote has neither halves of surrogate pairs nor values nested too deep for us."""
+    main, line, below = (data or b"").rpartition(b"\n")
+    try:
+        from_json(main if line else below)
+    except ValueError:
+        return False
+    return True
 
 
 def _mapping(data: bytes, conversation_id: str, what: str) -> Json:
