@@ -14,6 +14,7 @@ import dspy
 
 from jazzmine_dspy.models.decision import Degraded, Selection, StageRecord
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.fusion import SUMMARY_WEIGHT, reciprocal
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program._flow_prompts import FlowPrompts
@@ -27,7 +28,6 @@ from jazzmine_dspy.signatures.answers import ALIASES
 
 log = logging.getLogger("jazzmine_dspy")
 
-_SUMMARY_WEIGHT = 0.5
 _SUMMARIES = 3
 
 
@@ -314,13 +314,13 @@ def _index(
 
 
 def _fused(first: list[dict[str, Any]], second: list[dict[str, Any]], rrf_k: int) -> list[dict[str, Any]]:
-    """Two answers of a memory as one: ranks fused, the second counting half, so that it swamps nothing."""
+    """Two answers of a memory as one: ranks fused, the second counting less, so that it swamps nothing."""
     ranks: dict[str, float] = {}
     found: dict[str, dict[str, Any]] = {}
-    for answer, weight in ((first, 1.0), (second, _SUMMARY_WEIGHT)):
-        for rank, candidate in enumerate(answer, start=1):
+    for answer, weight in ((first, 1.0), (second, SUMMARY_WEIGHT)):
+        for rank, candidate in enumerate(answer):
             key = str(candidate.get("flow_id") or candidate.get("flow_name"))
-            ranks[key] = ranks.get(key, 0.0) + weight / (rrf_k + rank)
+            ranks[key] = ranks.get(key, 0.0) + weight * reciprocal(rank, k=max(rrf_k, 1))
             found.setdefault(key, {**candidate, "score": weight * _score(candidate.get("score"))})
     return [found[key] for key in sorted(found, key=lambda key: -ranks[key])]
 

@@ -282,9 +282,24 @@ async def test_summaries_help_a_foreign_memory_and_do_not_swamp_the_message(regi
         QUERY, episode_summaries=["about a rug", "about a gift card"]
     )
     assert [asked["query"] for asked in memory.asked] == [QUERY, "about a rug\nabout a gift card"]
-    assert result.scores == {"track_order": 0.2, "gift_card": 0.45, "return_item": 0.2}
+    assert result.scores == {"track_order": 0.2, "gift_card": 0.27, "return_item": 0.12}
     assert list(result.scores) == ["track_order", "gift_card", "return_item"]
     assert names(result) == ["track_order"]
+
+
+@pytest.mark.row("F7")
+async def test_a_foreign_memorys_summaries_weigh_as_much_as_recalls_own(registry: FlowRegistry) -> None:
+    """The last of seven, which the summaries alone find: half the message's weight would put it first."""
+    flows = [f"flow_{number}" for number in range(7)]
+
+    class Two(Memory):
+        async def recall(self, query: str, agent_id: str, top_k: int, rrf_k: int) -> list[dict[str, Any]]:
+            self.found = tuple((name, 0.5) for name in (flows if query == QUERY else flows[-1:]))
+            return await super().recall(query, agent_id, top_k, rrf_k)
+
+    selector = FlowSelector(lm("A"), registry, Two(), "shop", top_k=7)
+    candidates = (await selector.select(QUERY, episode_summaries=["about flow 6"])).candidates
+    assert [each["flow_name"] for each in candidates][:2] == ["flow_0", "flow_6"]
 
 
 # --- programs ---------------------------------------------------------------------------------------------

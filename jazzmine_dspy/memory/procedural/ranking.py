@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from jazzmine_dspy.memory.procedural.engine import Branch, Hit
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.fusion import SUMMARY_WEIGHT, reciprocal
 
 GRAIN = 1e-6
 """Neighbours in a list whose scores are nearer than this are equal (from 1 up: this share of the score). It is above
@@ -31,7 +32,7 @@ class Settings(NamedTuple):
     """How recall ranks: what an optimization run fits.
 
     Args:
-        rrf_k: A point of rank r, from 0, in a list of weight w gets 1 / ((r + 1) / w + rrf_k - 1), as in Qdrant.
+        rrf_k: What ranks are worth, as :func:`~jazzmine_dspy.models.fusion.reciprocal` says.
         dense, sparse: Weights of the two lists of a query.
         summary: Factor on the score by the episode summaries, which is added to the score by the message.
         depth: Points of each list; four times as many where they hold too few flows, and so on.
@@ -41,7 +42,7 @@ class Settings(NamedTuple):
     rrf_k: int = 10
     dense: float = 1.0
     sparse: float = 1.0
-    summary: float = 0.3
+    summary: float = SUMMARY_WEIGHT
     depth: int = 100
     points_per_flow: int = 3
 
@@ -195,7 +196,7 @@ def fused(lists: Sequence[Sequence[Hit]], weights: Sequence[float], rrf_k: int) 
 @functools.lru_cache(maxsize=1024)
 def _gains(count: int, weight: float, rrf_k: int) -> tuple[float, ...]:
     """What the points of a list get, best first."""
-    return tuple(1.0 / ((rank + 1) / weight + rrf_k - 1) for rank in range(count))
+    return tuple(reciprocal(rank, k=rrf_k, weight=weight) for rank in range(count))
 
 
 def flow_scores(
@@ -270,7 +271,7 @@ def ceiling(settings: Settings) -> float:
         0.2
     """
     return sum(
-        1.0 / ((rank + 1) / weight + settings.rrf_k - 1)
+        reciprocal(rank, k=settings.rrf_k, weight=weight)
         for weight in (settings.dense, settings.sparse)
         if weight > 0
         for rank in range(min(settings.points_per_flow, settings.depth))

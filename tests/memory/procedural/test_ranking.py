@@ -6,6 +6,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from qdrant_client import QdrantClient, models
 
 from jazzmine_dspy.memory.procedural import ranking
 from jazzmine_dspy.memory.procedural.engine import Branch, Hit
@@ -35,6 +36,39 @@ def scores(lists: Lists, settings: Settings) -> dict[str, float]:
     found = ranking.recalled(lists, settings, describe, int, k=FLOWS)
     assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
     return {each.name: each.score for each in found}
+
+
+@pytest.mark.row("F4")
+@pytest.mark.parametrize("k", [1, 10, 60])
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (3.0, 1.0), (1.0, 0.25)])
+def test_ranks_are_fused_as_qdrant_fuses_them(k: int, weights: tuple[float, float]) -> None:
+    numbers = np.random.default_rng(7)
+    vectors = numbers.normal(size=(2, 30, 8))
+    client = QdrantClient(":memory:")
+    sizes = models.VectorParams(size=8, distance=models.Distance.COSINE)
+    client.create_collection("flows", vectors_config={"a": sizes, "b": sizes})
+    points = [
+        models.PointStruct(
+            id=each, vector={"a": vectors[0][each].tolist(), "b": vectors[1][each].tolist()}, payload={}
+        )
+        for each in range(30)
+    ]
+    client.upsert("flows", points)
+    query = numbers.normal(size=8).tolist()
+    lists = [
+        [
+            Hit(str(hit.id), hit.score, {})
+            for hit in client.query_points("flows", query=query, using=name, limit=20).points
+        ]
+        for name in "ab"
+    ]
+    theirs = client.query_points(
+        "flows",
+        prefetch=[models.Prefetch(query=query, using=name, limit=20) for name in "ab"],
+        query=models.RrfQuery(rrf=models.Rrf(k=k, weights=list(weights))),
+        limit=40,
+    ).points
+    assert ranking.fused(lists, weights, k) == pytest.approx({str(hit.id): hit.score for hit in theirs})
 
 
 @pytest.mark.row("F7")
