@@ -92,6 +92,12 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- rows --------------------------------------------------------------------------------------------------
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--row", action="append", default=[], help="run the tests that prove this row; repeatable"
+    )
+
+
 def _rows_of(item: pytest.Item) -> list[str]:
     ids = [str(row) for marker in item.iter_markers("row") for row in marker.args]
     unknown = sorted(set(ids) - ROWS.keys())
@@ -115,6 +121,12 @@ class RowRecorder:
         for item in items:
             for row in _rows_of(item):
                 self.rows.setdefault(row, []).append(item.nodeid)
+        if wanted := set(self.config.getoption("--row")):
+            if unknown := sorted(wanted - ROWS.keys()):
+                raise pytest.UsageError(f"unknown row {unknown[0]}; see tests/rows.toml")
+            others = [item for item in items if not wanted & set(_rows_of(item))]
+            self.config.hook.pytest_deselected(items=others)
+            items[:] = [item for item in items if wanted & set(_rows_of(item))]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -137,7 +149,7 @@ class RowRecorder:
             return
         option = self.config.option
         whole = self.config.args_source is pytest.Config.ArgsSource.TESTPATHS and not option.keyword
-        whole = whole and option.markexpr == "not bench"
+        whole = whole and option.markexpr == "not bench" and not option.row
         tests = {
             row: {nodeid: self.outcomes.get(nodeid, "not run") for nodeid in sorted(set(nodeids))}
             for row, nodeids in self.rows.items()

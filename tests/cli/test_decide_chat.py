@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,13 +129,33 @@ def test_a_message_that_is_refused_ends_no_chat(run: Any, program: Path) -> None
     assert done.json["turns"][1]["reply"]
 
 
-def test_somebody_who_types_sees_a_prompt(run: Any, program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+CHAT = "import sys; from jazzmine_dspy.cli import main; sys.argv[0:1] = ['jazzmine-dspy', 'chat']; main()"
 
-    from jazzmine_dspy.cli import chat
 
-    monkeypatch.setattr(chat.sys, "stdin", Terminal("hello\n"))
-    monkeypatch.setattr("builtins.input", lambda prompt="": (_ for _ in ()).throw(EOFError))
-    assert list(chat._lines()) == []
+@pytest.mark.skipif(sys.platform == "win32", reason="a terminal of its own is POSIX's")
+def test_somebody_who_types_sees_a_prompt(program: Path) -> None:
+    """In a real terminal: a prompt before each line, no echo of it, and the end of the input ends the chat."""
+    import pty
+
+    controller, terminal = pty.openpty()
+    command = [sys.executable, "-c", CHAT, str(program)]
+    process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=subprocess.STDOUT)
+    os.close(terminal)
+    shown = b""
+
+    def until(text: bytes, times: int) -> None:
+        nonlocal shown
+        while shown.count(text) < times:
+            shown += os.read(controller, 4096)
+
+    until(b"you> ", 1)
+    assert b"Type a message; /quit ends." in shown
+    os.write(controller, b"good morning\n")
+    until(b"bot> ", 1)
+    until(b"you> ", 2)
+    os.write(controller, b"/quit\n")
+    assert process.wait(60) == 0
+    os.close(controller)
+    lines = shown.decode().replace("\r", "").splitlines()
+    assert [line for line in lines if line.startswith("you> ")] == ["you> good morning", "you> "]
+    assert len([line for line in lines if line.startswith("bot> ")]) == 1

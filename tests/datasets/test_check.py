@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from jazzmine_dspy.datasets import check_dataset
 from jazzmine_dspy.datasets._similar import delexicalise, near_duplicates, nearest
 
@@ -40,6 +42,19 @@ def test_nearly_the_same_turn_under_two_roles_is_a_warning(write: Callable[..., 
     assert len(found) == 1
     assert "Nearly the same text" in found[0].message
     assert report.near_duplicate_share == 1.0
+
+
+@pytest.mark.row("D3")
+@pytest.mark.parametrize(
+    ("text", "leaks"),
+    [("two plum tarts please", True), ("plum tarts please", False), ("12 plum tarts please", False)],
+)
+def test_from_four_words_of_its_own_on_a_text_is_a_leak(
+    write: Callable[..., Path], text: str, leaks: bool
+) -> None:
+    """A number is no word of its own."""
+    report = check_dataset(write(chats(text, text), roles={"train": ["c0"], "test": ["c1"]}))
+    assert [error.line for error in report.errors] == ([2] if leaks else [])
 
 
 def test_everybody_says_yes_please(write: Callable[..., Path]) -> None:

@@ -48,6 +48,27 @@ def test_intervals_cover_the_truth(clusters: int, method: str) -> None:
     assert {name for name, hits in covered.items() if not 0.90 <= hits / trials <= 0.98} == set(), covered
 
 
+def test_the_interval_of_a_large_sample_is_that_of_the_normal_law() -> None:
+    """Over 2,000 conversations of one turn, 1.96 standard errors to each side: 90 % would be a sixth less."""
+    chance = np.random.default_rng(20260303)
+    values = chance.uniform(0, 1, 2_000)
+    rows, names = [{"x": mean(float(value))} for value in values], [f"c{i}" for i in range(2_000)]
+    found = summarise(rows, names, resamples=Resamples(names, resamples=4_000, seed=1))["x"]
+    half = 1.96 * values.std(ddof=1) / math.sqrt(2_000)
+    assert found.method == "bootstrap"
+    assert (found.high - found.value, found.value - found.low) == pytest.approx((half, half), rel=0.06)
+
+
+def test_the_interval_of_a_small_sample_is_students() -> None:
+    from scipy.stats import ttest_1samp
+
+    values = np.random.default_rng(20260304).uniform(0.2, 0.8, 12)
+    found = summarise([{"x": mean(float(value))} for value in values], [f"c{i}" for i in range(12)])["x"]
+    theirs = ttest_1samp(values, 0.0).confidence_interval(0.95)
+    assert found.method == "student_t"
+    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high))
+
+
 def test_intervals_cover_a_truth_near_one() -> None:
     chance = random.Random(20260202)
     names = [f"c{i // 5}" for i in range(200)]
@@ -137,6 +158,20 @@ def test_bounds_of_a_difference_cover_the_truth() -> None:
         one += found.lower_bound_one_sided <= 0.05
     assert 0.92 <= both / trials <= 0.98
     assert 0.92 <= one / trials <= 0.98
+
+
+@pytest.mark.parametrize("clusters", [4, 12, 60])
+def test_the_bounds_of_a_difference_are_students_paired_ones(clusters: int) -> None:
+    """With one turn in each conversation; few of them are where a careless error would show."""
+    from scipy.stats import ttest_rel
+
+    chance = np.random.default_rng(clusters)
+    a, b = chance.uniform(0, 1, clusters), chance.uniform(0, 1, clusters)
+    found = paired_difference(a.tolist(), b.tolist(), [f"c{i}" for i in range(clusters)])
+    both = ttest_rel(a, b).confidence_interval(0.95)
+    one = ttest_rel(a, b, alternative="greater").confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((both.low, both.high))
+    assert found.lower_bound_one_sided == pytest.approx(one.low)
 
 
 def test_detectable_is_seen_in_four_of_five_samples() -> None:

@@ -120,17 +120,51 @@ sys.path.insert(0, sys.argv[2])
 from dspy.lm15 import Config, Message, Request
 from jazzmine_dspy.lm.replay import ReplayEngine, ReplayStore
 from jazzmine_dspy.lm.scripted import ScriptedEngine
-around = ReplayEngine(ScriptedEngine(lambda _: sys.argv[3]), ReplayStore(sys.argv[1]))
-for n in range(200):
-    around.complete(Request(model="m/x", messages=(Message.user(str(n)),), config=Config(temperature=0.0)))
+store = ReplayStore(sys.argv[1])
+around = ReplayEngine(ScriptedEngine(lambda _: sys.argv[3]), store)
+requests = [
+    Request(model="m/x", messages=(Message.user(str(n)),), config=Config(temperature=0.0)) for n in range(200)
+]
+seen = []
+print("ready", flush=True)
+sys.stdin.readline()
+for request in requests:
+    around.complete(request)
+    seen.append(store.get(around.key(request)).message.text)
+print("".join(seen))
 """
 
 
-def test_two_processes_share_a_store(path: Path) -> None:
+def test_two_processes_share_a_store(path: Path, ask: Any) -> None:
+    """Both see the same answer to each request, from the moment when they have one."""
     root = str(Path(str(jazzmine_dspy.__file__)).parents[1])
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), root, name]) for name in "ab"]
-    assert [writer.wait(60) for writer in writers] == [0, 0]
-    assert len(ReplayStore(path)) == 200
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(path), root, name], **pipes) for name in "ab"
+    ]
+    for writer in writers:
+        assert writer.stdout.readline() == "ready\n"  # type: ignore[union-attr]
+    for writer in writers:
+        writer.stdin.write("go\n")  # type: ignore[union-attr]
+        writer.stdin.flush()  # type: ignore[union-attr]
+    seen = [writer.communicate(timeout=60)[0].strip() for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert len(ReplayStore(path)) == len(seen[0]) == 200
+    assert seen[0] == seen[1]
+
+
+def test_the_first_answer_stays(path: Path, ask: Any) -> None:
+    """Two that asked at once: the later one does not change what the other has gone on with."""
+    first, later = (ReplayEngine(ScriptedEngine(lambda _, n=n: n), ReplayStore(path)) for n in ("one", "two"))
+    key = first.key(ask("hello"))
+    assert key is not None
+    first.store.put(key, first.inner.complete(ask("hello")))
+    later.store.put(key, later.inner.complete(ask("hello")))
+    for store in (first.store, later.store, ReplayStore(path)):
+        found = store.get(key)
+        assert found is not None
+        assert found.message.text == "one"
+    assert later.complete(ask("hello")).message.text == "one"
 
 
 def test_the_key_is_stable(ask: Any) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +12,7 @@ import pytest
 from jazzmine_dspy.lm import counting, local, replay, resolve, scripted, weights
 from jazzmine_dspy.lm.errors import LMNotFoundError, LMSettingsError
 from jazzmine_dspy.models.errors import JazzmineError
+from openai_server import serving
 
 
 class Route(dspy.Signature):
@@ -27,35 +25,8 @@ class Route(dspy.Signature):
 @pytest.fixture
 def server(no_proxy: None) -> Iterator[Any]:
     """An OpenAI-compatible server that notes what it is asked."""
-    asked: list[tuple[str, dict[str, Any]]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            asked.append((self.path, body))
-            message = {"role": "assistant", "content": '{"flow":"omega"}'}
-            answer = {
-                "id": "1", "object": "chat.completion", "created": 1, "model": body["model"],
-                "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-                "usage": {"prompt_tokens": 11, "completion_tokens": 4, "total_tokens": 15},
-            }  # fmt: skip
-            data = json.dumps(answer).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=http.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{http.server_port}/v1", asked
-    http.shutdown()
-    thread.join()
-    http.server_close()
+    with serving('{"flow":"omega"}') as http:
+        yield http.address, http.asked
 
 
 @pytest.mark.row("N5")

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from jazzmine_dspy.models import Message, TurnDecision, command
-from jazzmine_dspy.models._base import JsonData, Text
+from jazzmine_dspy.models import Message, Turn, TurnDecision, command
+from jazzmine_dspy.models._base import FrozenMap, Text
 from jazzmine_dspy.models.traces import ScriptGenAttempt, SlotEvent, ToolTrace, TurnTrace
 
 Values = Callable[[type[BaseModel]], st.SearchStrategy[Any]]
@@ -101,12 +101,52 @@ def test_half_a_surrogate_pair_is_refused_wherever_a_text_is_kept(record: type[B
             assert any("surrogate" in message or "unicode" in message for message in said), name
 
 
+def anywhere(annotation: Any, held: Any) -> Any:
+    """A value of the type with something at its place for anything; None where it has no such place."""
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation is Any:
+        return [held]
+    if annotation is FrozenMap:
+        return {"name": held}
+    if origin in (list, tuple):
+        return None if (inner := anywhere(args[0], held)) is None else [inner]
+    if origin is dict:
+        return None if (inner := anywhere(args[1], held)) is None else {"name": inner}
+    found = (anywhere(part, held) for part in args if origin is not typing.Literal)
+    return next((value for value in found if value is not None), None)
+
+
+def refusals(model: type[BaseModel], name: str, value: Any) -> list[str]:
+    """What the model says of one field's value, whatever else it lacks."""
+    try:
+        model.model_validate({name: value})
+    except ValidationError as refused:
+        return [error["msg"] for error in refused.errors() if error["loc"][0] == name]
+    return []
+
+
+@pytest.mark.row("M5", "M1")
 def test_json_data_stands_where_anything_may_be_stored(model: type[BaseModel]) -> None:
     """A bare `Any` would let NaN and objects in: fields that hold anything hold JSON."""
     for name, field in model.model_fields.items():
-        if "Any" in str(field.annotation):
-            marks = str(field.metadata) + str(field.annotation) + str(JsonData)
-            assert "_json" in marks or "freeze" in marks, f"{model.__name__}.{name}"
+        if anywhere(field.annotation, 1) is None:
+            continue
+        assert refusals(model, name, anywhere(field.annotation, {"n": [1, None]})) == []
+        for bad, says in ((float("nan"), "NaN"), (object(), "no JSON value"), ({"n": {1}}, "no JSON value")):
+            told = refusals(model, name, anywhere(field.annotation, bad))
+            assert any(says in message for message in told), f"{model.__name__}.{name}"
+
+
+def test_some_fields_hold_anything() -> None:
+    """Else the test above would look at nothing."""
+    held = [Message, ToolTrace, SlotEvent, Turn]
+    found = {m: [n for n, f in m.model_fields.items() if anywhere(f.annotation, 1)] for m in held}
+    assert found == {
+        Message: ["decision"],
+        ToolTrace: ["final_data", "intermediates", "api_calls"],
+        SlotEvent: ["value"],
+        Turn: ["slots", "user_attributes"],
+    }
 
 
 @pytest.mark.row("M5")

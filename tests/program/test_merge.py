@@ -196,6 +196,32 @@ def test_cases_by_hand(turn: Turn, flows: list[str], said: list[Any], comes_to: 
     assert decide(turn, flows, *said) == comes_to
 
 
+ASKED = Turn(text="x", flow="ship", awaiting="order")
+
+
+@pytest.mark.row("U16", "U5", "U6")
+@pytest.mark.parametrize(
+    ("turn", "said", "running", "starting"),
+    [
+        # The question that is open takes the first value, though the new flow has a slot of that name too.
+        (ASKED, [("order", "1")], [("order", "1")], []),
+        (ASKED, [("order", "1"), ("order", "2")], [("order", "1")], [("order", "2")]),
+        # What is not asked for goes to the flow that starts and needs it; what only the running one has stays with it.
+        (BUSY, [("order", "1"), ("speed", "2")], [("speed", "2")], [("order", "1")]),
+        (BUSY, [("reason", "2"), ("speed", "1")], [("speed", "1")], [("reason", "2")]),
+    ],
+)
+def test_a_slot_of_both_flows_goes_to_the_question_that_is_open(
+    turn: Turn, said: list[Any], running: list[Any], starting: list[Any]
+) -> None:
+    def fills(found: list[Any]) -> list[Any]:
+        return [fill("set_slot", *one) for one in found]
+
+    assert decide(turn, ["cancel"], *fills(said)) == [
+        *fills(running), {"type": "start_flow", "flow": "cancel"}, *fills(starting),
+    ]  # fmt: skip
+
+
 @pytest.mark.row("U16")
 def test_two_near_flows_are_asked_about_and_neither_starts() -> None:
     assert decide(IDLE, ["track"], clarify=["track", "cancel"]) == [

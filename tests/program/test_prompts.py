@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jazzmine_dspy.lm.requests import demo_texts, response_schema, system_text, user_text
+from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.program import render
 from jazzmine_dspy.program.ports import Recalled
@@ -90,6 +91,44 @@ def commands(properties: dict[str, Any]) -> dict[str, Any]:
         for kind in option["properties"]["type"]["enum"]:
             found.setdefault(kind, []).extend(option["properties"].get("name", {}).get("enum", []))
     return found
+
+
+BOUNDS = {"minLength", "maxLength", "minItems", "maxItems", "pattern"}
+
+
+def within(schema: Any) -> list[dict[str, Any]]:
+    """A schema and all that it is made of."""
+    if isinstance(schema, list):
+        return [part for item in schema for part in within(item)]
+    if not isinstance(schema, dict):
+        return []
+    return [schema, *(part for item in schema.values() for part in within(item))]
+
+
+@pytest.mark.row("N5")
+@pytest.mark.parametrize("shape", ["staged", "fused"])
+@pytest.mark.parametrize("model", ["openai/gpt-x", "anthropic/claude-x", "local/smollm2-135m"])
+def test_a_hosted_model_gets_the_schema_that_strict_mode_takes(
+    any_answer: Make, make_program: Make, shape: str, model: str
+) -> None:
+    """No lengths and patterns, and every property required; our own decoder is held to all of them."""
+    lm = scripted_lm(any_answer, model)
+    program = make_program(lm, shape)
+    for turn in TURNS:
+        program.decide(turn)
+    schemas = [response_schema(request) for request in lm.engine.requests]
+    assert schemas
+    for schema in schemas:
+        parts = within(schema)
+        objects = [part for part in parts if isinstance(part.get("properties"), dict)]
+        assert objects
+        assert all(part["additionalProperties"] is False for part in objects)
+        loose = [part for part in objects if list(part["required"]) != list(part["properties"])]
+        bounded = [part for part in parts if BOUNDS & part.keys()]
+        if model.startswith("local/"):
+            assert bounded
+        else:
+            assert (bounded, loose) == ([], [])
 
 
 @pytest.mark.parametrize("shape", ["staged", "fused"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import json
 import logging
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -18,6 +20,7 @@ from jazzmine_dspy.models.turn import MAX_TEXT
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled, SelectionOutput
 from jazzmine_dspy.program.selector import FlowSelectionResult, FlowSelector
+from openai_server import serving
 
 FLOWS = [
     {
@@ -255,8 +258,21 @@ def test_what_a_selector_cannot_be_made_of(registry: FlowRegistry, llm: Any, top
         FlowSelector(lm() if llm == "scripted" else llm, registry, top_k=top_k)
 
 
-def test_a_name_that_dspy_takes_is_a_language_model(registry: FlowRegistry) -> None:
-    FlowSelector("openai/some-model", registry)
+async def test_a_name_that_dspy_takes_is_a_language_model(
+    registry: FlowRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That model is asked, with the choice as the schema of its answer."""
+    importlib.import_module("litellm")  # which takes seconds, and they are not the first turn's
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with serving('{"flows": ["B"]}') as server:
+        monkeypatch.setenv("OPENAI_API_BASE", server.address)
+        monkeypatch.setenv("OPENAI_API_KEY", "x")
+        result = await FlowSelector("openai/gpt-4o-mini", registry, Memory(*THREE), "shop").select(QUERY)
+    assert (names(result), result.degraded) == (["cancel_order"], False)
+    [(_, body)] = server.asked
+    assert (body["model"], body["temperature"]) == ("gpt-4o-mini", 0)
+    assert '"enum": ["A", "B", "C"]' in json.dumps(body["response_format"])
 
 
 async def test_a_memory_that_is_down_degrades_and_raises_nothing(registry: FlowRegistry) -> None:
