@@ -9,7 +9,6 @@ from jazzmine_dspy.datasets._names import Catalogue, Fault
 from jazzmine_dspy.datasets.schema import LabelledConversation
 from jazzmine_dspy.models import commands as c
 from jazzmine_dspy.models._base import thaw
-from jazzmine_dspy.models.flows import Slot, SlotType
 
 _WORD = re.compile(r"\w+")
 
@@ -33,12 +32,12 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
         if slot is None:
             continue
         value = thaw(command.value)
-        wanted = _misfit(slot, value)
+        wanted = slot.type.misfit(slot, value)
         if wanted:
             yield Fault(
                 "warning", at, f"Value {value!r} of {slot.name!r} is not {wanted}", "Correct the value."
             )
-        for text in _texts(slot, value):
+        for text in slot.type.verbatim(value):
             if not _occurs(text.casefold(), heard):
                 yield Fault(
                     "warning",
@@ -46,30 +45,6 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
                     f"Value {text!r} of {slot.name!r} occurs neither in a message nor in the state",
                     "Write it as it was said, or complete the history.",
                 )
-
-
-def _misfit(slot: Slot, value: object) -> str:
-    """What a value should be and is not; empty where it fits. Texts are checked by pattern alone."""
-    match slot.type:
-        case SlotType.CHOICE:
-            return "" if value in slot.options else f"one of {', '.join(slot.options)}"
-        case SlotType.BOOLEAN:
-            return "" if isinstance(value, bool) else "true or false"
-        case SlotType.NUMBER:
-            return "" if isinstance(value, int | float) and not isinstance(value, bool) else "a number"
-        case SlotType.LIST:
-            return "" if isinstance(value, list) else "a list"
-        case _ if not isinstance(value, str):
-            return "a text"
-        case _:
-            fits = slot.pattern is None or re.fullmatch(slot.pattern, str(value))
-            return "" if fits else f"of the form {slot.pattern}"
-
-
-def _texts(slot: Slot, value: object) -> list[str]:
-    if slot.type is SlotType.LIST and isinstance(value, list):
-        return [item for item in value if isinstance(item, str)]
-    return [value] if slot.type in (SlotType.TEXT, SlotType.EMAIL) and isinstance(value, str) else []
 
 
 def _occurs(text: str, heard: str) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from jazzmine_dspy.memory.working import ActiveFlowState, HeldSlot
-from jazzmine_dspy.models.flows import Flow, Slot, SlotType
+from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.slots import Slot, breaks_pattern
 
 
 def refusal(slot: Slot, value: Any) -> str:
@@ -18,9 +18,9 @@ def refusal(slot: Slot, value: Any) -> str:
     """
     if value is None:
         return f"{slot.name} was given no value"
-    if slot.type is SlotType.CHOICE and value not in slot.options:
-        return f"{value!r} is none of {', '.join(slot.options)}"
-    if slot.pattern is not None and re.fullmatch(slot.pattern, str(value)) is None:
+    if why_not := slot.type.check(slot, value):
+        return why_not
+    if breaks_pattern(slot, value):
         return f"{value!r} does not have the form of {slot.name}"
     return ""
 

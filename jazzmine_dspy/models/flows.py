@@ -5,78 +5,20 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Any, Literal
 from xml.sax.saxutils import escape, quoteattr
 
 from pydantic import Field, field_validator, model_validator
 
 from jazzmine_dspy.models._base import Value, sha256
+from jazzmine_dspy.models.slot_types import Slot, SlotType
+
+__all__ = ["Flow", "Guard", "Slot", "SlotType", "Status"]
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that no XML text can hold, escaped or not."""
 
 _NAMESPACE = uuid.UUID("6f1c3f0a-5f0e-5c1b-9a3a-3a6d1f4b8c21")
-
-
-class SlotType(StrEnum):
-    """What kind of value a slot holds."""
-
-    TEXT = "text"
-    NUMBER = "number"
-    MONEY = "money"
-    DATE = "date"
-    TIME = "time"
-    DURATION = "duration"
-    PHONE = "phone"
-    EMAIL = "email"
-    BOOLEAN = "boolean"
-    CHOICE = "choice"
-    LIST = "list"
-
-
-class Slot(Value):
-    """A value that a flow needs.
-
-    Args:
-        name: Name, unique in its flow.
-        type: Kind of the value; there is no default, since a guess would misread values.
-        pattern: Regular expression that a whole text value matches.
-        options: The names to choose from, for ``choice``.
-        ask, reask, confirm: What the assistant says to get, get again, or check the value.
-
-    Example:
-        >>> Slot(name="speed", type="choice", options=["standard", "express"]).required
-        True
-    """
-
-    name: str = Field(min_length=1, max_length=64)
-    type: SlotType
-    description: str = ""
-    required: bool = True
-    options: tuple[str, ...] = ()
-    pattern: str | None = None
-    ask: str = ""
-    reask: str = ""
-    confirm: str = ""
-    validator: str | None = None
-
-    @field_validator("pattern")
-    @classmethod
-    def _compiles(cls, pattern: str | None) -> str | None:
-        if pattern is not None:
-            try:
-                # As it is used: inside a longer expression, where flags for the whole one cannot stand.
-                re.compile(f"(?<!x)(?:{pattern})")
-            except re.error as error:
-                raise ValueError(f"not a regular expression: {error}") from error
-        return pattern
-
-    @model_validator(mode="after")
-    def _options_fit(self) -> Slot:
-        if self.type is SlotType.CHOICE and not self.options:
-            raise ValueError("a choice needs options")
-        return self
 
 
 Status = Literal["idle", "in_flow", "collecting_slots", "awaiting_confirmation", "executing_action"]

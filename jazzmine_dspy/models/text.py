@@ -111,3 +111,14 @@ def _within(text: str, most: int, limit: int, field: str) -> None:
             where=field,
             remedy=f"Shorten it to {limit:,} at most.",
         )
+
+
+def plain(text: str) -> str:
+    """A text without case, outer punctuation and doubled spaces, to compare what is said.
+
+    Example:
+        >>> plain("  Yes -- PLEASE! ")
+        'yes -- please'
+    """
+    text = unicodedata.normalize("NFC", text).casefold().replace("\u2019", "'")
+    return " ".join(re.sub(r"[^\w'+@.-]+", " ", text).strip(" .-'").split())

@@ -5,8 +5,6 @@ Nothing here looks for words inside a longer message: "I know", "Genoa" and "Nov
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from typing import Any
 
 from jazzmine_dspy.models.commands import (
@@ -21,7 +19,10 @@ from jazzmine_dspy.models.commands import (
     Restart,
     SetSlot,
 )  # fmt: skip
-from jazzmine_dspy.models.flows import Slot, SlotType
+from jazzmine_dspy.models.slot_types.boolean import NO as NO
+from jazzmine_dspy.models.slot_types.boolean import YES as YES
+from jazzmine_dspy.models.slots import Slot, pattern_matches
+from jazzmine_dspy.models.text import plain as plain
 from jazzmine_dspy.models.turn import Turn
 
 
@@ -29,12 +30,6 @@ def _set(text: str) -> frozenset[str]:
     return frozenset(line.strip() for line in text.split("|"))
 
 
-YES = _set(
-    "yes|yes please|yep|yeah|yup|ya|sure|ok|okay|ok go ahead|correct|right|that's right|thats right|go ahead|please do|"
-    "do it|confirm|confirmed|absolutely|of course|yes that's right|yes go ahead|yes do it|yes that is right|y|"
-    "yes that's correct|that's correct|perfect yes|sounds good|fine|yes i am sure"
-)
-NO = _set("no|nope|nah|no thanks|no thank you|don't|dont|please don't|n|no don't|not really|no way|negative")
 LEAVE = _set(
     "cancel|stop|never mind|nevermind|forget it|forget about it|leave it|drop it|cancel that|cancel this|no forget it|"
     "actually forget it|actually never mind|oh forget it|oh never mind|quit|abort|let's leave it|just leave it"
@@ -73,28 +68,6 @@ _NEITHER = tuple(
     for word in ("neither", "none")
     for rest in ([], ["of", "them"], ["of", "those"], ["of", "these"])
 )
-
-_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-_MONEY = re.compile(
-    r"(?:(?P<sign>[€£$])\s?)?(?P<amount>\d{1,6}(?:[.,]\d{1,2})?)\s?(?P<unit>€|£|\$|euros?|eur|gbp|usd)?", re.I
-)
-_PHONE = re.compile(r"\+?\d[\d\s()/-]{5,}\d")
-_CURRENCIES = {
-    "€": "EUR",
-    "£": "GBP",
-    "$": "USD",
-    "eur": "EUR",
-    "euro": "EUR",
-    "euros": "EUR",
-    "gbp": "GBP",
-    "usd": "USD",
-}
-
-
-def plain(text: str) -> str:
-    """A message without case, outer punctuation and doubled spaces."""
-    text = unicodedata.normalize("NFC", text).casefold().replace("\u2019", "'")
-    return " ".join(re.sub(r"[^\w'+@.-]+", " ", text).strip(" .-'").split())
 
 
 def closed_act(turn: Turn) -> list[Command] | None:
@@ -161,18 +134,7 @@ def awaited_value(turn: Turn, slot: Slot | None) -> list[Command] | None:
     """The command of a message that is nothing but the awaited slot's value; None where that is not certain."""
     if slot is None:
         return None
-    said = plain(turn.text)
-    value: Any = None
-    if slot.type is SlotType.BOOLEAN and said in YES | NO:
-        value = said in YES
-    elif slot.type is SlotType.NUMBER and re.fullmatch(r"\d{1,18}(?:\.\d{1,18})?", said):
-        value = float(said) if "." in said else int(said)
-    elif slot.type is SlotType.CHOICE:
-        value = next((option for option in slot.options if plain(option.replace("_", " ")) == said), None)
-    elif slot.pattern and re.fullmatch(slot.pattern, turn.text.strip(" .!#\n")):
-        value = turn.text.strip(" .!#\n")
-    elif slot.type is SlotType.EMAIL and _EMAIL.fullmatch(turn.text.strip(" .!\n")):
-        value = turn.text.strip(" .!\n").lower()
+    value = slot.type.read(slot, turn.text)
     return None if value is None else [_fill(turn, slot, value)]
 
 
@@ -183,7 +145,8 @@ def typed_values(turn: Turn, slots: tuple[Slot, ...]) -> list[Command]:
     """
     commands: list[Command] = []
     for slot in slots:
-        found = _occurrences(slot, turn.text)
+        taken = pattern_matches(slot, turn.text) if slot.pattern else slot.type.occurrences(slot, turn.text)
+        found = list(dict.fromkeys(taken))
         if len(found) == 1:
             commands.append(_fill(turn, slot, found[0]))
     return commands
@@ -192,28 +155,3 @@ def typed_values(turn: Turn, slots: tuple[Slot, ...]) -> list[Command]:
 def _fill(turn: Turn, slot: Slot, value: Any) -> Command:
     known = turn.slots.get(slot.name)
     return SetSlot(name=slot.name, value=value) if known is None else CorrectSlot(name=slot.name, value=value)
-
-
-def _occurrences(slot: Slot, text: str) -> list[Any]:
-    found: list[Any]
-    if slot.pattern:
-        found = [
-            match.group() for match in re.finditer(rf"(?<![\w.])(?:{slot.pattern})(?![\w]|[.,]\d)", text)
-        ]
-    elif slot.type is SlotType.EMAIL:
-        found = [match.group().lower().rstrip(".") for match in _EMAIL.finditer(text)]
-    elif slot.type is SlotType.CHOICE:
-        said = f" {plain(text)} "
-        found = [option for option in slot.options if f" {plain(option.replace('_', ' '))} " in said]
-    elif slot.type is SlotType.MONEY:
-        found = [_money(match) for match in _MONEY.finditer(text) if match["sign"] or match["unit"]]
-    elif slot.type is SlotType.PHONE:
-        found = [re.sub(r"[^\d+]", "", match.group()) for match in _PHONE.finditer(text)]
-    else:
-        found = []
-    return list(dict.fromkeys(found))
-
-
-def _money(match: re.Match[str]) -> str:
-    currency = _CURRENCIES[(match["sign"] or match["unit"]).lower()]
-    return f"{float(match['amount'].replace(',', '.')):.2f} {currency}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from jazzmine_dspy.models._base import thaw
 from jazzmine_dspy.models.commands import (
     Affirm,
     Ask,
@@ -124,16 +125,27 @@ class _Owners:
 
     def _give(self, command: SetSlot | CorrectSlot) -> None:
         if self._named is not None and self._named.slot(command.name):
-            self._filled[self._named.name].append(command)
+            self._filled[self._named.name].append(_normal(command, self._named))
             return
         takers = [flow for flow in self._others if flow.slot(command.name)]
         fits = self._flow is not None and self._flow.slot(command.name) is not None
         wanted = command.name == self._turn.awaiting and command.name not in [_name(c) for c in self.running]
         if fits and (wanted or not takers):
-            self.running.append(command)
+            self.running.append(_normal(command, self._flow))
         elif takers:
             empty = (f for f in takers if command.name not in [_name(c) for c in self._filled[f.name]])
-            self._filled[next(empty, takers[0]).name].append(command)
+            taker = next(empty, takers[0])
+            self._filled[taker.name].append(_normal(command, taker))
+
+
+def _normal(command: SetSlot | CorrectSlot, flow: Flow | None) -> SetSlot | CorrectSlot:
+    """The command with its value in the normal form of the slot's type."""
+    slot = flow.slot(command.name) if flow is not None else None
+    if slot is None:
+        return command
+    value = thaw(command.value)
+    normal = slot.type.normal(slot, value)
+    return command if normal is value else type(command)(name=command.name, value=normal)
 
 
 def _name(command: Command) -> str:

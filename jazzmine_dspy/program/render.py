@@ -119,5 +119,5 @@ def slots_offered(slots: Sequence[Slot]) -> str:
     shown = []
     for slot in slots:
         options = f" ({one_line('|'.join(slot.options), 300)})" if slot.options else ""
-        shown.append(f"{one_line(slot.name, 64)} {slot.type}{options}")
+        shown.append(f"{one_line(slot.name, 64)} {slot.type.shown(slot)}{options}")
     return "; ".join(shown) or "none"

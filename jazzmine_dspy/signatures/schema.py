@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jazzmine_dspy.models.flows import Slot, SlotType
+from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.signatures.answers import ALIASES
 
@@ -87,7 +87,7 @@ def _command_options(turn: Turn, slots: Sequence[Slot]) -> list[dict[str, Any]]:
     options = []
     for slot in slots:
         kind = "correct_slot" if slot.name in held else "set_slot"
-        options.append(_command([kind], name=[slot.name], value=_value(slot)))
+        options.append(_command([kind], name=[slot.name], value=slot.type.schema(slot)))
     if held:
         options.append(_command(["clear_slot"], name=sorted(held)))
     if turn.awaiting:
@@ -114,15 +114,3 @@ def _command(
         "required": list(properties),
         "additionalProperties": False,
     }
-
-
-def _value(slot: Slot) -> dict[str, Any]:
-    if slot.type is SlotType.CHOICE:
-        return {"enum": list(slot.options)}
-    if slot.type is SlotType.BOOLEAN:
-        return {"type": "boolean"}
-    if slot.type is SlotType.NUMBER:
-        return {"type": "number"}
-    if slot.type is SlotType.LIST:
-        return {"type": "array", "maxItems": 5, "items": {"type": "string", "maxLength": 40}}
-    return {"type": "string", "minLength": 1, "maxLength": 80}

@@ -67,8 +67,8 @@ def strategy(annotation: Any, metadata: typing.Sequence[Any] = ()) -> st.SearchS
         return MAPPINGS
     if annotation is type(None):
         return st.none()
-    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
-        return st.sampled_from(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum | SlotType):
+        return st.sampled_from(list(annotation))
     if isinstance(annotation, type) and issubclass(annotation, tuple):  # a named one
         return st.builds(annotation, *(strategy(hint) for hint in typing.get_type_hints(annotation).values()))
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):

@@ -1,0 +1,18 @@
+"""The built-in slot types, one file for each or for a family; importing this package registers them all.
+
+Their order here is the order in which they are listed.
+"""
+
+# ruff: noqa: I001
+from jazzmine_dspy.models.slots import SLOT_TYPES, Slot, SlotType, slot_type
+from jazzmine_dspy.models.slot_types.text import TextType
+from jazzmine_dspy.models.slot_types import number as number
+from jazzmine_dspy.models.slot_types import money as money
+from jazzmine_dspy.models.slot_types import calendar as calendar
+from jazzmine_dspy.models.slot_types import phone as phone
+from jazzmine_dspy.models.slot_types import email as email
+from jazzmine_dspy.models.slot_types import boolean as boolean
+from jazzmine_dspy.models.slot_types import choice as choice
+from jazzmine_dspy.models.slot_types import listing as listing
+
+__all__ = ["SLOT_TYPES", "Slot", "SlotType", "TextType", "slot_type"]

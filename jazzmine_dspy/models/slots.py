@@ -1,0 +1,252 @@
+"""Slots, and what a type of slot is: the registry of types, and the base that each of them extends."""
+
+from __future__ import annotations
+
+import re
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema
+
+from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.extensions import Extensions
+
+C = TypeVar("C", bound="type[SlotType]")
+
+
+class _Types(ABCMeta):
+    """Makes the class itself list the registered types, as an enumeration does."""
+
+    def __iter__(cls) -> Iterator[SlotType]:
+        return iter(SLOT_TYPES.values())
+
+    def __len__(cls) -> int:
+        return len(SLOT_TYPES)
+
+
+class SlotType(str, metaclass=_Types):
+    """What kind of value a slot holds. There is one object for each type; it is its own name as text.
+
+    ``SlotType("date")`` and ``SlotType.DATE`` are that object; iterating over ``SlotType`` gives all registered
+    types. To add a type, extend this class, or :class:`~jazzmine_dspy.models.slot_types.TextType` for values that
+    are texts, and decorate the class with :func:`slot_type`.
+
+    A value is what JSON can hold: text, number, true or false, or a list of texts. Methods get the slot, since some
+    types depend on its ``options``, and never raise, whatever the value or the text.
+
+    Attributes:
+        example: A value in normal form, as text; prompts show it beside the slot.
+        example_shown: Whether prompts show the example.
+
+    Raises:
+        ValueError: no type of that name is registered; the message lists the known ones.
+
+    Example:
+        >>> SlotType("date") is SlotType.DATE, SlotType.DATE == "date"
+        (True, True)
+    """
+
+    TEXT: ClassVar[SlotType]
+    NUMBER: ClassVar[SlotType]
+    MONEY: ClassVar[SlotType]
+    DATE: ClassVar[SlotType]
+    TIME: ClassVar[SlotType]
+    DURATION: ClassVar[SlotType]
+    PHONE: ClassVar[SlotType]
+    EMAIL: ClassVar[SlotType]
+    BOOLEAN: ClassVar[SlotType]
+    CHOICE: ClassVar[SlotType]
+    LIST: ClassVar[SlotType]
+
+    example: ClassVar[str] = ""
+    example_shown: ClassVar[bool] = True
+
+    def __new__(cls, name: str) -> SlotType:
+        """The registered type of that name; for a class that extends this one, a new object."""
+        return _registered(name) if cls is SlotType else str.__new__(cls, name)
+
+    @abstractmethod
+    def schema(self, slot: Slot) -> dict[str, Any]:
+        """JSON Schema of a value, for the language model that writes one."""
+
+    @abstractmethod
+    def read(self, slot: Slot, text: str) -> Any:
+        """The value, where the whole text is nothing but one: the user was asked for it. Otherwise None.
+
+        The slot's own ``pattern`` is for this method to apply; see :func:`pattern_match`.
+        """
+
+    def occurrences(self, slot: Slot, text: str) -> list[Any]:
+        """All values inside a longer text that are of this type beyond doubt; not asked of a slot with a pattern."""
+        return []
+
+    def normal(self, slot: Slot, value: Any) -> Any:
+        """The one form in which a value is kept and compared; what is no value of the type comes back as it is.
+
+        Every value of a decision has passed through it, whoever found the value.
+        """
+        return value
+
+    def check(self, slot: Slot, value: Any) -> str:
+        """Why the slot cannot hold the value, as the user is told when asked again; "" where it can.
+
+        The slot's own ``pattern`` is checked afterwards.
+        """
+        return ""
+
+    def misdefined(self, slot: Slot) -> str:
+        """What is wrong with the definition of a slot of this type; "" where nothing is."""
+        return ""
+
+    def misfit(self, slot: Slot, value: Any) -> str:
+        """What a labelled value should be and is not, such as "a number"; "" where it fits."""
+        if self.check(slot, value):
+            return f"a value of the type {self}"
+        normal = self.normal(slot, value)
+        return "" if normal == value else f"in its normal form, {normal!r}"
+
+    def verbatim(self, value: Any) -> list[str]:
+        """The parts of a labelled value that a user says word by word, so that they occur in the conversation."""
+        return []
+
+    def shown(self, slot: Slot) -> str:
+        """What prompts say of a slot's type, besides its options."""
+        return f"{self}, such as {self.example}" if self.example_shown and self.example else str(self)
+
+    @property
+    def value(self) -> str:
+        """The name as plain text."""
+        return str(self)
+
+    @property
+    def name(self) -> str:
+        """The name in capitals, as an attribute of the class has it."""
+        return str(self).upper()
+
+    def __repr__(self) -> str:
+        return f"<SlotType.{self.name}: {str(self)!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (SlotType, (str(self),))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            _registered,
+            ref="SlotType",
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                str, return_schema=core_schema.str_schema(), when_used="json"
+            ),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {
+            "title": "SlotType",
+            "description": "What kind of value a slot holds.",
+            "type": "string",
+            "enum": list(SLOT_TYPES),
+        }
+
+
+def _registered(name: Any) -> SlotType:
+    found = SLOT_TYPES.get(name) if isinstance(name, str) else None
+    if found is None:
+        *others, last = (repr(known) for known in SLOT_TYPES)
+        raise PydanticKnownError("enum", {"expected": f"{', '.join(others)} or {last}"})
+    return found
+
+
+def _usable(name: str, thing: Any) -> SlotType:
+    if not (isinstance(thing, type) and issubclass(thing, SlotType)):
+        raise ValueError("it is no class that extends SlotType")
+    if missing := sorted(getattr(thing, "__abstractmethods__", ())):
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    if not thing.example:
+        raise ValueError("it has no example")
+    return thing(name)
+
+
+SLOT_TYPES: Extensions[SlotType] = Extensions("slot type", "jazzmine_dspy.slot_types", _usable)
+"""The registered types by name: the built-in ones, and those of decorators and of installed packages."""
+
+
+def slot_type(name: str) -> Callable[[C], C]:
+    """Register a class as the slot type of a name, so that flows may use it.
+
+    Raises:
+        ExtensionError: the name is taken or cannot be one, or the class lacks a method or an example.
+    """
+
+    def register(cls: C) -> C:
+        SLOT_TYPES.add(name, cls, origin=f"{cls.__module__}.{cls.__qualname__}")
+        if cls.__module__.startswith("jazzmine_dspy."):
+            setattr(SlotType, name.upper(), SLOT_TYPES[name])
+        return cls
+
+    return register
+
+
+class Slot(Value):
+    """A value that a flow needs.
+
+    Args:
+        name: Name, unique in its flow.
+        type: Kind of the value; there is no default, since a guess would misread values.
+        pattern: Regular expression that a whole text value matches.
+        options: The names to choose from, for ``choice``.
+        ask, reask, confirm: What the assistant says to get, get again, or check the value.
+
+    Example:
+        >>> Slot(name="speed", type="choice", options=["standard", "express"]).required
+        True
+    """
+
+    name: str = Field(min_length=1, max_length=64)
+    type: SlotType
+    description: str = ""
+    required: bool = True
+    options: tuple[str, ...] = ()
+    pattern: str | None = None
+    ask: str = ""
+    reask: str = ""
+    confirm: str = ""
+    validator: str | None = None
+
+    @field_validator("pattern")
+    @classmethod
+    def _compiles(cls, pattern: str | None) -> str | None:
+        if pattern is not None:
+            try:
+                # As it is used: inside a longer expression, where flags for the whole one cannot stand.
+                re.compile(f"(?<!x)(?:{pattern})")
+            except re.error as error:
+                raise ValueError(f"not a regular expression: {error}") from error
+        return pattern
+
+    @model_validator(mode="after")
+    def _options_fit(self) -> Slot:
+        if problem := self.type.misdefined(self):
+            raise ValueError(problem)
+        return self
+
+
+def pattern_match(slot: Slot, text: str) -> str | None:
+    """A whole text that matches the slot's own pattern, without the punctuation around it; otherwise None."""
+    bare = text.strip(" .!#\n")
+    return bare if slot.pattern and re.fullmatch(slot.pattern, bare) else None
+
+
+def pattern_matches(slot: Slot, text: str) -> list[str]:
+    """All parts of a text that match the slot's own pattern and stand alone."""
+    found = re.finditer(rf"(?<![\w.])(?:{slot.pattern})(?![\w]|[.,]\d)", text) if slot.pattern else ()
+    return [match.group() for match in found]
+
+
+def breaks_pattern(slot: Slot, value: Any) -> bool:
+    """Whether the slot has a pattern of its own that the value, as text, does not match."""
+    return slot.pattern is not None and re.fullmatch(slot.pattern, str(value)) is None

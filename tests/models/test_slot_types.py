@@ -1,0 +1,177 @@
+"""Slot types: one object each, which knows everything about its values; and those that a user adds."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from jazzmine_dspy.models import SLOT_TYPES, Flow, FlowRegistry, Slot, SlotType, TextType, slot_type
+from jazzmine_dspy.models.errors import ExtensionError, FlowError
+
+TEXT = {"type": "string", "minLength": 1, "maxLength": 80}
+
+
+def slot(name: str, **fields: Any) -> Slot:
+    options = ["standard", "next_day"] if name == "choice" else []
+    return Slot(name="it", type=name, **{"options": options} | fields)
+
+
+@pytest.fixture
+def open_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is forgotten after it."""
+    for name in ("_held", "_origins"):
+        monkeypatch.setattr(SLOT_TYPES, name, dict(getattr(SLOT_TYPES, name)))
+
+
+@pytest.mark.row("X1")
+@pytest.mark.parametrize(
+    ("name", "schema"),
+    [
+        ("text", TEXT), ("money", TEXT), ("date", TEXT), ("time", TEXT), ("duration", TEXT), ("phone", TEXT),
+        ("email", TEXT), ("number", {"type": "number"}), ("boolean", {"type": "boolean"}),
+        ("choice", {"enum": ["standard", "next_day"]}),
+        ("list", {"type": "array", "maxItems": 5, "items": {"type": "string", "maxLength": 40}}),
+    ],
+)  # fmt: skip
+def test_the_schema_of_each_type(name: str, schema: dict[str, Any]) -> None:
+    # In this very order of keys: servers cache prompts by their bytes.
+    assert json.dumps(slot(name).type.schema(slot(name))) == json.dumps(schema)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        ("text", "blue", None), ("date", "2026-03-14", None), ("money", "20 eur", None),
+        ("phone", "0151 4960000", None),
+        ("number", "12", 12), ("number", "12.5", 12.5), ("number", "twelve", None), ("number", "12 cups", None),
+        ("email", "Ann@Example.org.", "ann@example.org"), ("email", "it is ann@example.org", None),
+        ("boolean", "Yes!", True), ("boolean", "no thanks", False), ("boolean", "I know", None),
+        ("choice", "Next day.", "next_day"), ("choice", "the next day", None), ("list", "cup", None),
+    ],
+)  # fmt: skip
+def test_a_whole_message_is_read(name: str, text: str, wanted: Any) -> None:
+    read = slot(name).type.read(slot(name), text)
+    assert (read, type(read)) == (wanted, type(wanted))
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "text", "wanted"),
+    [
+        ("text", r"\d{4}", " 4471!", "4471"), ("date", r"\d{4}", "4471.", "4471"), ("list", r"\d{4}", "4471", "4471"),
+        # A number or a yes is read as such; an address in the form that the flow's author allows.
+        ("number", r"\d{4}", "4471", 4471), ("number", r"[A-Z]\d", "B2", "B2"),
+        ("boolean", "yes|never", "yes", True), ("boolean", "yes|never", "never", "never"),
+        ("email", r"\w+@acme\.org", "Ann@acme.org", "Ann@acme.org"),
+        ("email", r"\w+@acme\.org", "Ann@b.org", "ann@b.org"),
+        ("choice", r"\d{4}", "4471", None),
+    ],
+)  # fmt: skip
+def test_a_pattern_of_the_slot_s_own_is_read(name: str, pattern: str, text: str, wanted: Any) -> None:
+    read = slot(name).type.read(slot(name, pattern=pattern), text)
+    assert (read, type(read)) == (wanted, type(wanted))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("money", "not 5 but €20, or 7,5 euros", ["20.00 EUR", "7.50 EUR"]), ("money", "it costs 20", []),
+        ("phone", "call +44 (151) 496-0000 or 4471", ["+441514960000"]),
+        ("email", "to Ann@x.org. and b@y.co.uk", ["ann@x.org", "b@y.co.uk"]),
+        ("choice", "standard, no: next day!", ["standard", "next_day"]), ("choice", "substandard", []),
+        ("number", "3 cups", []), ("boolean", "yes, the blue one", []), ("text", "blue", []),
+        ("date", "2026-03-14", []),
+    ],
+)  # fmt: skip
+def test_what_occurs_in_a_text(name: str, text: str, found: list[Any]) -> None:
+    assert slot(name).type.occurrences(slot(name), text) == found
+
+
+@pytest.mark.parametrize("kind", list(SlotType))
+@pytest.mark.parametrize("given", [None, "", 1, 1.5, True, [], ["a", 1], {"a": 1}, "x"])
+def test_no_value_makes_a_type_fail(kind: SlotType, given: Any) -> None:
+    held = slot(kind)
+    assert (kind.check(held, given) == "") == (kind != "choice")
+    assert kind.normal(held, given) is given
+    assert isinstance(kind.misfit(held, given), str)
+    assert all(isinstance(text, str) for text in kind.verbatim(given))
+
+
+def test_each_type_has_an_example_that_no_prompt_of_today_shows() -> None:
+    assert all(kind.example and kind.shown(slot(kind)) == kind for kind in SlotType)
+
+
+def test_a_type_is_one_object_however_it_is_named() -> None:
+    held = slot("date")
+    assert held.type is SlotType.DATE is SlotType("date") is SLOT_TYPES["date"]
+    for other in (
+        pickle.loads(pickle.dumps(held)),
+        copy.deepcopy(held),
+        Slot.model_validate_json(held.model_dump_json()),
+    ):
+        assert other.type is SlotType.DATE
+    assert type(held.model_dump(mode="json")["type"]) is str
+    assert (SlotType.DATE.name, SlotType.DATE.value, f"{SlotType.DATE}") == ("DATE", "date", "date")
+    assert len(SlotType) == 11
+
+
+def test_an_unknown_type_is_refused_with_those_that_are_known() -> None:
+    known = "'text', 'number', 'money', .*'choice' or 'list'"
+    with pytest.raises(ValidationError, match=known):
+        Slot(name="it", type="colour")
+    with pytest.raises(ValueError, match=known):
+        SlotType("colour")
+    with pytest.raises(FlowError, match=rf"{known} \(flow 1, field slots\.0\.type\)"):
+        FlowRegistry([{"name": "a", "description": "b", "slots": [{"name": "it", "type": "colour"}]}])
+
+
+@pytest.mark.row("X1")
+def test_a_type_that_a_user_adds_is_one_like_ours(open_registry: None) -> None:
+    @slot_type("plate")
+    class Plate(TextType):
+        """Number plates."""
+
+        example = "AB12 CDE"
+
+        def normal(self, slot: Slot, value: Any) -> Any:
+            return value.upper() if isinstance(value, str) else value
+
+    held = slot("plate")
+    assert type(held.type) is Plate
+    assert [*SlotType][-1] == "plate"
+    assert held.type.shown(held) == "plate, such as AB12 CDE"
+    assert TypeAdapter(Flow).json_schema()["$defs"]["SlotType"]["enum"][-1] == "plate"
+    assert held.type.misfit(held, "ab12 cde") == "in its normal form, 'AB12 CDE'"
+    assert held.type.misfit(held, "AB12 CDE") == ""
+
+
+class Bare(TextType):
+    """Lacks an example."""
+
+
+class Half(SlotType):
+    """Lacks methods."""
+
+    example = "x"
+
+
+@pytest.mark.parametrize(
+    ("name", "cls", "message"),
+    [
+        ("money", TextType, r"'money' is taken twice: there is a slot type of jazzmine-dspy itself in .*money\.Money"),
+        ("bare", Bare, "'bare' cannot be used: it has no example"),
+        ("half", Half, "'half' cannot be used: it lacks read, schema"),
+        ("plain", int, "it is no class that extends SlotType"),
+        ("Plate", TextType, "'Plate' cannot be the name of a slot type"),
+    ],
+)  # fmt: skip
+def test_a_type_that_cannot_be_used_is_refused(
+    name: str, cls: Any, message: str, open_registry: None
+) -> None:
+    with pytest.raises(ExtensionError, match=message):
+        slot_type(name)(cls)
+    assert len(SlotType) == 11
