@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, computed_field, model_validator
+from pydantic import Field, StringConstraints, computed_field, model_validator
 
 from jazzmine_dspy.models._base import Text, Value, without_derived
 from jazzmine_dspy.models.commands import (
@@ -22,7 +22,8 @@ from jazzmine_dspy.models.messages import Entity
 
 Stage = Literal["enhance", "select", "understand"]
 STAGES: tuple[Stage, ...] = ("enhance", "select", "understand")
-SourceKind = Literal["rule", "head", "lm", "cache", "floor"]
+SourceKind = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
+"""What kind of source answered: ``rule``, ``head``, ``lm``, ``cache``, ``floor``, or one that a package adds."""
 PredictorName = Literal["enhance", "select", "understand", "fused"]
 
 

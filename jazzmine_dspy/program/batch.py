@@ -14,7 +14,7 @@ from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.driver import Bindings
+from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.policy import Policy
 
 log = logging.getLogger("jazzmine_dspy")

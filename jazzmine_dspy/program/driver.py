@@ -6,17 +6,16 @@ import asyncio
 import contextvars
 import queue
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 import dspy
 
 from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
 from jazzmine_dspy.program._calls import CallLog
-from jazzmine_dspy.program.ports import EmbedderPort, HeadPort, RecallPort
+from jazzmine_dspy.program.bindings import Bindings
+from jazzmine_dspy.program.ports import EmbedderPort, RecallPort
 from jazzmine_dspy.program.stage import (
     Clock,
     Effect,
@@ -31,24 +30,6 @@ from jazzmine_dspy.program.stage import (
 from jazzmine_dspy.signatures.adapter import DecisionAdapter
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Bindings:
-    """What a program is bound to. Copying a program copies no client: ``__deepcopy__`` gives the same object."""
-
-    recall: RecallPort | None = None
-    embedder: EmbedderPort | None = None
-    head: HeadPort | None = None
-    lm: dspy.LM | None = None
-    clock: Callable[[], float] = time.monotonic
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Bindings:
-        return self
-
-    def but(self, **changes: Any) -> Bindings:
-        """The same with some parts changed."""
-        return replace(self, **changes)
 
 
 class _Predictors(Protocol):

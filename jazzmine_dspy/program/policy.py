@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from jazzmine_dspy.models.errors import InputError
 
 Shape = Literal["staged", "fused"]
 Load = Literal["idle", "busy"]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
 PolicyName = Literal["shipped", "lm", "floor", "head"]
 
 FLOOR: dict[Stage, tuple[SourceKind, ...]] = {
@@ -23,7 +24,7 @@ _LM: dict[Stage, tuple[SourceKind, ...]] = dict.fromkeys(FLOOR, ("lm", "floor"))
 def _orders() -> dict[Stage, tuple[SourceKind, ...]]:
     return {
         "enhance": ("rule", "lm", "floor"),
-        "select": ("rule", "head", "lm", "floor"),
+        "select": ("rule", "lm", "floor"),
         "understand": ("rule", "lm", "floor"),
     }
 
@@ -37,7 +38,8 @@ class Policy(Value):
 
     Args:
         shape: ``staged`` asks the language model per stage, ``fused`` once for all.
-        orders: Kinds of sources per stage; the floor stands last.
+        orders: Kinds of sources per stage, each registered; the floor stands last. A source whose part is not bound
+            declines, and the decision is degraded: a head stands in an order only where one was trained.
         gates: Confidence that a source needs, per stage and kind; 0 where none is given.
         trust: Share of dev turns that a source got right, per stage and kind: the confidence of sources that
             know none of their own.
@@ -55,7 +57,7 @@ class Policy(Value):
     shape: Shape = "fused"
     orders: dict[Stage, tuple[SourceKind, ...]] = Field(default_factory=_orders)
     gates: dict[Stage, dict[SourceKind, float]] = Field(default_factory=dict)
-    trust: dict[Stage, dict[SourceKind, float]] = Field(default_factory=dict)
+    trust: dict[Stage, dict[SourceKind, Share]] = Field(default_factory=dict)
     top_k: int = Field(default=4, ge=1, le=8)
     history_shown: int = Field(default=5, ge=0, le=10)
     max_commands: int = Field(default=6, ge=1, le=16)

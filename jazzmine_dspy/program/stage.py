@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Generic, TypeVar
 
-from jazzmine_dspy.models.decision import Enhancement, LMCall, SourceKind, Stage, StageRecord, Usage
+from pydantic import TypeAdapter, ValidationError
+
+from jazzmine_dspy.models.commands import Command
+from jazzmine_dspy.models.decision import (
+    Enhancement,
+    LMCall,
+    Selection,
+    SourceKind,
+    Stage,
+    StageRecord,
+    Usage,
+)
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.guards import allowed_flows
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 MAX_CAUSE = 500
 """Characters of a reason that a record keeps."""
+
+VALUES: dict[Stage, TypeAdapter[Any]] = {
+    "enhance": TypeAdapter(Enhancement), "select": TypeAdapter(Selection), "understand": TypeAdapter(list[Command]),
+}  # fmt: skip
+"""What each stage is answered with."""
 
 CANDIDATES = 10
 """Flows that recall is asked for, and that a decision shows."""
@@ -157,23 +176,42 @@ class Context:
         return bool(self.turn.clarifying)
 
 
-class Source(Protocol[T_co]):
+class Source(ABC, Generic[T_co]):
     """One way to answer a stage.
 
-    Duties: return an :class:`Answer`, or :class:`Declined` with a reason. Errors: an effect's error may be let
-    through; the stage takes it for a failure of the source. No state is kept between turns.
+    Duties: :meth:`steps` returns an :class:`Answer` with the stage's value (an ``Enhancement``, a ``Selection``, or a
+    list of commands), or :class:`Declined` with a reason. Errors: an effect's error may be let through; the stage takes
+    it for a failure of the source. A source is made anew for each turn, so no state is kept between turns.
+
+    Args:
+        stage: The stage that it answers.
+        kind: The name by which policies call it.
+        bindings: What the program is bound to.
+        policy: What the program's policy says.
     """
 
-    kind: SourceKind
-    name: str
+    fingerprint: ClassVar[str] = ""
+    """To be changed with what decides beside the code: a table, a model of its own."""
 
+    def __init__(self, stage: Stage, kind: SourceKind, bindings: Bindings, policy: Policy) -> None:
+        self.stage: Stage = stage
+        self.kind = kind
+        self.bindings = bindings
+        self.policy = policy
+
+    @property
+    def trust(self) -> float:
+        """Share of dev turns that this source got right, 0.5 where none is measured."""
+        return self.policy.trust.get(self.stage, {}).get(self.kind, 0.5)
+
+    @abstractmethod
     def steps(self, context: Context) -> Steps[Answer[T_co] | Declined]:
         """The steps to the answer."""
         ...
 
 
 def run_stage(
-    stage: Stage, sources: Sequence[Source[T]], gates: Mapping[str, float], context: Context
+    stage: Stage, sources: Sequence[Source[T]], gates: Mapping[SourceKind, float], context: Context
 ) -> Steps[tuple[T, StageRecord]]:
     """Ask the sources in their order.
 
@@ -189,8 +227,9 @@ def run_stage(
     calls: list[LMCall] = []
     answered: tuple[Source[T], Answer[T]] | None = None
     for source in sources:
+        before = context.candidates
         try:
-            result = yield from source.steps(context)
+            result = _checked(stage, (yield from source.steps(context)), context)
         except PredictFailed as failure:
             result = Declined(format_error(failure.error), failed=True, calls=failure.calls)
         except Exception as error:
@@ -198,19 +237,41 @@ def run_stage(
         calls += result.calls
         if isinstance(result, Declined):
             if result.failed:
-                failures.append(f"{source.name}: {result.reason}")
-        elif source.kind == "floor" or result.confidence >= gates.get(source.name, 0.0):
+                failures.append(f"{source.kind}: {result.reason}")
+        elif source.kind == "floor" or result.confidence >= gates.get(source.kind, 0.0):
             answered = source, result
             break
-        elif source.kind == "head":
-            # Language models are compiled and raced on candidates in recall's order.
-            context.candidates = list(context.recalled)
-    assert answered is not None, f"stage {stage} has no floor"
+        # Language models are compiled and raced on candidates in recall's order, whatever a head made of it.
+        context.candidates = before
+    assert answered is not None, f"the floor of stage {stage} failed: {failures}"
     ended = yield Clock()
     source, answer = answered
     cause = "; ".join(failures)[:MAX_CAUSE] or None
     record = StageRecord(
-        source=source.kind, name=source.name, confidence=min(1.0, max(0.0, answer.confidence)), degraded=bool(failures),
+        source=source.kind, name=source.kind, confidence=answer.confidence, degraded=bool(failures),
         cause=cause, latency_ms=max(0.0, ended - started), usage=Usage.of(calls), calls=tuple(calls),
     )  # fmt: skip
     return answer.value, record
+
+
+def _checked(stage: Stage, result: Any, context: Context) -> Answer[Any] | Declined:
+    """An answer that the rest of the turn can build on; a source that gives another has failed."""
+    if isinstance(result, Declined):
+        return result
+    if not isinstance(result, Answer):
+        return Declined(f"it returned neither Answer nor Declined but {type(result).__name__}", failed=True)
+    try:
+        value = VALUES[stage].validate_python(result.value)
+    except ValidationError as error:
+        reason = f"its answer does not fit the stage: {error.errors(include_input=False)[0]['msg']}"
+        return Declined(reason, failed=True, calls=result.calls)
+    if not 0.0 <= result.confidence <= 1.0:
+        reason = f"it is sure to {result.confidence}, which is no probability"
+        return Declined(reason, failed=True, calls=result.calls)
+    if isinstance(value, Selection):
+        open_to = context.registry if context.allowed is None else context.allowed
+        if strange := [name for name in (*value.flows, *value.clarify) if name not in open_to]:
+            return Declined(
+                f"it chose {', '.join(strange)[:60]}, which may not be chosen", calls=result.calls
+            )
+    return replace(result, value=value)

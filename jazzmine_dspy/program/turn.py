@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,14 +17,12 @@ from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import MAX_TEXT, Turn
 from jazzmine_dspy.program.batch import WORKERS, adecide_many, decide_many
-from jazzmine_dspy.program.driver import Bindings, adrive, drive
+from jazzmine_dspy.program.bindings import Bindings
+from jazzmine_dspy.program.driver import adrive, drive
 from jazzmine_dspy.program.merge import derived_intent, merge
 from jazzmine_dspy.program.policy import Policy, PolicyName, Shape
-from jazzmine_dspy.program.sources.floors import EnhanceFloor, SelectFloor, UnderstandFloor
-from jazzmine_dspy.program.sources.heads import SelectHead
-from jazzmine_dspy.program.sources.lm import LMSource
-from jazzmine_dspy.program.sources.rules import EnhanceRule, SelectRule, UnderstandRule
-from jazzmine_dspy.program.stage import CANDIDATES, Context, Parallel, Recall, Source, Steps, run_stage
+from jazzmine_dspy.program.sources import check_orders, identity_of, sources_of
+from jazzmine_dspy.program.stage import CANDIDATES, Context, Parallel, Recall, Steps, run_stage
 from jazzmine_dspy.signatures.contract import fingerprints, with_overrides
 
 log = logging.getLogger("jazzmine_dspy")
@@ -37,6 +35,9 @@ class TurnProgram(dspy.Module):
         registry: The flows to choose from.
         policy: Shape, and the order of sources per stage.
         signatures: Folder with a project's own wording (``NAME.toml``), or None.
+
+    Raises:
+        InputError: the policy names a source that nobody registered, or an order has no floor.
 
     Example:
         >>> flows = FlowRegistry([{"name": "track_order", "description": "Tell where an order is."}])
@@ -60,6 +61,20 @@ class TurnProgram(dspy.Module):
         self.registry = registry if registry is not None else FlowRegistry()
         self.policy = policy or Policy()
         self.bindings = Bindings()
+
+    @property
+    def policy(self) -> Policy:
+        """Shape, and the order of sources per stage.
+
+        Raises:
+            InputError: on setting one that names a source that nobody registered, or whose order has no floor.
+        """
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        check_orders(policy)
+        self._policy = policy
 
     @property
     def shape(self) -> Shape:
@@ -105,9 +120,10 @@ class TurnProgram(dspy.Module):
 
     def load_state(self, state: dict[str, Any], **options: Any) -> None:
         """The inverse of :meth:`dump_state`; a state without a policy leaves the program's own."""
+        policy = Policy.model_validate(state["policy"]) if "policy" in state else self.policy
+        check_orders(policy)
         super().load_state({key: value for key, value in state.items() if key != "policy"}, **options)
-        if "policy" in state:
-            self.policy = Policy.model_validate(state["policy"])
+        self.policy = policy
 
     @property
     def fingerprint(self) -> str:
@@ -121,6 +137,7 @@ class TurnProgram(dspy.Module):
             {
                 "state": state,
                 "policy": self.policy.model_dump(mode="json"),
+                "sources": identity_of(self.policy),
                 "signatures": fingerprints(),
                 "flows": self.registry.checksum,
                 "parts": [part.fingerprint if part is not None else None for part in parts],
@@ -315,23 +332,8 @@ class TurnProgram(dspy.Module):
             context.recall_failure = f"recall: {error}"
 
     def _stage(self, stage: Any, context: Context) -> Steps[tuple[Any, StageRecord]]:
-        order = self.policy.orders[stage]
-        make: dict[tuple[str, str], Callable[[], Source[Any]]] = {
-            ("enhance", "rule"): EnhanceRule,
-            ("enhance", "floor"): lambda: EnhanceFloor(self.policy),
-            ("select", "rule"): SelectRule,
-            ("select", "head"): lambda: SelectHead(self.bindings.head, self.policy),
-            ("select", "floor"): lambda: SelectFloor(self.policy),
-            ("understand", "rule"): UnderstandRule,
-            ("understand", "floor"): lambda: UnderstandFloor(self.policy),
-        }
-        sources = [
-            LMSource(stage, self.policy) if kind == "lm" else make[stage, kind]()
-            for kind in order
-            if kind == "lm" or (stage, kind) in make
-        ]
-        gates = {str(kind): gate for kind, gate in self.policy.gates.get(stage, {}).items()}
-        return run_stage(stage, sources, gates, context)
+        sources = sources_of(stage, self.bindings, self.policy)
+        return run_stage(stage, sources, self.policy.gates.get(stage, {}), context)
 
 
 def as_turn(turn: Turn | None, text: str | None) -> Turn:

@@ -198,7 +198,7 @@ def test_without_an_embedder_or_a_head(headed: Make, judge: Make) -> None:
     assert (down.stages["select"].source, down.degraded) == ("floor", True)
     assert "No embedding model" in str(down.stages["select"].cause)
     none = headed(None).decide(text="where is my order")
-    assert (none.stages["select"].source, none.degraded) == ("floor", False)
+    assert (none.stages["select"].source, none.degraded) == ("floor", True)
 
 
 async def test_features_end_at_the_deadline(headed: Make, judge: Make) -> None:

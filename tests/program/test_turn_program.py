@@ -13,7 +13,7 @@ import pytest
 from jazzmine_dspy.lm.requests import user_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.program.driver import Bindings
+from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import EmbedderPort, HeadPort, RecallPort
 from jazzmine_dspy.program.turn import TurnProgram

@@ -7,7 +7,7 @@ from typing import Any
 from jazzmine_dspy.eval.report import charts, matrices
 from jazzmine_dspy.eval.report.charts import Dot, Point
 from jazzmine_dspy.eval.report.markup import Markup, tag
-from jazzmine_dspy.eval.report.shown import PANELS, SOURCES, STAGE_NAMES, bounded, explanation, label
+from jazzmine_dspy.eval.report.shown import PANELS, STAGE_NAMES, bounded, by_source, explanation, label
 
 Document = dict[str, Any]
 
@@ -109,14 +109,14 @@ def _signed(value: float) -> str:
 def legend_of_sources(data: Document) -> Markup:
     """Sources that answered anything, beside their colours."""
     held = {name for shares in data["systems"][data["shipped"]]["sources"].values() for name in shares}
-    return charts.legend([(name, f"from-{name}") for name in SOURCES if name in held])
+    return charts.legend(by_source(held))
 
 
 def sources(data: Document) -> Markup:
     """Who answered each stage of the shipped choice."""
     held = data["systems"][data["shipped"]]["sources"]
     rows = [
-        (STAGE_NAMES.get(stage, stage), [(name, f"from-{name}", shares.get(name, 0.0)) for name in SOURCES])
+        (STAGE_NAMES.get(stage, stage), [(name, colour, shares[name]) for name, colour in by_source(shares)])
         for stage, shares in held.items()
     ]
     plot = charts.shares("Share of turns by source, percent", rows, width=520, names=100)
@@ -126,9 +126,9 @@ def sources(data: Document) -> Markup:
 def latencies(data: Document) -> Markup | None:
     """Latency by stage and source of the shipped choice."""
     rows = [
-        (f"{STAGE_NAMES.get(stage, stage)} · {source}", f"from-{source}", times["p50"], times["p95"])
+        (f"{STAGE_NAMES.get(stage, stage)} · {source}", colour, held[source]["p50"], held[source]["p95"])
         for stage, held in data["systems"][data["shipped"]]["latency_by_source"].items()
-        for source, times in sorted(held.items(), key=lambda one: SOURCES.index(one[0]))
+        for source, colour in by_source(held)
     ]
     if not rows:
         return None

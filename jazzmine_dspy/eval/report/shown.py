@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 DASH = "\u2013"
@@ -38,8 +38,20 @@ LABELS: dict[str, tuple[str, str]] = {
     "joint_goal": ("Joint goal", "all slots held after the turn are right"),
 }
 
-SOURCES = ("rule", "head", "lm", "cache", "floor")
+_SOURCES = ("rule", "head", "lm", "cache", "floor")
 STAGE_NAMES = {"enhance": "Enhance", "select": "Select", "understand": "Understand"}
+
+
+def by_source(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Sources in the order in which they are asked, each with the class of its colour; added ones stand last.
+
+    Example:
+        >>> by_source({"floor", "glossary", "rule"})
+        [('rule', 'from-rule'), ('floor', 'from-floor'), ('glossary', 'from-added')]
+    """
+    held = set(names)
+    ours = [(name, f"from-{name}") for name in _SOURCES if name in held]
+    return [*ours, *((name, "from-added") for name in sorted(held - set(_SOURCES)))]
 
 
 def label(metric: str) -> str:

@@ -3,61 +3,44 @@
 from __future__ import annotations
 
 from jazzmine_dspy.models.commands import Command
-from jazzmine_dspy.models.decision import Enhancement, Selection, SourceKind
+from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.program.acts import typed_values
 from jazzmine_dspy.program.clarify import TOO_CLOSE, close_pair, relative
-from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.stage import Answer, Context, Declined, Steps
+from jazzmine_dspy.program.sources.registry import source
+from jazzmine_dspy.program.stage import Answer, Context, Declined, Source, Steps
 
 
-class EnhanceFloor:
+@source("enhance", "floor")
+class EnhanceFloor(Source[Enhancement]):
     """The copy: the original text, neutral, going on."""
-
-    kind: SourceKind = "floor"
-    name = "floor"
-
-    def __init__(self, policy: Policy) -> None:
-        self._trust = policy.trust.get("enhance", {}).get("floor", 0.5)
 
     def steps(self, context: Context) -> Steps[Answer[Enhancement] | Declined]:
         """Always answer."""
         yield from ()
-        return Answer(Enhancement(enhanced_query=context.turn.text), self._trust)
+        return Answer(Enhancement(enhanced_query=context.turn.text), self.trust)
 
 
-class SelectFloor:
+@source("select", "floor")
+class SelectFloor(Source[Selection]):
     """The best-recalled candidate where its score is high enough, else none."""
-
-    kind: SourceKind = "floor"
-    name = "floor"
-
-    def __init__(self, policy: Policy) -> None:
-        self._scores = policy.floor_score
-        self._trust = policy.trust.get("select", {}).get("floor", 0.5)
-        self._margin = policy.clarify.get("floor", 0.0)
 
     def steps(self, context: Context) -> Steps[Answer[Selection] | Declined]:
         """Always answer."""
         yield from ()
         turn = context.turn
-        needed = self._scores["busy" if turn.flow or turn.confirming else "idle"]
+        needed = self.policy.floor_score["busy" if turn.flow or turn.confirming else "idle"]
         best = context.recalled[0] if context.recalled else None
         if best is None or best.score < needed:
-            return Answer(Selection(reason="no candidate is near enough"), self._trust)
-        pair = close_pair(relative(context.recalled), [best.name], self._margin)
+            return Answer(Selection(reason="no candidate is near enough"), self.trust)
+        pair = close_pair(relative(context.recalled), [best.name], self.policy.clarify.get(self.kind, 0.0))
         if pair and not context.asked_already:
-            return Answer(Selection(clarify=pair, reason=TOO_CLOSE), self._trust)
-        return Answer(Selection(flows=[best.name], reason="best recalled flow"), self._trust)
+            return Answer(Selection(clarify=pair, reason=TOO_CLOSE), self.trust)
+        return Answer(Selection(flows=[best.name], reason="best recalled flow"), self.trust)
 
 
-class UnderstandFloor:
+@source("understand", "floor")
+class UnderstandFloor(Source[list[Command]]):
     """Values that their type tells: of the awaited flow, and of the flows that start."""
-
-    kind: SourceKind = "floor"
-    name = "floor"
-
-    def __init__(self, policy: Policy) -> None:
-        self._trust = policy.trust.get("understand", {}).get("floor", 0.5)
 
     def steps(self, context: Context) -> Steps[Answer[list[Command]] | Declined]:
         """Always answer."""
@@ -67,4 +50,4 @@ class UnderstandFloor:
         running = context.registry.get(turn.flow) if turn.flow else None
         flows = started or ([running] if running else [])
         slots = {slot.name: slot for flow in flows for slot in flow.slots}
-        return Answer(typed_values(turn, tuple(slots.values())), self._trust)
+        return Answer(typed_values(turn, tuple(slots.values())), self.trust)

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from jazzmine_dspy.models.decision import Selection, SourceKind
+from jazzmine_dspy.models.decision import Selection
 from jazzmine_dspy.program.clarify import TOO_CLOSE, close_pair
 from jazzmine_dspy.program.clauses import selection_of
-from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.ports import Clause, HeadInput, HeadPort, Recalled
-from jazzmine_dspy.program.stage import CANDIDATES, Answer, Context, Declined, Features, Steps
+from jazzmine_dspy.program.ports import Clause, HeadInput, Recalled
+from jazzmine_dspy.program.sources.registry import source
+from jazzmine_dspy.program.stage import CANDIDATES, Answer, Context, Declined, Features, Source, Steps
 
 
-class SelectHead:
+@source("select", "head")
+class SelectHead(Source[Selection]):
     """The local head over what the embedder and recall tell of the message, "none" included.
 
     Where it answers, the decision's candidates are in its order; the sources after it see those of recall.
     """
 
-    kind: SourceKind = "head"
-    name = "head"
-
-    def __init__(self, head: HeadPort | None, policy: Policy) -> None:
-        self._head = head
-        self._margin = policy.clarify.get("head", 0.0)
-
     def steps(self, context: Context) -> Steps[Answer[Selection] | Declined]:
         """Answer with the likeliest flows that may be chosen, with none, or with the two that are too close."""
-        head, flows = self._head, context.choosable
+        head, flows = self.bindings.head, context.choosable
         if head is None:
-            return Declined("no local head is bound")
+            return Declined("no head is bound", failed=True)
         if not flows:
             return Answer(Selection(reason="no flow may be chosen"))
         open_to = frozenset(flows)
@@ -37,12 +31,8 @@ class SelectHead:
         found = head.predict(given)
         context.candidates = reordered(context.recalled, found.ranking, open_to)
         chosen = list(dict.fromkeys(found.flows))
-        if strange := [name for name in chosen if name not in open_to]:
-            return Declined(f"the head chose {', '.join(strange)[:60]}, which may not be chosen")
-        if not 0.0 <= found.confidence <= 1.0:
-            return Declined(f"the head is sure to {found.confidence}, which is no probability", failed=True)
         ranking = [(name, probability) for name, probability in found.ranking if name in open_to]
-        pair = close_pair(ranking, chosen, self._margin)
+        pair = close_pair(ranking, chosen, self.policy.clarify.get(self.kind, 0.0))
         if pair and not context.asked_already:
             return Answer(Selection(clarify=pair, reason=TOO_CLOSE), found.confidence)
         reason = found.reason or ("likeliest flow" if chosen else "no flow is likely")

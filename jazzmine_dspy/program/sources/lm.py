@@ -25,7 +25,7 @@ from jazzmine_dspy.models.commands import (
     SetSlot,
     SkipSlot,
 )  # fmt: skip
-from jazzmine_dspy.models.decision import Enhancement, LMCall, Selection, SourceKind, Stage
+from jazzmine_dspy.models.decision import Enhancement, LMCall, Selection
 from jazzmine_dspy.models.errors import AnswerError
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import Entity
@@ -33,6 +33,7 @@ from jazzmine_dspy.program import render
 from jazzmine_dspy.program.clauses import flow_mode
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
+from jazzmine_dspy.program.sources.registry import source
 from jazzmine_dspy.program.stage import (
     Answer,
     Context,
@@ -40,6 +41,7 @@ from jazzmine_dspy.program.stage import (
     Predict,
     Predicted,
     PredictFailed,
+    Source,
     Steps,
     format_error,
 )  # fmt: skip
@@ -123,40 +125,37 @@ def call_for(context: Context, predictor: str, policy: Policy) -> Predict:
     return Predict(predictor, {name: every[name] for name in wanted}, config)
 
 
-class LMSource:
+@source("enhance", "lm")
+@source("select", "lm")
+@source("understand", "lm")
+class LMSource(Source[Any]):
     """Asks the program's predictor for a stage. In the fused shape the first stage to ask pays for all."""
 
-    kind: SourceKind = "lm"
-    name = "lm"
-
-    def __init__(self, stage: Stage, policy: Policy) -> None:
-        self._stage: Stage = stage
-        self._predictor = "fused" if policy.shape == "fused" else stage
-        self._policy = policy
-        self._top_k = policy.top_k
-        self._trust = policy.trust.get(stage, {}).get("lm", 0.5)
+    @property
+    def _predictor(self) -> str:
+        return "fused" if self.policy.shape == "fused" else self.stage
 
     def steps(self, context: Context) -> Steps[Answer[Any] | Declined]:
         """Answer, or fail with a typed error."""
-        if self._stage == "select" and not offered(context, self._top_k):
+        if self.stage == "select" and not offered(context, self.policy.top_k):
             # There is nothing to ask.
             if context.recall_failure and context.choosable:
                 return Declined("there are no candidates")
             return Answer(Selection(reason="there are no candidates"))
         predicted: Predicted = yield from self._ask(context)
         outputs, calls = predicted.outputs, predicted.calls
-        if self._stage == "enhance":
-            return Answer(_enhancement(outputs), self._trust, calls)
-        if self._stage == "select":
+        if self.stage == "enhance":
+            return Answer(_enhancement(outputs), self.trust, calls)
+        if self.stage == "select":
             return self._selection(outputs["flows"], context, calls)
         commands, refused = _commands(
-            outputs["commands"], context, slots_in_play(context, self._predictor, self._top_k)
+            outputs["commands"], context, slots_in_play(context, self._predictor, self.policy.top_k)
         )
         if refused and not commands:
             return Declined(
                 f"commands that do not fit the state: {', '.join(refused)}", failed=True, calls=calls
             )
-        return Answer(commands, self._trust, calls)
+        return Answer(commands, self.trust, calls)
 
     def _ask(self, context: Context) -> Steps[Predicted]:
         # In the staged shape understanding may be asked twice in a turn, with other slots.
@@ -168,7 +167,7 @@ class LMSource:
                 raise PredictFailed(earlier) from earlier
             return Predicted(earlier.outputs)
         try:
-            predicted: Predicted = yield call_for(context, self._predictor, self._policy)
+            predicted: Predicted = yield call_for(context, self._predictor, self.policy)
         except Exception as error:
             failed = error if isinstance(error, PredictFailed) else PredictFailed(error)
             typed = self._typed(failed.error)
@@ -189,7 +188,7 @@ class LMSource:
     def _selection(
         self, letters: Sequence[str], context: Context, calls: tuple[LMCall, ...]
     ) -> Answer[Selection] | Declined:
-        candidates = offered(context, self._top_k)
+        candidates = offered(context, self.policy.top_k)
         by_letter = dict(zip(ALIASES, (c.name for c in candidates), strict=False))
         # A model that no schema holds says "none" where it is to say nothing.
         letters = [letter for letter in letters if letter.strip().lower() not in ("", "none")]
@@ -206,7 +205,7 @@ class LMSource:
         if invented:
             reason += f"; not offered: {', '.join(invented)[:200]}"
         selection = Selection(flows=known, mode=flow_mode(context.turn.text, known), reason=reason)
-        return Answer(selection, self._trust, calls)
+        return Answer(selection, self.trust, calls)
 
 
 def _readable(answer: str) -> str:

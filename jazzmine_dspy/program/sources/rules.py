@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from jazzmine_dspy.models.commands import Command
-from jazzmine_dspy.models.decision import Enhancement, Selection, SourceKind
+from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.acts import awaited_value, closed_act, picked, typed_values
 from jazzmine_dspy.program.clauses import selection_of
-from jazzmine_dspy.program.stage import Answer, Context, Declined, Steps
+from jazzmine_dspy.program.sources.registry import source
+from jazzmine_dspy.program.stage import Answer, Context, Declined, Source, Steps
 
 
 def awaited_slot(context: Context) -> Slot | None:
@@ -30,11 +31,9 @@ def asked_about(turn: Turn) -> str:
     return next((one.text for one in reversed(turn.history) if one.role is MessageRole.USER), "")
 
 
-class EnhanceRule:
+@source("enhance", "rule")
+class EnhanceRule(Source[Enhancement]):
     """Knows messages that are complete as they are, and writes out bare values."""
-
-    kind: SourceKind = "rule"
-    name = "rule"
 
     def steps(self, context: Context) -> Steps[Answer[Enhancement] | Declined]:
         """Answer the first message of a conversation, closed acts and bare values; decline all else."""
@@ -55,11 +54,9 @@ class EnhanceRule:
         return Declined("the message may need its context")
 
 
-class SelectRule:
+@source("select", "rule")
+class SelectRule(Source[Selection]):
     """Knows messages that certainly start nothing."""
-
-    kind: SourceKind = "rule"
-    name = "rule"
 
     def steps(self, context: Context) -> Steps[Answer[Selection] | Declined]:
         """Answer closed acts and bare values with no flow."""
@@ -74,11 +71,9 @@ class SelectRule:
         return Declined("the message may want a flow")
 
 
-class UnderstandRule:
+@source("understand", "rule")
+class UnderstandRule(Source[list[Command]]):
     """Knows closed acts and bare values."""
-
-    kind: SourceKind = "rule"
-    name = "rule"
 
     def steps(self, context: Context) -> Steps[Answer[list[Command]] | Declined]:
         """Answer what is certain; decline all else."""
