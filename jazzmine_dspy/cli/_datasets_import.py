@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperArgument, TyperCommand
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
 from jazzmine_dspy.cli._output import AsJson, output
@@ -13,11 +14,22 @@ from jazzmine_dspy.cli._output import AsJson, output
 if TYPE_CHECKING:
     from jazzmine_dspy.datasets.importers import ImportReport
 
-_KINDS = "clinc150, banking77, hint3, nlupp, mixsnips, mixatis, star, sgd"
+
+class ImportCommand(TyperCommand):
+    """Lists the kinds in its help: they are looked up when the help is shown, not at each start."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Show the help, with the kinds that are registered now."""
+        from jazzmine_dspy.datasets.importers import KINDS
+
+        for parameter in self.params:
+            if isinstance(parameter, TyperArgument) and parameter.name == "kind":
+                parameter.help = f"One of: {', '.join(KINDS)}."
+        super().format_help(ctx, formatter)
 
 
 def import_(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of: {_KINDS}.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="What is imported.")],
     out: Annotated[Path, typer.Option("--out", help="Folder to write the dataset to.")],
     src: Annotated[
         Path | None, typer.Argument(metavar="[SRC]", help="The source's file or folder, as published.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jazzmine_dspy.cli._datasets_import import import_
+from jazzmine_dspy.cli._datasets_import import ImportCommand, import_
 from jazzmine_dspy.cli._datasets_split import split
 from jazzmine_dspy.cli._errors import BAD_INPUT, CHECK_FAILED, failure_of
 from jazzmine_dspy.cli._output import AsJson, output
@@ -28,7 +28,7 @@ _SHOWN = 10
 _LAST_NAME = re.compile(r"(.* )('[^']*')")
 
 
-app.command("import")(import_)
+app.command("import", cls=ImportCommand)(import_)
 app.command("split")(split)
 
 

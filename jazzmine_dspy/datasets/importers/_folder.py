@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from jazzmine_dspy.datasets.importers.intake import Intake
-from jazzmine_dspy.datasets.importers.source import Kind, Part
+from jazzmine_dspy.datasets.importers.kinds import Kind
+from jazzmine_dspy.datasets.importers.source import Part
 from jazzmine_dspy.datasets.schema import (
     CONVERSATIONS_FILE,
     FLOWS_FILE,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from jazzmine_dspy.datasets.importers.intake import BadRowError, Intake
+from jazzmine_dspy.datasets.importers.kinds import importer
 from jazzmine_dspy.datasets.importers.source import (
     Gathered,
-    Kind,
     PartName,
     Source,
     label_flows,
@@ -18,7 +18,23 @@ from jazzmine_dspy.datasets.importers.source import (
 from jazzmine_dspy.datasets.schema import LabelledConversation
 
 
-def read(source: Source, intake: Intake) -> Gathered:
+@importer(
+    "banking77",
+    title="BANKING77",
+    source="github.com/PolyAI-LDN/task-specific-datasets (banking_data)",
+    licence="CC BY 4.0",
+    derived=(
+        "One conversation of one message for each row; the message's flow and its intent are the row's category.",
+        "One flow for each category; its description is the category as words.",
+    ),
+    left_out=(
+        "No message is out of scope: the source has none such.",
+        "No slots, commands, rewrites or sentiments, which the source does not label.",
+    ),
+    layout=named_files(".csv", "banking_data"),
+    out_of_scope_share=0.0,
+)
+def banking77(source: Source, intake: Intake) -> Gathered:
     """Read CSV files; with ``categories.json`` near them, a label that is not in it is a fault of its row."""
     listed = source.beside("categories.json", "banking_data")
     known = {str(name) for _, name in intake.elements(listed)} if listed else set()
@@ -39,22 +55,3 @@ def read(source: Source, intake: Intake) -> Gathered:
                 labels.add(label)
     flows = label_flows(known or set().union(*seen.values()))
     return Gathered(flows, conversations, unseen(seen))
-
-
-BANKING77 = Kind(
-    name="banking77",
-    title="BANKING77",
-    source="github.com/PolyAI-LDN/task-specific-datasets (banking_data)",
-    licence="CC BY 4.0",
-    derived=(
-        "One conversation of one message for each row; the message's flow and its intent are the row's category.",
-        "One flow for each category; its description is the category as words.",
-    ),
-    left_out=(
-        "No message is out of scope: the source has none such.",
-        "No slots, commands, rewrites or sentiments, which the source does not label.",
-    ),
-    layout=named_files(".csv", "banking_data"),
-    read=read,
-    out_of_scope_share=0.0,
-)

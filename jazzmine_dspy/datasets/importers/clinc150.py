@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from jazzmine_dspy.datasets.importers.intake import BadRowError, Intake
+from jazzmine_dspy.datasets.importers.kinds import importer
 from jazzmine_dspy.datasets.importers.source import (
     Gathered,
-    Kind,
     PartName,
     Source,
     label_flows,
@@ -51,7 +51,24 @@ def _one(src: Path) -> Path:
     return files[0]
 
 
-def read(source: Source, intake: Intake) -> Gathered:
+@importer(
+    "clinc150",
+    title="CLINC150",
+    source="github.com/clinc/oos-eval (data)",
+    licence="CC BY 3.0",
+    derived=(
+        "One conversation of one message for each pair; the message's flow and its intent are the pair's intent.",
+        "The intent oos means that no flow is meant: flows is empty, and the intent out_of_scope.",
+        "One flow for each intent; its description is the intent as words, its category the domain, where "
+        "domains.json lies near.",
+    ),
+    left_out=("No slots, commands, rewrites or sentiments, which the source does not label.",),
+    layout=layout,
+    # Its messages out of scope were collected apart, so their number says nothing of a share: a fifth is assumed.
+    out_of_scope_share=0.2,
+    many_in_one=True,
+)
+def clinc150(source: Source, intake: Intake) -> Gathered:
     """Read the lists of each part; with ``domains.json`` near them, an intent that is not in it is a fault."""
     domains = _domains(source, intake)
     conversations: dict[PartName, list[LabelledConversation]] = {}
@@ -96,23 +113,3 @@ def _domains(source: Source, intake: Intake) -> dict[str, str]:
     if path is None:
         return {}
     return {str(name): domain for domain, held in intake.members(path).items() for _, name in held}
-
-
-CLINC150 = Kind(
-    name="clinc150",
-    title="CLINC150",
-    source="github.com/clinc/oos-eval (data)",
-    licence="CC BY 3.0",
-    derived=(
-        "One conversation of one message for each pair; the message's flow and its intent are the pair's intent.",
-        "The intent oos means that no flow is meant: flows is empty, and the intent out_of_scope.",
-        "One flow for each intent; its description is the intent as words, its category the domain, where "
-        "domains.json lies near.",
-    ),
-    left_out=("No slots, commands, rewrites or sentiments, which the source does not label.",),
-    layout=layout,
-    read=read,
-    # Its messages out of scope were collected apart, so their number says nothing of a share: a fifth is assumed.
-    out_of_scope_share=0.2,
-    many_in_one=True,
-)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from jazzmine_dspy.datasets.importers.intake import BadRowError, Intake
+from jazzmine_dspy.datasets.importers.kinds import importer
 from jazzmine_dspy.datasets.importers.source import (
     Gathered,
-    Kind,
     PartName,
     Source,
     label_flows,
@@ -43,7 +43,23 @@ def _one_bot(path: Path) -> Path:
     return files[0]
 
 
-def read(source: Source, intake: Intake) -> Gathered:
+@importer(
+    "hint3",
+    title="HINT3, one bot",
+    source="github.com/hellohaptik/HINT3 (dataset)",
+    licence="ODbL 1.0, contents DbCL 1.0",
+    derived=(
+        "One conversation of one message for each row; the message's flow and its intent are the row's label.",
+        f"The label {NOTHING_FITS} means that no flow is meant: flows is empty, and the intent out_of_scope.",
+        "One flow for each label; its description is the label as words.",
+    ),
+    left_out=("No slots, commands, rewrites or sentiments, which the source does not label.",),
+    layout=layout,
+    # About half of what users wrote to the three bots, the published test parts, fits none of the intents; the
+    # training parts were written by those who built the bots, and have no such message.
+    out_of_scope_share=0.5,
+)
+def hint3(source: Source, intake: Intake) -> Gathered:
     """Read CSV files of one bot; the label NO_NODES_DETECTED says that no flow is meant."""
     conversations: dict[PartName, list[LabelledConversation]] = {}
     seen: dict[PartName, set[str]] = {}
@@ -62,22 +78,3 @@ def read(source: Source, intake: Intake) -> Gathered:
                 )
                 labels.update(() if nothing else (label,))
     return Gathered(label_flows(set().union(*seen.values())), conversations, unseen(seen))
-
-
-HINT3 = Kind(
-    name="hint3",
-    title="HINT3, one bot",
-    source="github.com/hellohaptik/HINT3 (dataset)",
-    licence="ODbL 1.0, contents DbCL 1.0",
-    derived=(
-        "One conversation of one message for each row; the message's flow and its intent are the row's label.",
-        f"The label {NOTHING_FITS} means that no flow is meant: flows is empty, and the intent out_of_scope.",
-        "One flow for each label; its description is the label as words.",
-    ),
-    left_out=("No slots, commands, rewrites or sentiments, which the source does not label.",),
-    layout=layout,
-    read=read,
-    # About half of what users wrote to the three bots, the published test parts, fits none of the intents; the
-    # training parts were written by those who built the bots, and have no such message.
-    out_of_scope_share=0.5,
-)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jazzmine_dspy.datasets.importers.intake import BadRowError, Intake
+from jazzmine_dspy.datasets.importers.kinds import importer
 from jazzmine_dspy.datasets.importers.source import (
     Gathered,
-    Kind,
     PartName,
     Source,
     named_files,
@@ -138,16 +138,6 @@ def _commands(message: _Message, owners: Mapping[str, set[str]]) -> tuple[Comman
     return tuple(commands)
 
 
-def read_snips(source: Source, intake: Intake) -> Gathered:
-    """Read MixSNIPS files; nothing beside them is needed."""
-    return _read("mixsnips", source, intake)
-
-
-def read_atis(source: Source, intake: Intake) -> Gathered:
-    """Read MixATIS files; nothing beside them is needed."""
-    return _read("mixatis", source, intake)
-
-
 _DERIVED = (
     "One conversation of one message for each block; its flows are the block's intents, in their order, its intent "
     "the first of them.",
@@ -161,25 +151,32 @@ _LEFT_OUT = (
     "No rewrites or sentiments, which the source does not label.",
 )
 
-MIXSNIPS = Kind(
-    name="mixsnips",
+
+@importer(
+    "mixsnips",
     title="MixSNIPS (clean)",
     source="github.com/LooperXX/AGIF (data/MixSNIPS_clean)",
     licence="GPL-2.0 (the repository's)",
     derived=_DERIVED,
     left_out=_LEFT_OUT,
     layout=named_files(".txt", "MixSNIPS_clean"),
-    read=read_snips,
     out_of_scope_share=0.0,
 )
-MIXATIS = Kind(
-    name="mixatis",
+def mixsnips(source: Source, intake: Intake) -> Gathered:
+    """Read MixSNIPS files; nothing beside them is needed."""
+    return _read("mixsnips", source, intake)
+
+
+@importer(
+    "mixatis",
     title="MixATIS (clean)",
     source="github.com/LooperXX/AGIF (data/MixATIS_clean)",
     licence="GPL-2.0 (the repository's); ATIS itself was distributed by the LDC",
     derived=_DERIVED,
     left_out=_LEFT_OUT,
     layout=named_files(".txt", "MixATIS_clean"),
-    read=read_atis,
     out_of_scope_share=0.0,
 )
+def mixatis(source: Source, intake: Intake) -> Gathered:
+    """Read MixATIS files; nothing beside them is needed."""
+    return _read("mixatis", source, intake)

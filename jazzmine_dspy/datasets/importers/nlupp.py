@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from jazzmine_dspy.datasets.importers.intake import BadRowError, Intake
-from jazzmine_dspy.datasets.importers.source import Gathered, Kind, PartName, Source, single
+from jazzmine_dspy.datasets.importers.kinds import importer
+from jazzmine_dspy.datasets.importers.source import Gathered, PartName, Source, single
 from jazzmine_dspy.datasets.schema import LabelledConversation, Labels
 from jazzmine_dspy.models.commands import ChitChat, Command, Handoff, Repeat, SetSlot, StartFlow
 from jazzmine_dspy.models.errors import DatasetError
@@ -52,7 +53,30 @@ def layout(src: Path) -> dict[PartName, Path]:
     return {"train": inner if inner.is_dir() else src}
 
 
-def read(source: Source, intake: Intake) -> Gathered:
+@importer(
+    "nlupp",
+    title="NLU++",
+    source="github.com/PolyAI-LDN/task-specific-datasets (nlupp)",
+    licence="CC BY 4.0",
+    derived=(
+        "One conversation of one message for each example; its flows are its intents, acts aside, in their order.",
+        f"The intents {', '.join(ACTS)} are acts: they are kept as tags of the form act:NAME, and are no flows.",
+        "One flow for each other intent of the domains imported; its description is the ontology's question. Each flow "
+        "has the slots of its domain and the general ones, as texts or numbers that may be missing: the source ties "
+        "slots to domains, not to intents.",
+        "Commands: the start of each flow, then the values; handoff and repeat; small talk where nothing else is said. "
+        "A value is the words of the message, a count the source's number.",
+    ),
+    left_out=(
+        "Messages with affirm, deny or dont_know, and values without any flow, have no commands: what they "
+        "answer is not in the source.",
+        "Normalised dates and times: the source does not say on which day a message was written.",
+        "No message is out of scope: an empty list of flows means that only an act or a value was said.",
+        "No rewrites or sentiments, which the source does not label.",
+    ),
+    layout=layout,
+)
+def nlupp(source: Source, intake: Intake) -> Gathered:
     """Read folds; a fold's domain is its folder's name, or what its intents belong to."""
     path = source.beside("ontology.json", "data")
     if path is None:
@@ -168,29 +192,3 @@ def _flows(ontology: _Ontology, domains: set[str]) -> list[Flow]:
                 )
             )
     return flows
-
-
-NLUPP = Kind(
-    name="nlupp",
-    title="NLU++",
-    source="github.com/PolyAI-LDN/task-specific-datasets (nlupp)",
-    licence="CC BY 4.0",
-    derived=(
-        "One conversation of one message for each example; its flows are its intents, acts aside, in their order.",
-        f"The intents {', '.join(ACTS)} are acts: they are kept as tags of the form act:NAME, and are no flows.",
-        "One flow for each other intent of the domains imported; its description is the ontology's question. Each flow "
-        "has the slots of its domain and the general ones, as texts or numbers that may be missing: the source ties "
-        "slots to domains, not to intents.",
-        "Commands: the start of each flow, then the values; handoff and repeat; small talk where nothing else is said. "
-        "A value is the words of the message, a count the source's number.",
-    ),
-    left_out=(
-        "Messages with affirm, deny or dont_know, and values without any flow, have no commands: what they "
-        "answer is not in the source.",
-        "Normalised dates and times: the source does not say on which day a message was written.",
-        "No message is out of scope: an empty list of flows means that only an act or a value was said.",
-        "No rewrites or sentiments, which the source does not label.",
-    ),
-    layout=layout,
-    read=read,
-)

@@ -7,26 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from jazzmine_dspy.datasets.importers import _folder
-from jazzmine_dspy.datasets.importers.banking77 import BANKING77
-from jazzmine_dspy.datasets.importers.clinc150 import CLINC150
 from jazzmine_dspy.datasets.importers.division import divide
-from jazzmine_dspy.datasets.importers.hint3 import HINT3
 from jazzmine_dspy.datasets.importers.intake import BadRow, Intake
-from jazzmine_dspy.datasets.importers.mix import MIXATIS, MIXSNIPS
-from jazzmine_dspy.datasets.importers.nlupp import NLUPP
-from jazzmine_dspy.datasets.importers.sgd import SGD
-from jazzmine_dspy.datasets.importers.source import PARTS, Gathered, Kind, Part, PartName, Source
-from jazzmine_dspy.datasets.importers.star import STAR
+from jazzmine_dspy.datasets.importers.kinds import KINDS, Kind
+from jazzmine_dspy.datasets.importers.source import PARTS, Gathered, Part, PartName, Source
 from jazzmine_dspy.datasets.schema import ROLES, LabelledConversation, Role
 from jazzmine_dspy.models._base import Value
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
-
-KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (CLINC150, BANKING77, HINT3, NLUPP, MIXSNIPS, MIXATIS, STAR, SGD)
-}
-"""The kinds of sources that can be imported, by name."""
 
 DEV_SHARE = 0.2
 """Share of the training part that becomes dev_a and dev_b, half each, where the source has no dev part."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from jazzmine_dspy.datasets.importers._sgd_turns import flow_name, label_turns
 from jazzmine_dspy.datasets.importers.intake import BadRowError, Intake
-from jazzmine_dspy.datasets.importers.source import Gathered, Kind, PartName, Source
+from jazzmine_dspy.datasets.importers.kinds import importer
+from jazzmine_dspy.datasets.importers.source import Gathered, PartName, Source
 from jazzmine_dspy.datasets.schema import LabelledConversation
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow, Slot, SlotType
@@ -25,7 +26,33 @@ def layout(src: Path) -> dict[PartName, Path]:
     return {"train": src}
 
 
-def read(source: Source, intake: Intake) -> Gathered:
+@importer(
+    "sgd",
+    title="Schema-Guided Dialogue",
+    source="github.com/google-research-datasets/dstc8-schema-guided-dialogue",
+    licence="CC BY-SA 4.0",
+    derived=(
+        "One conversation for each dialogue.",
+        "One flow for each intent of each service, named SERVICE.INTENT, with the schema's descriptions; required "
+        "and optional slots as the schema has them: those with listed values as choices, or as yes or no where the "
+        "values are True and False, all others as texts.",
+        "before: the active intent of the user's turn before, the slot that the system asked for, the values held, "
+        "and the confirmation that is open; the values that the system proposes in it count as held.",
+        "flows: the intent that became active with the message; empty where it stayed.",
+        "Commands: affirm and deny of an open confirmation; the start of a flow, with all the values that the "
+        "dialogue's state gives its slots; values set, corrected, taken back, and skipped (dontcare); ask for each "
+        "slot that the user asks about; small talk for mere thanks and farewells.",
+        "A value is written as in the message where the state lists several spellings.",
+    ),
+    left_out=(
+        "Values of slots that the active intent does not have, such as a result that was chosen, until an intent that "
+        "has them starts; a message that only sets such values, or asks for other results, has no commands.",
+        "Which flows are paused or finished; the date of a dialogue; rewrites, sentiments and intents.",
+        "No message is out of scope: an empty list of flows means that the running intent goes on, or none.",
+    ),
+    layout=layout,
+)
+def sgd(source: Source, intake: Intake) -> Gathered:
     """Read folders of dialogues, each with its schema; services of the same name are the same service."""
     paths = {path: None for part in source.parts if (path := Source([part], None).beside(_SCHEMA))}
     if not paths and (path := source.beside(_SCHEMA)):
@@ -104,32 +131,3 @@ def _slot(slot: dict[str, Any], required: bool) -> Slot:
     return Slot(
         name=slot["name"], type=kind, description=slot["description"], required=required, options=options
     )
-
-
-SGD = Kind(
-    name="sgd",
-    title="Schema-Guided Dialogue",
-    source="github.com/google-research-datasets/dstc8-schema-guided-dialogue",
-    licence="CC BY-SA 4.0",
-    derived=(
-        "One conversation for each dialogue.",
-        "One flow for each intent of each service, named SERVICE.INTENT, with the schema's descriptions; required "
-        "and optional slots as the schema has them: those with listed values as choices, or as yes or no where the "
-        "values are True and False, all others as texts.",
-        "before: the active intent of the user's turn before, the slot that the system asked for, the values held, "
-        "and the confirmation that is open; the values that the system proposes in it count as held.",
-        "flows: the intent that became active with the message; empty where it stayed.",
-        "Commands: affirm and deny of an open confirmation; the start of a flow, with all the values that the "
-        "dialogue's state gives its slots; values set, corrected, taken back, and skipped (dontcare); ask for each "
-        "slot that the user asks about; small talk for mere thanks and farewells.",
-        "A value is written as in the message where the state lists several spellings.",
-    ),
-    left_out=(
-        "Values of slots that the active intent does not have, such as a result that was chosen, until an intent that "
-        "has them starts; a message that only sets such values, or asks for other results, has no commands.",
-        "Which flows are paused or finished; the date of a dialogue; rewrites, sentiments and intents.",
-        "No message is out of scope: an empty list of flows means that the running intent goes on, or none.",
-    ),
-    layout=layout,
-    read=read,
-)

@@ -1,4 +1,4 @@
-"""What a kind of source is: where its files lie, how they are read, and what they do and do not say."""
+"""What a source is, and what importers share: labels as words and flows, files of a usual layout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from jazzmine_dspy.datasets.importers.intake import Intake
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow
@@ -63,32 +62,6 @@ class Gathered:
     flows: list[Flow]
     conversations: dict[PartName, list[LabelledConversation]]
     notes: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of source.
-
-    Args:
-        name: As ``datasets import`` takes it.
-        title, source, licence: For the card; ``source`` names the public repository.
-        derived, left_out: What the labels are made from, and what is not made since the source does not say it.
-        layout: The parts that a file or folder of this kind holds.
-        read: Reads the parts of a source; a row that cannot be read is left to the intake.
-        many_in_one: Whether one file holds several parts, so that two names may point to it.
-        out_of_scope_share: Share of messages that want no flow, as far as the source says so of its messages.
-    """
-
-    name: str
-    title: str
-    source: str
-    licence: str
-    derived: tuple[str, ...]
-    left_out: tuple[str, ...]
-    layout: Callable[[Path], dict[PartName, Path]]
-    read: Callable[[Source, Intake], Gathered]
-    many_in_one: bool = False
-    out_of_scope_share: float | None = None
 
 
 def words(label: str) -> str:

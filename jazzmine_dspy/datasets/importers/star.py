@@ -8,7 +8,8 @@ from typing import Any
 
 from jazzmine_dspy.datasets.importers._star_turns import Tasks, label_turns
 from jazzmine_dspy.datasets.importers.intake import BadRowError, Intake
-from jazzmine_dspy.datasets.importers.source import Gathered, Kind, PartName, Source, words
+from jazzmine_dspy.datasets.importers.kinds import importer
+from jazzmine_dspy.datasets.importers.source import Gathered, PartName, Source, words
 from jazzmine_dspy.datasets.schema import LabelledConversation
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow, Slot, SlotType
@@ -28,7 +29,31 @@ def layout(src: Path) -> dict[PartName, Path]:
     return {"train": inner if inner.is_dir() else src}
 
 
-def read(source: Source, intake: Intake) -> Gathered:
+@importer(
+    "star",
+    title="STAR",
+    source="github.com/RasaHQ/STAR",
+    licence="MIT",
+    derived=(
+        "One conversation for each dialogue, with the user's messages and the wizard's replies in their order.",
+        "One flow for each task; its description is what the task's own refusal says that it can do. Its slots are "
+        "the inputs of the API of the same name, where the folder apis lies near.",
+        "A message's flows: the task that the wizard turned to after it, by selecting it, querying its API or "
+        "giving a reply that it alone has; empty where the wizard stayed. In a dialogue of one task any reply "
+        "that belongs to the task counts. A reply that several tasks share counts for the one that was chosen next.",
+        "before.flow: the task turned to before. Tags: switch (another task ran before), return (to a task that ran "
+        "earlier), and out_of_scope (the wizard refused; such a message has no flows and the intent out_of_scope).",
+    ),
+    left_out=(
+        "Messages whose reply the wizard typed freely, where the task is not certain, and those without a "
+        "reply have no labels.",
+        "The wizard sometimes turns to a task a few messages after it was asked for; the label then stands where "
+        "the wizard turned, since nothing in the source says where the user asked.",
+        "Which tasks are paused or finished, values of slots, commands, rewrites and sentiments.",
+    ),
+    layout=layout,
+)
+def star(source: Source, intake: Intake) -> Gathered:
     """Read folders of dialogues; the folder ``tasks`` near them says which tasks there are."""
     folder = source.beside("tasks")
     if folder is None:
@@ -116,30 +141,3 @@ def _slot(item: dict[str, Any], required: set[str]) -> Slot:
         required=item["Name"] in required,
         options=options,
     )
-
-
-STAR = Kind(
-    name="star",
-    title="STAR",
-    source="github.com/RasaHQ/STAR",
-    licence="MIT",
-    derived=(
-        "One conversation for each dialogue, with the user's messages and the wizard's replies in their order.",
-        "One flow for each task; its description is what the task's own refusal says that it can do. Its slots are "
-        "the inputs of the API of the same name, where the folder apis lies near.",
-        "A message's flows: the task that the wizard turned to after it, by selecting it, querying its API or "
-        "giving a reply that it alone has; empty where the wizard stayed. In a dialogue of one task any reply "
-        "that belongs to the task counts. A reply that several tasks share counts for the one that was chosen next.",
-        "before.flow: the task turned to before. Tags: switch (another task ran before), return (to a task that ran "
-        "earlier), and out_of_scope (the wizard refused; such a message has no flows and the intent out_of_scope).",
-    ),
-    left_out=(
-        "Messages whose reply the wizard typed freely, where the task is not certain, and those without a "
-        "reply have no labels.",
-        "The wizard sometimes turns to a task a few messages after it was asked for; the label then stands where "
-        "the wizard turned, since nothing in the source says where the user asked.",
-        "Which tasks are paused or finished, values of slots, commands, rewrites and sentiments.",
-    ),
-    layout=layout,
-    read=read,
-)
