@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 from jazzmine_dspy.memory.procedural import FastembedEmbedder, FlowIndex
-from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Layout, StoredPoint, open_embedded
+from jazzmine_dspy.memory.procedural.embedded import open_embedded
+from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Layout, StoredPoint
 from jazzmine_dspy.models.registry import FlowRegistry
 
 pytestmark = pytest.mark.bench

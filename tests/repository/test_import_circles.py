@@ -22,9 +22,6 @@ UNPACKAGED = {"versions"}
 
 # Circles that are still to be cut. A circle that is gone is taken off this list; none is ever added.
 KNOWN = {
-    frozenset({"memory.working.prompt", "memory.working.state"}),
-    frozenset(f"memory.procedural.{name}" for name in ("_client", "_edge", "_local", "engine")),
-    frozenset({"memory.procedural.qdrant", "memory.procedural.sync"}),
     frozenset({"lm.resolve", "lm.wrapping"}),
     frozenset(f"optimize.{name}" for name in ("deciding", "final", "run", "selection", "summary")),
 }

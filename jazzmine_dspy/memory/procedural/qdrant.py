@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import ssl
@@ -16,7 +17,8 @@ from jazzmine_dspy.memory.errors import NotStoredError
 from jazzmine_dspy.memory.procedural import jazzmine_layout, ranking
 from jazzmine_dspy.memory.procedural._wanted import MANIFEST, Place
 from jazzmine_dspy.memory.procedural.embed import FastembedEmbedder
-from jazzmine_dspy.memory.procedural.engine import Engine, Hit, Layout, open_embedded
+from jazzmine_dspy.memory.procedural.embedded import open_embedded
+from jazzmine_dspy.memory.procedural.engine import Engine, Hit, Layout
 from jazzmine_dspy.memory.procedural.ranking import Described, Settings
 from jazzmine_dspy.memory.procedural.stored import Reader, StoredRecall
 from jazzmine_dspy.memory.procedural.sync import Sync, SyncReport
@@ -26,6 +28,8 @@ from jazzmine_dspy.models.text import checked_text
 if TYPE_CHECKING:
     from jazzmine_dspy.models.ports import Embedder
     from jazzmine_dspy.models.registry import FlowRegistry
+
+logger = logging.getLogger("jazzmine_dspy")
 
 _SETTINGS = Settings()
 _HOST = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}/?")
@@ -346,6 +350,25 @@ class QdrantProceduralMemory:
                     self._open(), own, theirs, self.embedder, where=self.where, clock=self._clock
                 )
             return self._reader_made
+
+
+async def sync_registry(
+    proc_mem: QdrantProceduralMemory,
+    agent_id: str,
+    verbose: bool = True,
+    *,
+    registry: FlowRegistry,
+) -> SyncReport:
+    """:meth:`QdrantProceduralMemory.sync` under jazzmine's name, but of an explicit registry.
+
+    Args:
+        verbose: Whether every change is logged.
+    """
+    report = await proc_mem.sync(registry, agent_id)
+    if verbose:
+        for line in str(report).splitlines():
+            logger.info("%s", line)
+    return report
 
 
 def _described(hit: Hit) -> Described:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.memory.procedural import _sparse, ranking
-from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Hit, Layout, StoredPoint, open_embedded
+from jazzmine_dspy.memory.procedural.embedded import open_embedded
+from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Hit, Layout, StoredPoint
 from jazzmine_dspy.memory.procedural.points import BlockingRecall, Point, points_of, questions
 from jazzmine_dspy.memory.procedural.ranking import Described, Lists, Settings
 from jazzmine_dspy.models._base import sha256
@@ -43,7 +44,7 @@ class FlowIndex(BlockingRecall):
         settings: How to rank; an optimization run fits it.
         examples: Further examples, as (text, flow, id of the conversation that it stems from).
         path: ``:memory:``, or a folder in which the index is kept and found again.
-        engine: ``auto``, ``edge`` or ``local``, as for :func:`~jazzmine_dspy.memory.procedural.engine.open_embedded`.
+        engine: ``auto``, ``edge`` or ``local``, as for :func:`~jazzmine_dspy.memory.procedural.embedded.open_embedded`.
 
     Raises:
         FlowError: an example names an unknown flow.

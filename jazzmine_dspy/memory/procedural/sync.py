@@ -27,7 +27,6 @@ from jazzmine_dspy.memory.procedural._wanted import (
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.memory.procedural.qdrant import QdrantProceduralMemory
     from jazzmine_dspy.models.registry import FlowRegistry
 
 logger = logging.getLogger("jazzmine_dspy")
@@ -319,22 +318,3 @@ class Sync:
     def _going(self) -> None:
         if self._stop is not None and self._stop.is_set():
             raise MemoryUnavailableError("The sync was ended before its end", remedy="Sync again.")
-
-
-async def sync_registry(
-    proc_mem: QdrantProceduralMemory,
-    agent_id: str,
-    verbose: bool = True,
-    *,
-    registry: FlowRegistry,
-) -> SyncReport:
-    """:meth:`QdrantProceduralMemory.sync` under jazzmine's name, but of an explicit registry.
-
-    Args:
-        verbose: Whether every change is logged.
-    """
-    report = await proc_mem.sync(registry, agent_id)
-    if verbose:
-        for line in str(report).splitlines():
-            logger.info("%s", line)
-    return report

@@ -9,7 +9,6 @@ from pydantic import Field, model_validator
 from jazzmine_dspy.memory.working.entities import same_entity
 from jazzmine_dspy.memory.working.enums import FlowStatus
 from jazzmine_dspy.memory.working.flow import ActiveFlowState, TurnCache
-from jazzmine_dspy.memory.working.prompt import tool_sections
 from jazzmine_dspy.memory.working.records import (
     FinishedAction,
     FlowRecord,
@@ -22,6 +21,7 @@ from jazzmine_dspy.memory.working.records import (
     TopicShift,
     WorkspaceEntity,
 )
+from jazzmine_dspy.memory.working.tool_prompt import tool_sections
 from jazzmine_dspy.models._base import StoredJson
 from jazzmine_dspy.models.turn import ConversationStatus
 

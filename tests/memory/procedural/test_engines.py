@@ -19,8 +19,9 @@ import pytest
 
 from jazzmine_dspy.memory.errors import DimensionError, MissingExtraError
 from jazzmine_dspy.memory.procedural import _edge
-from jazzmine_dspy.memory.procedural import engine as engines
-from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Layout, StoredPoint, open_embedded
+from jazzmine_dspy.memory.procedural import embedded as engines
+from jazzmine_dspy.memory.procedural.embedded import open_embedded
+from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Layout, StoredPoint
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from reference_ranking import SIZE, vector
 
@@ -182,7 +183,7 @@ def test_another_process_is_told_who_has_the_folder(name: str, tmp_path: Path) -
     engine = open_embedded(tmp_path, name)
     code = (
         "import sys\n"
-        "from jazzmine_dspy.memory.procedural.engine import open_embedded\n"
+        "from jazzmine_dspy.memory.procedural.embedded import open_embedded\n"
         "from jazzmine_dspy.models.errors import MemoryUnavailableError\n"
         "try:\n    open_embedded(sys.argv[1], sys.argv[2])\n"
         "except MemoryUnavailableError as error:\n    print(error)\n"
@@ -323,7 +324,8 @@ def test_a_killed_process_leaves_whole_points(name: str, size: int, tmp_path: Pa
     code = """
 import sys, uuid
 import numpy as np
-from jazzmine_dspy.memory.procedural.engine import Layout, StoredPoint, open_embedded
+from jazzmine_dspy.memory.procedural.embedded import open_embedded
+from jazzmine_dspy.memory.procedural.engine import Layout, StoredPoint
 path, name, size, batch = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 engine, layout = open_embedded(path, name), Layout("flows", 4, indexed=())
 while True:

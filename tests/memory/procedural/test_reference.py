@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jazzmine_dspy.memory.procedural.engine import Layout, open_embedded
+from jazzmine_dspy.memory.procedural.embedded import open_embedded
+from jazzmine_dspy.memory.procedural.engine import Layout
 from reference_ranking import SIZE, Reference, compare, random_points, scores_agree
 
 LAYOUT = Layout("flows", SIZE)

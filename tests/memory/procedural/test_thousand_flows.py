@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from jazzmine_dspy.memory.procedural import FastembedEmbedder, FlowIndex
-from jazzmine_dspy.memory.procedural.engine import EXACT_UP_TO, Branch, Layout, StoredPoint, open_embedded
+from jazzmine_dspy.memory.procedural.embedded import open_embedded
+from jazzmine_dspy.memory.procedural.engine import EXACT_UP_TO, Branch, Layout, StoredPoint
 from jazzmine_dspy.models.registry import FlowRegistry
 from large_catalogue import ACTIONS, catalogue
 
