@@ -24,7 +24,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
 from routing import figures, measure, ours
-from routing.measure import say
+from routing.progress import say
 from routing.sets import SETS, Place
 
 from jazzmine_dspy.models.errors import InputError
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError, InputError) as error:
         print(error, file=sys.stderr)
         return 2
-    if options.docs:
+    if options.docs or options.docs_rows:
         try:  # now, and not after all is measured
             figures.filled(options.docs_file.read_text("utf-8"), "")
         except (OSError, InputError) as error:
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "about" not in document:
         return 1
     print(figures.block(document))
-    if options.docs and not _written(document, options):
+    if (options.docs or options.docs_rows) and not _written(document, options):
         return 1
     return 1 if failed else 0
 
@@ -95,6 +95,10 @@ def _written(document: dict[str, Any], options: argparse.Namespace) -> bool:
     if options.quick:
         say(f"{options.docs_file.name} is left as it is: figures of a quick run are no measurement.")
         return False
+    if options.docs_rows:
+        text = figures.replaced(options.docs_file.read_text("utf-8"), document)
+        options.docs_file.write_text(text, "utf-8")
+        return True
     if lacking := figures.missing(document):
         say(f"{options.docs_file.name} is left as it is: the table lacks {', '.join(lacking)}.")
         return False
@@ -223,6 +227,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--docs",
         action="store_true",
         help="write the table into docs/selection.md; fails where it is not whole",
+    )
+    parser.add_argument(
+        "--docs-rows",
+        action="store_true",
+        help="put the rows that were measured in the place of theirs, and leave the rest of the table as it is",
     )
     parser.add_argument("--docs-file", type=Path, default=DOCS, help="another file with the markers")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the public data")

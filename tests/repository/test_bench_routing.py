@@ -112,11 +112,35 @@ def test_requests_of_the_test_part_leave_the_training_messages(messages: list[An
 
 def test_folds_share_no_request(messages: list[Any]) -> None:
     made = mixed.folds(messages, 1, 5, 2)
-    assert sorted(message.block() for _, test in made for message in test) == sorted(MIXED)
-    for train, test in made:
-        asked = {request.text for message in test for request in message.requests}
-        assert not asked & {request.text for message in train for request in message.requests}
+    assert sorted(message.block() for fold in made for message in fold.test) == sorted(MIXED)
+    for fold in made:
+        asked = {request.text for message in fold.test for request in message.requests}
+        assert not asked & {request.text for message in fold.train for request in message.requests}
+        assert not mixed.shared(fold.train, fold.test)
+        assert len(fold.train) + len(fold.test) + fold.dropped == len(messages)
+        whole = {message.block() for message in messages}
+        assert fold.cut == sum(message.block() not in whole for message in fold.train)
     assert made == mixed.folds(messages, 1, 5, 2)
+
+
+def test_a_request_is_the_same_in_another_dress_and_inside_another(tmp_path: Path) -> None:
+    path = tmp_path / "dev.txt"
+    rows = [
+        block("Book a table in Rome .", "Book"),
+        block("play a song and book a table in rome", "Play#Book"),
+        block("please book a table in rome for my aunt", "Book"),
+        block("book a table", "Book"),
+    ]
+    path.write_text("\n\n".join(rows) + "\n\n", "utf-8")
+    first, second, third, fourth = mixed.read(path)
+    assert mixed.shared([second, third, fourth], [first]) == {"book a table in rome"}
+    (fold,) = [fold for fold in mixed.folds([first, second, third, fourth], 1, 4, 0) if fold.test == [first]]
+    assert [message.block() for message in fold.train] == [block("play a song", "Play"), rows[3]]
+    assert (fold.cut, fold.dropped) == (1, 1)
+
+
+def test_messages_hang_together_by_their_requests(messages: list[Any]) -> None:
+    assert mixed.components(messages) == [3, 1, 1]  # the first two and the last share requests
 
 
 @pytest.mark.parametrize(
@@ -223,6 +247,35 @@ def test_a_busy_machine_and_a_quick_run_are_told() -> None:
     assert "latencies and training times say little" in figures.block(held)
     assert "no measurement" in figures.block(held)
     assert "|---" not in figures.block(held | {"rows": []})
+
+
+def test_rows_that_were_measured_replace_theirs_alone() -> None:
+    held = document()
+    held["rows"] = figures.ordered(
+        [
+            *held["rows"],
+            held["rows"][0] | {"row": "mixsnips", "metrics": {"flow_set_exact": metric(0.9, 0.8, 0.95)}},
+        ]
+    )
+    text = f"before\n<!-- routing -->\n{figures.block(held)}\n<!-- /routing -->\nafter\n"
+    anew = {
+        "row": "mixsnips",
+        "metrics": {"flow_set_exact": metric(0.8, 0.7, 0.85)},
+        "counts": {"training": 60},
+    }
+    changed = figures.replaced(text, {"rows": [held["rows"][-1] | anew]})
+    differing = [
+        (one, two) for one, two in zip(text.split("\n"), changed.split("\n"), strict=True) if one != two
+    ]
+    ((old, new),) = differing
+    assert old.startswith("| **MixSNIPS**: 7,500 messages")
+    assert new.startswith(
+        "| **MixSNIPS**: 60 messages to learn from, 100 turns asked | right 80.0% [70.0, 85.0]"
+    )
+    peers = figures.replaced(text, {"rows": [row for row in held["rows"] if row["row"] == "clinc150"][:1]})
+    assert "semantic-router" not in peers
+    with pytest.raises(InputError, match=r"no row of SGD"):
+        figures.replaced(text, {"rows": [held["rows"][0] | {"row": "sgd"}]})
 
 
 def test_twenty_flows_and_shares_are_told_with_their_targets() -> None:

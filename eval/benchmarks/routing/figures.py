@@ -72,7 +72,7 @@ SPECS: dict[str, Spec] = {
     "hint3-sofmattress": _bot("sofmattress", 0.654, 0.669),
     "mixsnips": Spec(
         "MixSNIPS", ("flow_set_exact", "flow_order_exact"), "95.6%", {"flow_set_exact": 0.96},
-        "trained on the dev part alone, without the test part's requests",
+        "trained on the dev part alone; no request of a test message stands in a training message",
     ),
     "nlupp": Spec("NLU++", ("flow_set_exact", "in_scope_accuracy")),
     "star": Spec("STAR, each turn in its context", ("flow_set_exact", *_SCOPE)),
@@ -269,6 +269,40 @@ def filled(text: str, content: str, name: str = "routing") -> str:
             remedy=f"Put {begin} and {end} on lines of their own, in this order.",
         )
     return f"{before}{begin}\n{content}\n{end}{after}"
+
+
+def replaced(text: str, document: Mapping[str, Any]) -> str:
+    """A text whose block has the rows of a document, and the notes on them, in the place of its own.
+
+    All that the document does not have stays as it is, the line on how the whole table was made included.
+
+    Raises:
+        InputError: the text lacks a marker, or a row that is to be replaced.
+    """
+    filled(text, "")
+    before, begin, rest = text.partition("<!-- routing -->\n")
+    held, end, after = rest.partition("<!-- /routing -->")
+    lines = held.split("\n")
+    measured = {row["row"] for row in document["rows"]}
+    notes = dict(_notes(document))
+    for name in [name for name in SPECS if name in measured]:
+        title = SPECS[name].title
+        head = f"| **{title}**: "
+        at = next((number for number, line in enumerate(lines) if line.startswith(head)), None)
+        if at is None:
+            raise InputError(
+                f"The table has no row of {title}", where="routing", remedy="Write it whole: --docs."
+            )
+        last = at + 1
+        while last < len(lines) and lines[last].startswith("| · "):
+            last += 1
+        rows = [row for row in document["rows"] if row["row"] == name]
+        lines[at:last] = table({"rows": rows}).split("\n")[2:]
+        lines = [
+            f"- {title}: {notes[name]}." if name in notes and line.startswith(f"- {title}: ") else line
+            for line in lines
+        ]
+    return before + begin + "\n".join(lines) + end + after
 
 
 def missing(document: Mapping[str, Any]) -> list[str]:

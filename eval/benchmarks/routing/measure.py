@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from jazzmine_dspy.program.turn import TurnProgram
 from routing import catalogue, figures, ours, parts, sharing
 from routing.peer import Peer, Skipped, Training
 from routing.peers import peers
+from routing.progress import say
 from routing.sets import Case, Place
 
 SHARED = ("banking77", "banking77-10", "clinc150")
@@ -206,8 +206,3 @@ def elsewhere(found: Evaluation) -> dict[str, int]:
             catalogue.source(name) for name in turn.example.labels.flows or ()
         }
     return {"wrong": len(wrong), "elsewhere": far}
-
-
-def say(text: str) -> None:
-    """Tell how far it is."""
-    print(text, file=sys.stderr, flush=True)

@@ -1,15 +1,18 @@
-"""Test parts of MixSNIPS: no request of a test message is among the training messages.
+"""Test parts of MixSNIPS: no request of a test message stands in a training message, whole or inside another.
 
-The messages are joined from single requests, each of which stands in several of them. A message that shares one with
-the test part would tell its answer, so it is taken apart at its connectors, and goes on without that request.
+The messages are joined from single requests, each of which stands in several of them: joined over shared requests,
+nearly all messages hang together, so no cut leaves them whole. A training message that shares a request with the test
+part would tell its answer: it is taken apart at its connectors and goes on without that request, or it is dropped.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from routing import parts
 
 JOINS = (("and", "then"), ("and", "also"), (",", "and"), ("and",), (",",))
 """What joins two requests, longest first."""
@@ -25,8 +28,8 @@ class Request(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The words alone."""
-        return " ".join(self.words)
+        """The words alone, as what makes two requests the same."""
+        return parts.key(" ".join(self.words))
 
 
 class Message(NamedTuple):
@@ -92,20 +95,83 @@ def _cuts(pairs: Sequence[tuple[str, str]]) -> Iterable[tuple[int, int]]:
         at += 1
 
 
-def folds(
-    messages: Sequence[Message], size: int, count: int, seed: int
-) -> list[tuple[list[Message], list[Message]]]:
-    """Pairs of training and test messages; the test parts have so many messages each, and none in common."""
+class Fold(NamedTuple):
+    """A test part, and what is left to learn from; ``cut`` messages lost a request, ``dropped`` ones went whole."""
+
+    train: list[Message]
+    test: list[Message]
+    cut: int
+    dropped: int
+
+
+def folds(messages: Sequence[Message], size: int, count: int, seed: int) -> list[Fold]:
+    """Pairs of training and test messages; the test parts have so many messages each, and none in common.
+
+    Raises:
+        AssertionError: a request of a test part stands in its training part.
+    """
     order = list(range(len(messages)))
     random.Random(seed).shuffle(order)
     made = []
     for number in range(count):
         apart = set(order[number * size : (number + 1) * size])
         test = [messages[index] for index in sorted(apart)]
-        known = {request.text for message in test for request in message.requests}
-        rest = (message.without(known) for index, message in enumerate(messages) if index not in apart)
-        made.append(([message for message in rest if message is not None], test))
+        rest = [message for index, message in enumerate(messages) if index not in apart]
+        train = list(_apart(rest, test))
+        assert not shared(train, test)
+        whole = set(rest)
+        made.append(Fold(train, test, sum(left not in whole for left in train), len(rest) - len(train)))
     return made
+
+
+def _apart(rest: Iterable[Message], test: Sequence[Message]) -> Iterator[Message]:
+    """What is left of messages without the requests of a test part."""
+    known = requests(test)
+    for message in rest:
+        left = message.without(known)
+        if left is not None and not _held(left, known):
+            yield left
+
+
+def requests(messages: Iterable[Message]) -> set[str]:
+    """The texts of all requests."""
+    return {request.text for message in messages for request in message.requests}
+
+
+def shared(train: Iterable[Message], test: Iterable[Message]) -> set[str]:
+    """Requests of the test messages that stand in training messages, also as a part of another request."""
+    known = requests(test)
+    return {text for message in train for text in _held(message, known)}
+
+
+LONG = 4
+"""Words from which on a request inside another is taken for the same request: "find" inside another is none."""
+
+
+def _held(message: Message, known: set[str]) -> list[str]:
+    texts = {request.text for request in message.requests}
+    padded = f" {' '.join(' '.join(request.join + request.words) for request in message.requests).lower()} "
+    return [text for text in known if text in texts or (len(text.split()) >= LONG and f" {text} " in padded)]
+
+
+def components(messages: Sequence[Message]) -> list[int]:
+    """Sizes of the groups of messages that hang together by shared requests, largest first."""
+    leader: dict[str, str] = {}
+
+    def find(text: str) -> str:
+        while (above := leader.setdefault(text, text)) != text:
+            leader[text], text = leader[above], above
+        return text
+
+    for message in messages:
+        first = find(message.requests[0].text)
+        for request in message.requests[1:]:
+            leader[find(request.text)] = first
+    sizes: dict[str, int] = {}
+    for message in messages:
+        found = find(message.requests[0].text)
+        sizes[found] = sizes.get(found, 0) + 1
+    return sorted(sizes.values(), reverse=True)
 
 
 def write(path: Path, messages: Iterable[Message]) -> Path:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from routing import formats, mixed, parts
 from routing.parts import Row
+from routing.progress import say
 
 BOTS = ("curekart", "powerplay11", "sofmattress")
 HELD = 0.2
@@ -167,13 +168,20 @@ def mixsnips(place: Place) -> list[Case]:
     for training.
     """
     messages = mixed.read(place.data / "mixsnips_clean" / "dev.txt")
+    groups = mixed.components(messages)
+    say(f"mixsnips: {len(messages)} messages, {groups[0]} of them hang together by shared requests")
     made = mixed.folds(messages, 110, 1 if place.quick else FOLDS, place.seed)
     cases = []
-    for number, (train, test) in enumerate(made):
+    for number, fold in enumerate(made):
+        say(
+            f"mixsnips {number + 1}: {len(fold.test)} messages of {len(mixed.requests(fold.test))} requests apart; of "
+            f"the others {fold.cut} are cut and {fold.dropped} dropped; requests on both sides: "
+            f"{len(mixed.shared(fold.train, fold.test))}"
+        )
         folder = place.work / f"mixsnips-{number}"
         splits = {
-            "train": mixed.write(folder / "train.txt", train[:400] if place.quick else train),
-            "test": mixed.write(folder / "test.txt", test),
+            "train": mixed.write(folder / "train.txt", fold.train[:400] if place.quick else fold.train),
+            "test": mixed.write(folder / "test.txt", fold.test),
         }
         cases.append(Case("mixsnips", "mixsnips", splits, peers=False))
     return cases
