@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from importlib import resources
 from pathlib import Path
 
+from jazzmine_dspy.artifacts.files import MANIFEST
 from jazzmine_dspy.models.errors import ArtifactError
 
 
@@ -16,16 +18,33 @@ def find(name: str | Path) -> Path:
     """
     text = str(name)
     if text.startswith(("models:/", "runs:/", "mlflow-artifacts:/")):
-        from mlflow.artifacts import download_artifacts
-
-        return Path(download_artifacts(artifact_uri=text))
+        return _downloaded(text)
     packaged = Path(str(resources.files("jazzmine_dspy"))) / "_programs" / text
     source = Path(str(resources.files("jazzmine_dspy"))).parent / "optimize" / "programs" / text
     places = [Path(name), Path("optimize/programs") / text, packaged, source]
     for place in places:
-        if (place / "manifest.json").is_file():
-            return place
+        with contextlib.suppress(OSError, ValueError):  # no path at all: too long, or with a NUL
+            if (place / MANIFEST).is_file():
+                return place
     raise ArtifactError(
-        f"No program {text!r}", where=", ".join(str(place) for place in places[:2]),
+        f"No program {text[:200]!r}", where=", ".join(str(place)[:200] for place in places[:2]),
         remedy="Name a folder with a manifest.json; 'jazzmine-dspy optimize RECIPE' makes one.",
     )  # fmt: skip
+
+
+def _downloaded(address: str) -> Path:
+    """The folder that MLflow brings for an address.
+
+    Raises:
+        ArtifactError: MLflow has nothing there, or cannot be reached.
+    """
+    from mlflow.artifacts import download_artifacts
+
+    try:
+        return Path(download_artifacts(artifact_uri=address))
+    except Exception as error:  # MLflow's stores and their clients raise types of their own
+        raise ArtifactError(
+            f"MLflow gives no program ({type(error).__name__})",
+            where=address[:200],
+            remedy="Check the address, and MLFLOW_TRACKING_URI for the server that has it.",
+        ) from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from jazzmine_dspy.program.heads import SelectionHead
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -14,7 +16,7 @@ def heads_to_files(program: TurnProgram) -> dict[str, bytes]:
     return {HEADS: head.to_bytes()} if isinstance(head, SelectionHead) else {}
 
 
-def bind_heads(program: TurnProgram, files: dict[str, bytes]) -> None:
+def bind_heads(program: TurnProgram, files: Mapping[str, bytes]) -> None:
     """Bind the heads that an artefact's files hold.
 
     Raises:

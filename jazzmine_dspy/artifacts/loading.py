@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import logging
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from jazzmine_dspy.artifacts.files import AGAIN
 from jazzmine_dspy.artifacts.finding import find
 from jazzmine_dspy.artifacts.heads import bind_heads
-from jazzmine_dspy.artifacts.manifest import read_manifest
+from jazzmine_dspy.artifacts.manifest import read_checked
 from jazzmine_dspy.artifacts.recall import bind_recall
+from jazzmine_dspy.models.errors import ArtifactError, JazzmineError
+from jazzmine_dspy.models.parsing import from_json
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
+
+_EXAMPLES = "examples.jsonl"
 
 log = logging.getLogger("jazzmine_dspy")
 
@@ -55,21 +61,11 @@ def load_with_manifest(
 ) -> Loaded:
     """As :func:`load`, with the manifest beside the program."""
     folder = find(path)
-    manifest = read_manifest(folder)
-    agent_id = str(manifest.get("agent_id", ""))
-    if flows is None:
-        registry = FlowRegistry.from_yaml(folder / "flows.yaml", agent_id=agent_id)
-    elif isinstance(flows, FlowRegistry):
-        registry = flows
-    elif isinstance(flows, str | Path):
-        registry = FlowRegistry.from_yaml(flows, agent_id=agent_id)
-    else:
-        registry = FlowRegistry(flows, agent_id=agent_id)
-    policy = Policy.model_validate_json((folder / "gates.json").read_bytes())
-    program = TurnProgram(registry, policy=policy)
-    program.load_state(json.loads((folder / "program.json").read_bytes()))
-    # A file that the manifest does not name has no hash that could vouch for it.
-    bind_heads(program, {name: (folder / name).read_bytes() for name in manifest["files"]})
+    manifest, files = read_checked(folder)
+    registry = _registry(flows, files, folder, manifest.get("agent_id", ""))
+    program = _program(registry, files, folder)
+    # A file that the manifest does not name has no hash that could vouch for it, and is not among these.
+    bind_heads(program, files)
     if lm is not None:
         from jazzmine_dspy.lm import resolve_lm
 
@@ -85,11 +81,52 @@ def load_with_manifest(
 
         examples = [
             {"text": text, "flow": flow, "conversation": conversation}
-            for text, flow, conversation in read_examples(folder / "examples.jsonl")
+            for text, flow, conversation in read_examples(folder / _EXAMPLES, files[_EXAMPLES])
         ]
-        bind_recall(program, embedder or (manifest.get("embedder") or {}).get("model", "minilm"), examples)
+        bind_recall(program, embedder or (manifest.get("embedder") or {}).get("model") or "minilm", examples)
     _check_embedder(program, manifest)
     return Loaded(program, manifest, folder)
+
+
+def _registry(flows: Any, files: Mapping[str, bytes], folder: Path, agent_id: str) -> FlowRegistry:
+    """The flows that are given, else the compiled ones."""
+    if isinstance(flows, FlowRegistry):
+        return flows
+    if isinstance(flows, str | Path):
+        return FlowRegistry.from_yaml(flows, agent_id=agent_id)
+    if flows is not None:
+        return FlowRegistry(flows, agent_id=agent_id)
+    where = folder / "flows.yaml"
+    with _damaged(where):
+        return FlowRegistry.from_yaml_text(files[where.name].decode(), where=where, agent_id=agent_id)
+
+
+def _program(registry: FlowRegistry, files: Mapping[str, bytes], folder: Path) -> TurnProgram:
+    """The program with its policy and its prompts."""
+    where = folder / "gates.json"
+    with _damaged(where):
+        policy = Policy.model_validate(from_json(files[where.name]))
+    program = TurnProgram(registry, policy=policy)
+    where = folder / "program.json"
+    with _damaged(where):
+        state = from_json(files[where.name])
+        # Predictors are saved without a model; one that is named here would bring an address of somebody's choice.
+        program.load_state({name: {**part, "lm": None} for name, part in state.items()})
+        program.dump_state()
+    return program
+
+
+@contextlib.contextmanager
+def _damaged(where: Path) -> Iterator[None]:
+    """Whatever a file's content leads to, whose hash was made to fit, is a fault of the artefact."""
+    try:
+        yield
+    except JazzmineError as error:
+        raise ArtifactError(error.message, where=error.where or str(where), remedy=AGAIN) from error
+    except Exception as error:
+        raise ArtifactError(
+            f"The content is no program's ({type(error).__name__})", where=str(where), remedy=AGAIN
+        ) from error
 
 
 def _check_embedder(program: TurnProgram, manifest: dict[str, Any]) -> None:

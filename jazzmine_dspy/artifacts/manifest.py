@@ -5,19 +5,59 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from jazzmine_dspy import __version__
+from jazzmine_dspy.artifacts.files import AGAIN, MANIFEST, check_names, read_file
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.errors import ArtifactError
+from jazzmine_dspy.models.parsing import MalformedError, from_json
 from jazzmine_dspy.signatures.contract import fingerprints
 
 FORMAT = 2
 """Layout of an artefact that this version reads and writes."""
 
-MANIFEST = "manifest.json"
-
 _REQUIRED = ("program.json", "gates.json", "flows.yaml", "examples.jsonl")
+_ATTEMPTS = 3
+
+
+class _Fact(BaseModel):
+    """A part of the manifest that is read again; what else it says stays as it is."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+
+class _Named(_Fact):
+    model: str | None = None
+    fingerprint: str | None = None
+
+
+class _Recipe(_Fact):
+    lm_settings: dict[str, Any] | None = None
+    price: list[float] | None = None
+
+
+class _Manifest(_Fact):
+    format: int
+    sha256: str
+    name: str
+    code: str
+    flows: str
+    agent_id: str = ""
+    files: dict[str, str]
+    signatures: dict[str, str]
+    lm: _Named | None = None
+    embedder: _Named | None = None
+    recipe: _Recipe | None = None
+
+
+class Checked(NamedTuple):
+    """A manifest, and the content of the files that it vouches for."""
+
+    manifest: dict[str, Any]
+    files: dict[str, bytes]
 
 
 def manifest_of(files: Mapping[str, bytes], facts: Mapping[str, Any]) -> bytes:
@@ -41,17 +81,74 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of an artefact, after every file's hash and every signature has been checked.
 
     Raises:
-        ArtifactError: a byte was changed, a file is missing, the format is newer or older, or a signature is another.
+        ArtifactError: a byte was changed, a file is missing or is none, the format is newer or older, or a signature
+            is another.
     """
-    path = folder / MANIFEST
-    again = "Compile the program again with 'jazzmine-dspy optimize', or restore the folder."
+    return read_checked(folder).manifest
+
+
+def read_checked(folder: Path) -> Checked:
+    """A manifest with its files, each read once, so that what was checked is what is used.
+
+    Raises:
+        ArtifactError: as :func:`read_manifest`.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        raw = read_file(folder, MANIFEST)
+        try:
+            return _checked(folder, raw)
+        except ArtifactError:
+            # Another process may have saved a program here meanwhile: then the manifest is another now.
+            if not _another(folder, raw):
+                raise
+    return _checked(folder, read_file(folder, MANIFEST))
+
+
+def _another(folder: Path, raw: bytes) -> bool:
     try:
-        raw = path.read_bytes()
-        manifest = json.loads(raw)
-    except (OSError, ValueError) as error:
-        raise ArtifactError("The manifest cannot be read", where=str(path), remedy=again) from error
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("format"), int):
-        raise ArtifactError("The manifest is damaged", where=str(path), remedy=again)
+        return read_file(folder, MANIFEST) != raw
+    except ArtifactError:
+        return False
+
+
+def _checked(folder: Path, raw: bytes) -> Checked:
+    path = folder / MANIFEST
+    manifest = _parsed(raw, path)
+    _check_format(manifest, path)
+    if not _untouched(manifest, raw):
+        raise ArtifactError("The manifest was changed", where=str(path), remedy=AGAIN)
+    _check_shape(manifest, path)
+    if missing := [file for file in _REQUIRED if file not in manifest["files"]]:
+        raise ArtifactError(f"The manifest has no {missing[0]}", where=str(path), remedy=AGAIN)
+    check_names(manifest["files"], path)
+    files = {}
+    for file, digest in manifest["files"].items():
+        files[file] = read_file(folder, file)
+        if sha256(files[file]) != digest:
+            raise ArtifactError("A file was changed", where=str(folder / file), remedy=AGAIN)
+    for predictor, digest in fingerprints().items():
+        if manifest["signatures"].get(predictor) != digest:
+            raise ArtifactError(
+                f"The program was compiled for another signature of {predictor!r}", where=str(path),
+                remedy="Compile it again, or install the version of jazzmine-dspy that compiled it: "
+                f"{manifest['code'][:40]}.",
+            )  # fmt: skip
+    return Checked(manifest, files)
+
+
+def _parsed(raw: bytes, path: Path) -> dict[str, Any]:
+    try:
+        manifest = from_json(raw)
+    except MalformedError as error:
+        raise ArtifactError(
+            f"The manifest cannot be read: {error.problem}", where=error.at(path), remedy=AGAIN
+        ) from error
+    if not isinstance(manifest, dict) or type(manifest.get("format")) is not int:
+        raise ArtifactError("The manifest is damaged", where=str(path), remedy=AGAIN)
+    return manifest
+
+
+def _check_format(manifest: dict[str, Any], path: Path) -> None:
     if manifest["format"] > FORMAT:
         raise ArtifactError(
             f"The program has format {manifest['format']}, this version reads up to {FORMAT}",
@@ -63,37 +160,25 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"The program has format {manifest['format']}, whose head sees less of a turn than this version's",
             where=str(path),
             remedy="Compile it again with 'jazzmine-dspy optimize', or install the version that compiled it: "
-            f"{manifest.get('code')}.",
+            f"{str(manifest.get('code'))[:40]}.",
         )
-    if not _untouched(manifest, raw):
-        raise ArtifactError("The manifest was changed", where=str(path), remedy=again)
-    if missing := [file for file in _REQUIRED if file not in manifest["files"]]:
-        raise ArtifactError(f"The manifest has no {missing[0]}", where=str(path), remedy=again)
-    for file, digest in manifest["files"].items():
-        try:
-            actual = sha256((folder / file).read_bytes())
-        except OSError as error:
-            raise ArtifactError("A file is missing", where=str(folder / file), remedy=again) from error
-        if actual != digest:
-            raise ArtifactError("A file was changed", where=str(folder / file), remedy=again)
-    for predictor, digest in fingerprints().items():
-        if manifest["signatures"].get(predictor) != digest:
-            raise ArtifactError(
-                f"The program was compiled for another signature of {predictor!r}", where=str(path),
-                remedy="Compile it again, or install the version of jazzmine-dspy that compiled it: "
-                f"{manifest.get('code')}.",
-            )  # fmt: skip
-    return manifest
+
+
+def _check_shape(manifest: dict[str, Any], path: Path) -> None:
+    try:
+        _Manifest.model_validate(manifest)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(str(part)[:40] for part in first["loc"])
+        raise ArtifactError(
+            f"The manifest is malformed: {first['msg']}", where=f"{path}, field {field}", remedy=AGAIN
+        ) from error
 
 
 def _untouched(manifest: dict[str, Any], raw: bytes) -> bool:
     content = {key: value for key, value in manifest.items() if key != "sha256"}
-    try:
-        # Comparing bytes as well catches changes that JSON does not see, such as a flipped white space.
-        return manifest.get("sha256") == sha256(content) and raw == pretty(manifest)
-    except ValueError:
-        # A flipped byte can make a number infinite, which is no JSON.
-        return False
+    # Comparing bytes as well catches changes that JSON does not see, such as a flipped white space.
+    return bool(manifest.get("sha256") == sha256(content)) and raw == pretty(manifest)
 
 
 def pretty(data: Any) -> bytes:

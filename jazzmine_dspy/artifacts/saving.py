@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
+import errno
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jazzmine_dspy.artifacts.files import MANIFEST
 from jazzmine_dspy.artifacts.heads import heads_to_files
-from jazzmine_dspy.artifacts.manifest import MANIFEST, manifest_of, pretty
+from jazzmine_dspy.artifacts.manifest import manifest_of, pretty
 from jazzmine_dspy.models._base import canonical_json
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.program.turn import TurnProgram
+
+_ATTEMPTS = 50
 
 
 def save(
@@ -133,14 +137,36 @@ def check_target(folder: str | Path) -> None:
 
 
 def _swap(fresh: Path, folder: Path) -> None:
-    """Put the new folder in the old one's place; a crash between leaves the old one beside it."""
-    if folder.exists():
-        old = folder.with_name(f".{folder.name}-old-{os.getpid()}")
-        folder.rename(old)
-        fresh.rename(folder)
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        fresh.rename(folder)
+    """Put the new folder in the place of the one there; a crash between leaves the old one beside it.
+
+    Of several that save at once, each replaces a whole program by a whole one, and the last one stays.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            fresh.rename(folder)
+            return
+        except OSError as error:
+            if not folder.is_dir() or error.errno not in (
+                errno.ENOTEMPTY,
+                errno.EEXIST,
+                errno.EACCES,
+                errno.EPERM,
+            ):
+                raise
+        aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
+        with contextlib.suppress(FileNotFoundError):  # another has moved it already
+            folder.rename(aside / folder.name)
+        try:
+            fresh.rename(folder)
+        except OSError:
+            if not folder.exists():
+                (aside / folder.name).rename(folder)
+                raise
+        else:
+            return
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    raise OSError(errno.EBUSY, "Others save a program there again and again")
 
 
 def _clean(state: Any) -> Any:

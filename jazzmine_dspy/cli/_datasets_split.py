@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -96,9 +95,10 @@ def _read(folder: Path) -> tuple[list[LabelledConversation], bool, dict[str, Rol
 def _held(path: Path, ids: set[str]) -> dict[str, Role]:
     """Roles in a file whose hash may be wrong; what has no or two roles, or is no conversation, is left out."""
     from jazzmine_dspy.datasets.schema import ROLES
+    from jazzmine_dspy.models.parsing import from_json, read_file
 
     try:
-        data = json.loads(path.read_text("utf-8-sig"))["roles"]
+        data = from_json(read_file(path))["roles"]
         named = [(name, role) for role in ROLES for name in data.get(role, ())]
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return {}

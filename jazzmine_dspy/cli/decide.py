@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.turn import Turn
 
 
+_TURN_BYTES = 16 * 2**20
+
+
 def decide(
     program: Name,
     text: Annotated[str | None, typer.Option(help="What the user wrote.")] = None,
@@ -41,19 +44,22 @@ def decide(
 
 def _turn(text: str | None, file: Path | None) -> Turn:
     from jazzmine_dspy.models.errors import InputError
+    from jazzmine_dspy.models.parsing import MalformedError, from_json, read_file
     from jazzmine_dspy.models.turn import MAX_TEXT, Turn
 
     data: Any = {}
     if file is not None:
         try:
-            data = json.loads(file.read_text(encoding="utf-8"))
+            data = from_json(read_file(file, limit=_TURN_BYTES))
         except OSError as error:
             raise InputError(
                 f"Cannot read the turn: {error.strerror}", where=str(file), remedy="Name a JSON file."
             ) from error
-        except ValueError as error:
+        except MalformedError as error:
             raise InputError(
-                f"The turn is not JSON: {error}", where=str(file), remedy="Write one JSON object."
+                f"The turn is not JSON: {error.problem}",
+                where=error.at(file),
+                remedy="Write one JSON object.",
             ) from error
         if not isinstance(data, dict):
             raise InputError(

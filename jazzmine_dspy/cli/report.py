@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,10 +57,11 @@ def _find(run: str) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     from jazzmine_dspy.models.errors import InputError
+    from jazzmine_dspy.models.parsing import MalformedError, from_json, read_file
 
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        data = from_json(read_file(path))
+    except MalformedError as error:
         remedy = "Run 'jazzmine-dspy optimize' again."
         raise InputError(f"The report is damaged: {error}", where=str(path), remedy=remedy) from error
     if not isinstance(data, dict) or "systems" not in data:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -25,6 +24,7 @@ from jazzmine_dspy.datasets.schema import (
 )
 from jazzmine_dspy.datasets.split import assign_roles, roles_hash
 from jazzmine_dspy.models.errors import DatasetError, FlowError
+from jazzmine_dspy.models.parsing import MalformedError, from_json, lines_of, read_file
 from jazzmine_dspy.models.registry import FlowRegistry
 
 Report = Callable[[Problem], None]
@@ -67,8 +67,6 @@ def read(path: str | Path, report: Report) -> Reading:
 def _flows(path: Path, report: Report) -> FlowRegistry | None:
     try:
         return FlowRegistry.from_yaml(path)
-    except UnicodeDecodeError:
-        report(_fault(path, None, "The file is not UTF-8", "Save it as UTF-8."))
     except FlowError as error:
         line, place = None, error.where
         if place.startswith(str(path)):
@@ -83,7 +81,7 @@ def _flows(path: Path, report: Report) -> FlowRegistry | None:
 def _line_of_flow(path: Path, number: int) -> int | None:
     import yaml
 
-    root = yaml.compose(path.read_text("utf-8"), Loader=yaml.SafeLoader)
+    root = yaml.compose(read_file(path), Loader=yaml.SafeLoader)
     for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
         if key.value == "flows":
             return int(value.value[number - 1].start_mark.line) + 1
@@ -123,71 +121,26 @@ def _conversations(reading: Reading, report: Report) -> set[str]:
 
 def _lines(path: Path, report: Report) -> Iterator[tuple[int, Any]]:
     try:
-        with path.open("rb") as stream:
-            for number, raw in enumerate(stream, start=1):
-                if raw.strip():
-                    try:
-                        data = _parse(raw)
-                    except (ValueError, RecursionError) as error:
-                        message, remedy = _not_json(error)
-                        report(_fault(path, number, message, remedy))
-                    else:
-                        yield number, data
-    except OSError as error:
-        report(
-            _fault(
-                path,
-                None,
-                f"Cannot read the conversations: {error.strerror}",
-                "Write one conversation a line.",
-            )
-        )
+        for number, raw in lines_of(path):
+            try:
+                data = from_json(raw, unique=True)
+            except MalformedError as error:
+                message = f"The line is not JSON: {error.problem}"
+                remedy = "Write one JSON object a line; quotes inside texts need a backslash."
+                report(_fault(path, number, message, remedy))
+            else:
+                yield number, data
+    except (OSError, MalformedError) as error:
+        what, line = _why(error)
+        message = f"Cannot read the conversations: {what}"
+        report(_fault(path, line, message, "Write one conversation a line."))
 
 
-def _parse(raw: bytes) -> Any:
-    data = json.loads(
-        raw.decode("utf-8-sig"),
-        parse_constant=_refuse,
-        parse_float=_finite,
-        object_pairs_hook=_without_repetition,
-    )
-    if b"\\ud" in raw.lower():
-        json.dumps(
-            data, ensure_ascii=False
-        ).encode()  # half a surrogate pair cannot be written, hashed or shown
-    return data
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if math.isinf(number):
-        _refuse(digits)
-    return number
-
-
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    data = dict(pairs)
-    if len(data) < len(pairs):
-        twice = next(key for i, (key, _) in enumerate(pairs) if key in dict(pairs[:i]))
-        raise ValueError(f"the key {twice!r} stands twice in one object")
-    return data
-
-
-def _not_json(error: Exception) -> tuple[str, str]:
-    if isinstance(error, json.JSONDecodeError):
-        what = f"{error.msg} at column {error.colno}"
-    elif isinstance(error, UnicodeError):
-        what = "not UTF-8, or half a surrogate pair"
-    else:
-        what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-    return (
-        f"The line is not JSON: {what}",
-        "Write one JSON object a line; quotes inside texts need a backslash.",
-    )
+def _why(error: OSError | MalformedError) -> tuple[str | None, int | None]:
+    """What is wrong with a file, and in which line of it."""
+    if isinstance(error, MalformedError):
+        return error.problem, error.line
+    return error.strerror, None
 
 
 # --- splits ----------------------------------------------------------------------------------------
@@ -200,19 +153,16 @@ def _roles(reading: Reading, ids: set[str], report: Report) -> None:
         reading.notes.append(f"{path} does not exist: roles are decided in memory, with seed 0")
         return
     try:
-        text = path.read_text("utf-8-sig")
-        splits = Splits.model_validate(json.loads(text, object_pairs_hook=_without_repetition))
+        text = read_file(path)
+        splits = Splits.model_validate(from_json(text, unique=True))
     except ValidationError as error:
         for problem in explain(error, file=str(path), line=None):
             report(problem)
         return
-    except (OSError, ValueError, RecursionError) as error:
-        line = error.lineno if isinstance(error, json.JSONDecodeError) else None
-        report(
-            _fault(
-                path, line, f"The splits cannot be read: {error}", "Write them anew with `datasets split`."
-            )
-        )
+    except (OSError, MalformedError) as error:
+        what, line = _why(error)
+        message = f"The splits cannot be read: {what}"
+        report(_fault(path, line, message, "Write them anew with `datasets split`."))
         return
     if splits.sha256 != roles_hash(splits.roles):
         message = "The hash does not fit: the splits were edited by hand"

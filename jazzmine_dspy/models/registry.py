@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.errors import FlowError
 from jazzmine_dspy.models.flows import Flow, SlotType
+from jazzmine_dspy.models.parsing import MalformedError, from_yaml, read_file
 from jazzmine_dspy.models.text import checked_text
 from jazzmine_dspy.models.turn import FlowView
 
@@ -68,23 +69,39 @@ class FlowRegistry(Mapping[str, Flow]):
         Raises:
             FlowError: the file cannot be read, is no YAML, or holds a malformed flow; file and line are named.
         """
-        import yaml
-
         path = Path(path)
         try:
-            text = path.read_text(encoding="utf-8")
-            data = yaml.safe_load(text)
-        except (OSError, UnicodeDecodeError) as error:
-            problem = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+            text = read_file(path)
+        except (OSError, MalformedError) as error:
+            problem = error.strerror if isinstance(error, OSError) else error.problem
+            where = error.at(path) if isinstance(error, MalformedError) else str(path)
             raise FlowError(
-                f"Cannot read the flows: {problem}", where=str(path), remedy="Name a YAML file of flows."
+                f"Cannot read the flows: {problem}",
+                where=where,
+                remedy="Name a YAML file of flows, in UTF-8.",
             ) from error
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            where = f"{path}:{mark.line + 1}" if mark else str(path)
-            problem = getattr(error, "problem", None) or "unreadable"
+        return cls.from_yaml_text(text, where=path, agent_id=agent_id)
+
+    @classmethod
+    def from_yaml_text(cls, text: str, *, where: str | Path, agent_id: str = "") -> FlowRegistry:
+        """The same from the file's text.
+
+        Args:
+            text: YAML.
+            where: The file that errors name.
+            agent_id: Whose flows these are.
+
+        Raises:
+            FlowError: it is no YAML, or holds a malformed flow.
+        """
+        path = where
+        try:
+            data = from_yaml(text)
+        except MalformedError as error:
             raise FlowError(
-                f"Not valid YAML: {problem}", where=where, remedy="Quote texts with ':' or '?'."
+                f"Not valid YAML: {error.problem}",
+                where=error.at(path),
+                remedy="Quote texts with ':' or '?'; nest lists and mappings less.",
             ) from error
         if not isinstance(data, dict) or not isinstance(data.get("flows"), list):
             raise FlowError(

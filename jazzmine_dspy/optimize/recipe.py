@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from jazzmine_dspy.models._base import Value, sha256
 from jazzmine_dspy.models.errors import RecipeError
+from jazzmine_dspy.models.parsing import MalformedError, from_toml, read_file
 from jazzmine_dspy.optimize.calibration.gates import DELTA, TARGET_ERROR
 from jazzmine_dspy.program.policy import Shape
 
@@ -140,15 +140,20 @@ def read_recipe(path: str | Path, **changes: Any) -> Recipe:
     """
     path = Path(path)
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
+        text = read_file(path)
+    except (OSError, MalformedError) as error:
+        problem = error.strerror if isinstance(error, OSError) else error.problem
         raise RecipeError(
-            f"Cannot read the recipe: {error.strerror}",
+            f"Cannot read the recipe: {problem}",
             where=str(path),
-            remedy="Name a TOML file; see optimize/recipes/.",
+            remedy="Name a TOML file, in UTF-8; see optimize/recipes/.",
         ) from error
-    except tomllib.TOMLDecodeError as error:
-        raise RecipeError(f"Not valid TOML: {error}", where=str(path), remedy="Correct the line.") from error
+    try:
+        data = from_toml(text)
+    except MalformedError as error:
+        raise RecipeError(
+            f"Not valid TOML: {error.problem}", where=error.at(path), remedy="Correct the line."
+        ) from error
     data |= {
         key: value
         for key, value in changes.items()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from jazzmine_dspy.models.errors import (
     SelectionError,
     UnderstandingError,
 )  # fmt: skip
+from jazzmine_dspy.models.parsing import MalformedError, from_toml, read_file
 from jazzmine_dspy.signatures.answers import (
     DecisionAnswer,
     EnhancementAnswer,
@@ -108,9 +108,11 @@ def with_overrides(name: str, folder: Path | None) -> type[dspy.Signature]:
     if path is None or not path.is_file():
         return signature
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise RecipeError(f"Not valid TOML: {error}", where=str(path), remedy="Correct the file.") from error
+        data = from_toml(read_file(path))
+    except MalformedError as error:
+        raise RecipeError(
+            f"Not valid TOML: {error.problem}", where=error.at(path), remedy="Correct the file."
+        ) from error
     for key in data:
         if key not in ("instructions", "fields"):
             raise RecipeError(

@@ -224,7 +224,7 @@ def test_broken_flows_are_refused(write: Callable[..., Path], flows: str | None,
 def test_flows_that_are_no_utf_8_are_refused(write: Callable[..., Path]) -> None:
     folder = write([GOOD], flows=None)
     (folder / "flows.yaml").write_bytes(b"flows: [caf\xe9]")
-    with pytest.raises(DatasetError, match=r"not UTF-8 .*flows\.yaml"):
+    with pytest.raises(DatasetError, match=r"not UTF-8: .*flows\.yaml"):
         load_dataset(folder)
 
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from jazzmine_dspy.datasets.problems import explain
 from jazzmine_dspy.models._base import Value
 from jazzmine_dspy.models.errors import DatasetError
+from jazzmine_dspy.models.parsing import MalformedError, from_json
 
 SHOWN = 20
 """Rows left out that a report shows; the others are counted alone."""
@@ -170,11 +171,12 @@ class Intake:
             DatasetError: it cannot be read, or is no JSON.
         """
         try:
-            return json.loads(self.text(path))
-        except (ValueError, RecursionError) as error:
-            line = getattr(error, "lineno", 1)
+            return from_json(self.text(path))
+        except MalformedError as error:
             raise DatasetError(
-                f"The file is not JSON: {error}", where=f"{path}:{line}", remedy=_AS_PUBLISHED
+                f"The file is not JSON: {error.problem}",
+                where=f"{path}:{error.line or 1}",
+                remedy=_AS_PUBLISHED,
             ) from error
 
 

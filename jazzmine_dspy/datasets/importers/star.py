@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from jazzmine_dspy.datasets.importers.source import Gathered, PartName, Source, 
 from jazzmine_dspy.datasets.schema import LabelledConversation
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow, Slot, SlotType
+from jazzmine_dspy.models.parsing import MalformedError, from_json
 
 _ONLY_ABLE = "I am only able to "
 _TYPES = {
@@ -85,9 +85,9 @@ def star(source: Source, intake: Intake) -> Gathered:
         for path in _dialogues(part.path):
             text = intake.text(path)
             try:
-                data = json.loads(text)
-            except (ValueError, RecursionError) as error:
-                intake.bad(path, getattr(error, "lineno", 1), "The dialogue is not JSON")
+                data = from_json(text)
+            except MalformedError as error:
+                intake.bad(path, error.line or 1, "The dialogue is not JSON")
                 continue
             with intake.row(path, 1):
                 if not isinstance(data, dict) or not isinstance(data.get("Events"), list):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jazzmine_dspy.memory.procedural import _sparse
 from jazzmine_dspy.memory.procedural.engine import Branch
 from jazzmine_dspy.models.errors import FlowError, InputError
+from jazzmine_dspy.models.parsing import from_json
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.decision import Recalled
@@ -56,20 +56,22 @@ def points_of(registry: FlowRegistry, examples: Iterable[tuple[str, str, str]] =
         yield from dict.fromkeys(further[name])
 
 
-def read_examples(file: Path) -> list[tuple[str, str, str]]:
+def read_examples(file: Path, data: bytes | None = None) -> list[tuple[str, str, str]]:
     """The labelled examples that a program is stored with (``examples.jsonl``), as (text, flow, conversation).
 
     Args:
         file: One JSON object a line. None where there is no such file.
+        data: Its content, if it was read already.
 
     Raises:
         InputError: a line is no example.
     """
     found = []
-    lines = file.read_bytes().splitlines() if file.is_file() else []
-    for number, line in enumerate(lines, start=1):
+    if data is None:
+        data = file.read_bytes() if file.is_file() else b""
+    for number, line in enumerate(data.splitlines(), start=1):
         try:
-            told = json.loads(line)
+            told = from_json(line)
             found.append((told["text"], told["flow"], told.get("conversation", "")))
             for each in found[-1]:
                 each.encode()
