@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from jazzmine_dspy.datasets._names import Catalogue, Fault
+from jazzmine_dspy.datasets._names import Catalogue, Fault, Severity
 from jazzmine_dspy.datasets.schema import LabelledTurn
-from jazzmine_dspy.models import commands as c
+from jazzmine_dspy.models.commands import Command, Dialogue, StartFlow
 from jazzmine_dspy.models.turn import ConversationStatus
-
-_RETRACTING = ("cancel_flow", "clear_slot", "correct_slot", "skip_slot", "deny", "restart", "chitchat")
 
 
 def contradictions(turn: LabelledTurn, known: Catalogue) -> Iterator[Fault]:
@@ -18,8 +16,7 @@ def contradictions(turn: LabelledTurn, known: Catalogue) -> Iterator[Fault]:
     labels = turn.labels
     if labels is None or labels.commands is None:
         return
-    kinds = [command.type for command in labels.commands]
-    started = tuple(command.flow for command in labels.commands if isinstance(command, c.StartFlow))
+    started = tuple(command.flow for command in labels.commands if isinstance(command, StartFlow))
     if labels.flows is not None and labels.flows != started:
         yield Fault(
             "error",
@@ -28,21 +25,21 @@ def contradictions(turn: LabelledTurn, known: Catalogue) -> Iterator[Fault]:
             "Name the same flows in the same order in both.",
         )
     running = turn.before.flow is not None or turn.before.paused
-    if labels.is_cancellation and running and not set(kinds) & set(_RETRACTING):
+    if labels.is_cancellation and running and all(c.cancellation == "never" for c in labels.commands):
         yield Fault(
             "warning",
             "labels.is_cancellation",
             "The turn takes something back, and no command does",
             "Add cancel_flow, clear_slot or deny, or make the label false.",
         )
-    if labels.is_cancellation is False and "cancel_flow" in kinds:
+    if labels.is_cancellation is False and any(c.cancellation == "always" for c in labels.commands):
         yield Fault(
             "warning",
             "labels.is_cancellation",
             "A flow is cancelled, and the turn is no cancellation",
             "Make the label true, or leave cancel_flow out.",
         )
-    yield from _in_order(turn, known)
+    yield from _Followed(turn, known).faults(labels.commands)
 
 
 def _state(turn: LabelledTurn) -> Iterator[Fault]:
@@ -70,73 +67,89 @@ def _state(turn: LabelledTurn) -> Iterator[Fault]:
         )
 
 
-def _in_order(turn: LabelledTurn, known: Catalogue) -> Iterator[Fault]:
-    """Follow the commands one by one, as the state machine would."""
-    before = turn.before
-    flow, held = before.flow, set(before.slots.names)
-    resumed = False  # a turn does not say what a paused flow holds
-    for number, command in enumerate(turn.labels.commands or () if turn.labels else ()):
-        at = f"labels.commands.{number}"
-        match command:
-            case c.StartFlow(flow=name):
-                if name == flow:
-                    yield Fault("error", f"{at}.flow", f"Flow {name!r} runs already", "Leave start_flow out.")
-                if name in before.paused:
-                    yield Fault("warning", f"{at}.flow", f"Flow {name!r} is paused", "Use resume_flow.")
-                flow, held, resumed = name, set(), False
-            case c.ResumeFlow(flow=name):
-                if name not in before.paused if name is not None else not before.paused:
-                    yield Fault(
-                        "error",
-                        f"{at}.flow",
-                        f"Flow {name!r} is not paused",
-                        "Correct the state or the name.",
-                    )
-                flow, held = name or (before.paused[-1] if before.paused else None), set()
-                resumed = True
-            case c.CancelFlow(flow=name):
-                if name in (None, flow):
-                    if flow is None:
-                        yield Fault(
-                            "error", f"{at}.flow", "No flow runs that could be cancelled", "Leave it out."
-                        )
-                    flow, held = None, set()
-                elif name not in before.paused:
-                    yield Fault(
-                        "error",
-                        f"{at}.flow",
-                        f"Flow {name!r} neither runs nor is paused",
-                        "Correct the name.",
-                    )
-            case c.Restart():
-                held = set()
-            case c.Affirm() | c.Deny() if before.confirming is None:
-                yield Fault(
-                    "error",
-                    f"{at}.type",
-                    f"{command.type} answers a confirmation, and none is open",
-                    "Set before.confirming; a yes or no to a boolean slot is set_slot.",
-                )
-            case c.SetSlot(name=name) | c.CorrectSlot(name=name) | c.ClearSlot(name=name):
-                certain = not resumed and name in known.get(flow or "", ())
-                yield from _slot(command, at, held=name in held, certain=certain)
-                held = held - {name} if isinstance(command, c.ClearSlot) else held | {name}
-            case _:
-                pass
+class _Followed(Dialogue):
+    """Follows the commands one by one, as the state machine would, and notes what cannot be."""
 
+    def __init__(self, turn: LabelledTurn, known: Catalogue) -> None:
+        self._before, self._known = turn.before, known
+        self._flow, self._held = turn.before.flow, set(turn.before.slots.names)
+        self._resumed = False  # a turn does not say what a paused flow holds
+        self._at, self._kind = "", ""
+        self._found: list[Fault] = []
 
-def _slot(command: c.Command, at: str, *, held: bool, certain: bool) -> Iterator[Fault]:
-    name = getattr(command, "name", "")
-    if held and isinstance(command, c.SetSlot):
-        yield Fault(
-            "error", f"{at}.name", f"set_slot of {name!r}, which is held already", "Use correct_slot."
-        )
-    elif not held and certain and isinstance(command, c.CorrectSlot):
-        yield Fault("error", f"{at}.name", f"correct_slot of {name!r}, which is not held", "Use set_slot.")
-    elif not held and certain and isinstance(command, c.ClearSlot):
-        yield Fault(
-            "warning",
-            f"{at}.name",
-            f"clear_slot of {name!r}, which is not held",
-            "Use skip_slot, or leave it.",
-        )
+    def faults(self, commands: Sequence[Command]) -> list[Fault]:
+        """The faults of a turn's commands."""
+        for number, command in enumerate(commands):
+            self._at, self._kind = f"labels.commands.{number}", command.type
+            command.apply(self)
+        return self._found
+
+    def start(self, name: str) -> bool:
+        if name == self._flow:
+            self._note("error", "flow", f"Flow {name!r} runs already", f"Leave {self._kind} out.")
+        if name in self._before.paused:
+            self._note("warning", "flow", f"Flow {name!r} is paused", "Use resume_flow.")
+        self._flow, self._held, self._resumed = name, set(), False
+        return True
+
+    def resume(self, name: str | None) -> bool:
+        paused = self._before.paused
+        if name not in paused if name is not None else not paused:
+            self._note("error", "flow", f"Flow {name!r} is not paused", "Correct the state or the name.")
+        self._flow, self._held = name or (paused[-1] if paused else None), set()
+        self._resumed = True
+        return True
+
+    def leave(self, name: str | None) -> bool:
+        if name in (None, self._flow):
+            if self._flow is None:
+                self._note("error", "flow", "No flow runs that could be cancelled", "Leave it out.")
+            self._flow, self._held = None, set()
+        elif name not in self._before.paused:
+            self._note("error", "flow", f"Flow {name!r} neither runs nor is paused", "Correct the name.")
+        return True
+
+    def restart(self) -> bool:
+        self._held = set()
+        return True
+
+    def affirm(self) -> bool:
+        return self._answer()
+
+    def deny(self, name: str | None) -> bool:
+        return self._answer()
+
+    def put(self, name: str, value: object) -> bool:
+        if name in self._held:
+            self._note(
+                "error", "name", f"{self._kind} of {name!r}, which is held already", "Use correct_slot."
+            )
+        self._held.add(name)
+        return True
+
+    def correct(self, name: str, value: object) -> bool:
+        if self._surely_empty(name):
+            self._note("error", "name", f"{self._kind} of {name!r}, which is not held", "Use set_slot.")
+        self._held.add(name)
+        return True
+
+    def clear(self, name: str) -> bool:
+        if self._surely_empty(name):
+            message = f"{self._kind} of {name!r}, which is not held"
+            self._note("warning", "name", message, "Use skip_slot, or leave it.")
+        self._held.discard(name)
+        return True
+
+    def _answer(self) -> bool:
+        if self._before.confirming is None:
+            message = f"{self._kind} answers a confirmation, and none is open"
+            remedy = "Set before.confirming; a yes or no to a boolean slot is set_slot."
+            self._note("error", "type", message, remedy)
+        return True
+
+    def _surely_empty(self, name: str) -> bool:
+        of_flow = not self._resumed and name in self._known.get(self._flow or "", ())
+        return name not in self._held and of_flow
+
+    def _note(self, severity: Severity, field: str, message: str, remedy: str) -> None:
+        self._found.append(Fault(severity, f"{self._at}.{field}", message, remedy))

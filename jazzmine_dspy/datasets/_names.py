@@ -6,17 +6,18 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
-from jazzmine_dspy.models import commands as c
 from jazzmine_dspy.models.flows import Flow, Slot
 
 Catalogue = Mapping[str, Mapping[str, Slot]]
 """The slots of each flow, by name; a flow that holds others has their slots too."""
 
+Severity = Literal["error", "warning"]
+
 
 class Fault(NamedTuple):
     """A fault inside a conversation; the caller knows file and line."""
 
-    severity: Literal["error", "warning"]
+    severity: Severity
     field: str
     message: str
     remedy: str
@@ -78,11 +79,12 @@ def _flow_names(turn: LabelledTurn) -> Iterator[tuple[str, str]]:
     for number, name in enumerate(labels.flows or ()):
         yield f"labels.flows.{number}", name
     for number, command in enumerate(labels.commands or ()):
-        if isinstance(command, c.Clarify):
-            for place, name in enumerate(command.flows):
-                yield f"labels.commands.{number}.flows.{place}", name
-        elif isinstance(command, c.StartFlow | c.ResumeFlow | c.CancelFlow) and command.flow is not None:
-            yield f"labels.commands.{number}.flow", command.flow
+        for field in command.flow_fields:
+            named = getattr(command, field)
+            if isinstance(named, tuple):
+                yield from ((f"labels.commands.{number}.{field}.{i}", name) for i, name in enumerate(named))
+            elif named is not None:
+                yield f"labels.commands.{number}.{field}", named
 
 
 def _unknown_slots(turn: LabelledTurn, known: Catalogue) -> Iterator[Fault]:
@@ -95,13 +97,13 @@ def _unknown_slots(turn: LabelledTurn, known: Catalogue) -> Iterator[Fault]:
                 yield _unknown_slot(field, name, [before.flow])
     commands = (turn.labels.commands or ()) if turn.labels else ()
     in_play = [before.flow, *before.paused, *(turn.labels.flows or () if turn.labels else ())]
-    in_play += [command.flow for command in commands if isinstance(command, c.StartFlow)]
+    in_play += [command.opens(before) for command in commands]
     flows = [name for name in dict.fromkeys(in_play) if name is not None and name in known]
     for number, command in enumerate(commands):
-        key = "slot" if isinstance(command, c.Deny) else "name"
-        slot = getattr(command, key, None)
-        if isinstance(slot, str) and not any(slot in known[flow] for flow in flows):
-            yield _unknown_slot(f"labels.commands.{number}.{key}", slot, flows)
+        for field in command.slot_fields:
+            slot = getattr(command, field)
+            if slot is not None and not any(slot in known[flow] for flow in flows):
+                yield _unknown_slot(f"labels.commands.{number}.{field}", slot, flows)
 
 
 def _unknown_slot(field: str, name: str, flows: list[str]) -> Fault:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from jazzmine_dspy.datasets._names import Catalogue, Fault
 from jazzmine_dspy.datasets.schema import LabelledConversation
-from jazzmine_dspy.models import commands as c
 from jazzmine_dspy.models._base import thaw
+from jazzmine_dspy.models.commands import SlotValue
 
 _WORD = re.compile(r"\w+")
 
@@ -24,9 +24,9 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
     heard = " ".join(said).casefold()
     for number, command in enumerate((labels.commands or ()) if labels else ()):
         at = f"labels.commands.{number}.value"
-        if isinstance(command, c.StartFlow | c.ResumeFlow):
-            flow = command.flow or (turn.before.paused[-1] if turn.before.paused else None)
-        if not isinstance(command, c.SetSlot | c.CorrectSlot):
+        if command.place == "opens":
+            flow = command.opens(turn.before)
+        if not isinstance(command, SlotValue):
             continue
         slot = known.get(flow or "", {}).get(command.name)
         if slot is None:

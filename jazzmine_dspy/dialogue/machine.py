@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from jazzmine_dspy.dialogue import slots, stack
 from jazzmine_dspy.dialogue.steps import Flows, await_slot, pending_question, settle
 from jazzmine_dspy.dialogue.texts import choice, say
@@ -18,30 +20,10 @@ from jazzmine_dspy.memory.working.operations import (
 )
 from jazzmine_dspy.memory.working.operations.flows import end_flow
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED, SENTIMENTS_KEPT
-from jazzmine_dspy.models.commands import (
-    Affirm,
-    Ask,
-    CancelFlow,
-    ChitChat,
-    Clarify,
-    ClearSlot,
-    Command,
-    CorrectSlot,
-    Deny,
-    Handoff,
-    OutOfScope,
-    Repeat,
-    Restart,
-    ResumeFlow,
-    SetSlot,
-    SkipSlot,
-    StartFlow,
-)
+from jazzmine_dspy.models.commands import Command, Dialogue
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.next_step import NextStep
-
-_DIGRESSIONS = (Ask, ChitChat, OutOfScope, Repeat)
 
 
 def apply(
@@ -71,15 +53,15 @@ def apply(
     return state, turn.run()
 
 
-class _Turn:
+class _Turn(Dialogue):
     """One application: the state in change, and what the commands came to."""
 
     def __init__(self, state: WorkingMemory, registry: Flows, commands: list[Command]) -> None:
         self.state = state
         self.registry = registry
         self.commands = [
-            *(c for c in commands if isinstance(c, Affirm | Deny)),
-            *(c for c in commands if not isinstance(c, Affirm | Deny)),
+            *(c for c in commands if c.answers),
+            *(c for c in commands if not c.answers),
         ]
         self.said: list[str] = []
         self.before = state.active_flow
@@ -92,45 +74,21 @@ class _Turn:
         self.refused: tuple[ActiveFlowState, str] | None = None
         self.escalated: tuple[ActiveFlowState, str] | None = None
         self.deferred_at: int | None = None
+        self.handed_over = False
+        self.repeated = False
+        self.asked_which: Sequence[str] | None = None
         self.done_anything = False
 
     def run(self) -> NextStep:
         for command in self.commands:
-            self.done_anything |= self._carry_out(command)
+            self.done_anything |= command.apply(self)
         offer = stack.next_in_line(self.state, self.registry) if self.ended else ""
         step = self._next(offer)
         return step.model_copy(update={"text": " ".join(text for text in (*self.said, step.text) if text)})
 
-    def _carry_out(self, command: Command) -> bool:
-        """Whether the command changed anything or is answered by itself."""
-        match command:
-            case Affirm():
-                return self._affirm()
-            case Deny():
-                return self._deny(command.slot)
-            case StartFlow():
-                return self._start(command.flow)
-            case ResumeFlow():
-                return self._resume(command.flow)
-            case CancelFlow():
-                return self._cancel(command.flow)
-            case SetSlot() | CorrectSlot():
-                return self._put(command.name, command.model_dump()["value"])
-            case ClearSlot():
-                return self._clear(command.name)
-            case SkipSlot():
-                return self._skip(command.name)
-            case Restart():
-                return self._restart()
-            case Ask() | ChitChat() | OutOfScope():
-                self.said.append(say(command.type, self._flow(), self._values()))
-                return True
-            case _:
-                return True
-
     # --- yes and no --------------------------------------------------------------------------------------
 
-    def _affirm(self) -> bool:
+    def affirm(self) -> bool:
         if self.state.pending_confirmation is None:
             return False
         # It is ready to run; what the next step asks instead takes that back.
@@ -138,7 +96,7 @@ class _Turn:
         self.affirmed = True
         return True
 
-    def _deny(self, name: str | None) -> bool:
+    def deny(self, name: str | None) -> bool:
         running = self.state.active_flow
         if self.state.pending_confirmation is None or running is None:
             self.state.pending_confirmation = None
@@ -151,7 +109,7 @@ class _Turn:
 
     # --- the stack ---------------------------------------------------------------------------------------
 
-    def _start(self, name: str) -> bool:
+    def start(self, name: str) -> bool:
         state = self.state
         if name not in self.registry:
             return False
@@ -173,7 +131,7 @@ class _Turn:
         self.deferred_at = len(state.paused)
         return True
 
-    def _resume(self, name: str | None) -> bool:
+    def resume(self, name: str | None) -> bool:
         found = stack.find_paused(self.state, name)
         if found is None:
             return False
@@ -185,7 +143,7 @@ class _Turn:
         found.deferred = True
         return True
 
-    def _cancel(self, name: str | None) -> bool:
+    def leave(self, name: str | None) -> bool:
         state = self.state
         found = (
             state.active_flow
@@ -201,7 +159,7 @@ class _Turn:
         self.ended = True
         return True
 
-    def _restart(self) -> bool:
+    def restart(self) -> bool:
         state = self.state
         running = state.active_flow
         self.said.append(say("restarted", self._flow()))
@@ -225,7 +183,7 @@ class _Turn:
                 return flow
         return None
 
-    def _put(self, name: str, value: object) -> bool:
+    def put(self, name: str, value: object) -> bool:
         owner = self._owner(name)
         slot = self.registry[owner.flow_name].slot(name) if owner else None
         if owner is None or slot is None:
@@ -242,7 +200,7 @@ class _Turn:
             self.escalated = self.escalated or (owner, name)
         return True
 
-    def _clear(self, name: str) -> bool:
+    def clear(self, name: str) -> bool:
         owner = self._owner(name)
         if owner is None or not owner.slots[name].filled:
             return False
@@ -250,7 +208,7 @@ class _Turn:
         self.changed |= owner is self.state.active_flow
         return True
 
-    def _skip(self, name: str) -> bool:
+    def skip(self, name: str) -> bool:
         owner = self._owner(name)
         slot = self.registry[owner.flow_name].slot(name) if owner else None
         if owner is None or slot is None or owner.slots[name].filled:
@@ -259,30 +217,47 @@ class _Turn:
         # Only who is spared the question has got anywhere.
         return slots.pending(self.registry[owner.flow_name], owner) != slot
 
+    # --- what is said ------------------------------------------------------------------------------------
+
+    def say(self, key: str) -> bool:
+        self.said.append(say(key, self._flow(), self._values()))
+        return True
+
+    def repeat(self) -> bool:
+        self.repeated = True
+        return True
+
+    def ask_which(self, flows: Sequence[str]) -> bool:
+        if self.asked_which is None:
+            self.asked_which = flows
+        return True
+
+    def hand_over(self) -> bool:
+        self.handed_over = True
+        return True
+
     # --- the next step -----------------------------------------------------------------------------------
 
     def _next(self, offer: str) -> NextStep:
-        kinds = [type(command) for command in self.commands]
         running = self.state.active_flow
         name = running.flow_name if running else None
         unchanged_no = self.denied and not self.changed and running is self.before
-        if Handoff in kinds:
+        if self.handed_over:
             if running is not None and not unchanged_no:
                 self._hold(running)
             return NextStep(kind="handoff", flow=name, text=say("handoff", self._flow(), self._values()))
         if self.escalated is not None and _given_up(*self.escalated):
             return self._escalate(*self.escalated)
-        for command in self.commands:
-            if isinstance(command, Clarify):
-                return self._clarify(command, name, asking=not unchanged_no)
+        if self.asked_which is not None:
+            return self._clarify(self.asked_which, name, asking=not unchanged_no)
         if self.refused is not None and running is not None and self.refused[0] is running:
             return await_slot(
                 self.state, running, self.registry[running.flow_name], self.refused[1], again=True
             )
         if unchanged_no and running is not None:
             return NextStep(kind="reask", flow=name, text=say("denied", self._flow(), self._values()))
-        if kinds and all(kind in _DIGRESSIONS for kind in kinds):
-            return self._digress(repeated=Repeat in kinds)
+        if self.commands and all(command.digression or command.idle for command in self.commands):
+            return self._digress()
         return self._question(offer)
 
     def _hold(self, running: ActiveFlowState) -> None:
@@ -300,21 +275,21 @@ class _Turn:
         text = say("handoff", self.registry[flow.flow_name], flow.values)
         return NextStep(kind="handoff", flow=flow.flow_name, slot=name, text=text)
 
-    def _clarify(self, command: Clarify, name: str | None, *, asking: bool) -> NextStep:
-        known = [flow for flow in command.flows if flow in self.registry]
+    def _clarify(self, flows: Sequence[str], name: str | None, *, asking: bool) -> NextStep:
+        known = [flow for flow in flows if flow in self.registry]
         text = say("clarify", None, {"tasks": choice(known)}) if known else say("idle")
         step = pending_question(self.state, self.registry, confirmed=self._confirmed) if asking else None
         if step is not None and step.kind == "run_flow":
             return step.model_copy(update={"text": f"{step.text} {text}", "choices": tuple(known)})
         return NextStep(kind="clarify", flow=name, text=text, choices=tuple(known))
 
-    def _digress(self, *, repeated: bool) -> NextStep:
+    def _digress(self) -> NextStep:
         """Nothing but talk: the stack stays as it is, and what was asked is asked again."""
         step = pending_question(self.state, self.registry)
         if step is not None and step.kind == "run_flow":
             return step
         text = step.text if step else ""
-        if repeated:
+        if self.repeated:
             text = self.state.last_agent_response or " ".join(
                 filter(None, (say("repeat", self._flow()), text))
             )

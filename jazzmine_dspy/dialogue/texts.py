@@ -10,27 +10,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jazzmine_dspy.models.commands import KINDS
 from jazzmine_dspy.models.flows import Flow, Slot
 
 DEFAULTS: dict[str, str] = {
-    "ask": "I can't answer that here.",
-    "chitchat": "Happy to help.",
-    "out_of_scope": "That is something I can't do.",
-    "repeat": "I haven't said anything yet.",
-    "handoff": "I'll get a person to take over.",
     "queue": "One moment, I'm still working on it.",
     "confirm": "Shall I go ahead?",
     "done": "Done: {task}.",
     "failed": "That didn't work, sorry: {task}.",
-    "cancelled": "All right, I've dropped it: {task}.",
-    "denied": "All right, I won't. What should be different?",
     "offer": "Shall we go back to this: {task}?",
-    "restarted": "Let's start over.",
-    "clarify": "Which do you mean: {tasks}?",
     "idle": "What can I do for you?",
     "lost": "I didn't understand that. What can I do for you?",
     "ask_slot": "Please tell me the {slot}.",
     "reask_slot": "Please tell me the {slot} once more.",
+    **{key: text for kind in KINDS.values() for key, text in kind.replies.items()},
 }
 
 _GAP = re.compile(r"\s+")

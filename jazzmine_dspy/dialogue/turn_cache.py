@@ -5,20 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jazzmine_dspy.memory.working import TurnCache, WorkingMemory
-from jazzmine_dspy.models.commands import (
-    Affirm,
-    CancelFlow,
-    ClearSlot,
-    Command,
-    CorrectSlot,
-    Deny,
-    Repeat,
-    Restart,
-    ResumeFlow,
-    SetSlot,
-    SkipSlot,
-    StartFlow,
-)
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.flows import Flow
 
@@ -61,18 +47,4 @@ def continues(state: WorkingMemory, decision: TurnDecision, registry: Mapping[st
     flow = registry.get(running.flow_name) if running is not None else None
     if flow is None or not decision.commands:
         return decision.enhancement.is_continuation
-    return any(_is_about(command, flow) for command in decision.commands)
-
-
-def _is_about(command: Command, flow: Flow) -> bool:
-    match command:
-        case Affirm() | Deny() | Repeat() | Restart():
-            return True
-        case SetSlot() | CorrectSlot() | ClearSlot() | SkipSlot():
-            return flow.slot(command.name) is not None
-        case StartFlow() | ResumeFlow():
-            return command.flow == flow.name
-        case CancelFlow():
-            return command.flow in (None, flow.name)
-        case _:
-            return False
+    return any(command.concerns(flow) for command in decision.commands)

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from jazzmine_dspy.models._base import FrozenMap
-from jazzmine_dspy.models.commands import Command, SetSlot
+from jazzmine_dspy.models.commands import Command, Dialogue, SlotValue
 from jazzmine_dspy.models.turn import Turn
 
 _EDGES = " \t\n.,;:!?\"'`()[]{}\u2026\u00b4\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb"
@@ -70,22 +70,12 @@ def value_key(value: Any) -> Hashable:
 
 
 def command_key(command: Command, turn: Turn) -> Key:
-    """What a command is compared by: its type and arguments.
+    """What a command is compared by: its type and arguments, as its kind says; values as in :func:`value_key`.
 
     The topic of a question is free text and left out; which flows a clarification lists counts, their order
     does not; a flow left open is the one that the turn's state says.
     """
-    if command.type == "ask":
-        return ("ask",)
-    if command.type == "clarify":
-        return ("clarify", frozenset(command.flows))
-    if command.type == "resume_flow":
-        return ("resume_flow", command.flow or (turn.paused[-1] if turn.paused else None))
-    if command.type == "cancel_flow":
-        return ("cancel_flow", command.flow or turn.flow)
-    if command.type == "set_slot" or command.type == "correct_slot":
-        return (command.type, command.name, value_key(command.value))
-    return (command.type, *(value for field, value in command if field != "type"))
+    return command.key(turn, value_key)
 
 
 def command_keys(commands: Sequence[Command], turn: Turn) -> list[Key]:
@@ -99,30 +89,52 @@ def held_after(turn: Turn, commands: Sequence[Command]) -> dict[tuple[str, str],
     A value belongs to the flow that runs when it is set: the one before the turn, or the one that an earlier
     command started or went back to. A flow that is cancelled or begun again holds nothing.
     """
-    running = turn.flow
-    held = {(running or "", name): value_key(value) for name, value in turn.slots}
+    after = _Held(turn)
     for command in commands:
-        if command.type == "start_flow":
-            running = command.flow
-        elif command.type == "resume_flow":
-            running = command.flow or (turn.paused[-1] if turn.paused else running)
-        elif command.type in ("cancel_flow", "restart"):
-            left = getattr(command, "flow", None) or running
-            held = {slot: value for slot, value in held.items() if slot[0] != (left or "")}
-            if command.type == "cancel_flow" and left == running:
-                running = None
-        elif command.type == "set_slot" or command.type == "correct_slot":
-            held[running or "", command.name] = value_key(command.value)
-        elif command.type == "clear_slot":
-            held.pop((running or "", command.name), None)
-    return held
+        command.apply(after)
+    return after.held
+
+
+class _Held(Dialogue):
+    def __init__(self, turn: Turn) -> None:
+        self._paused = turn.paused
+        self._running = turn.flow
+        self.held = {(turn.flow or "", name): value_key(value) for name, value in turn.slots}
+
+    def start(self, name: str) -> bool:
+        self._running = name
+        return True
+
+    def resume(self, name: str | None) -> bool:
+        self._running = name or (self._paused[-1] if self._paused else self._running)
+        return True
+
+    def leave(self, name: str | None) -> bool:
+        left = name or self._running
+        self._empty(left)
+        if left == self._running:
+            self._running = None
+        return True
+
+    def restart(self) -> bool:
+        self._empty(self._running)
+        return True
+
+    def put(self, name: str, value: Any) -> bool:
+        self.held[self._running or "", name] = value_key(value)
+        return True
+
+    def clear(self, name: str) -> bool:
+        self.held.pop((self._running or "", name), None)
+        return True
+
+    def _empty(self, flow: str | None) -> None:
+        self.held = {slot: value for slot, value in self.held.items() if slot[0] != (flow or "")}
 
 
 def slot_pairs(commands: Sequence[Command]) -> list[tuple[str, Hashable]]:
     """Names and values that the commands set or correct, in order."""
-    return [
-        (c.name, value_key(c.value)) for c in commands if isinstance(c, SetSlot) or c.type == "correct_slot"
-    ]
+    return [(c.name, value_key(c.value)) for c in commands if isinstance(c, SlotValue)]
 
 
 def longest_common(first: Sequence[Key], second: Sequence[Key]) -> int:

@@ -24,7 +24,7 @@ from jazzmine_dspy.eval.equality import (
     slot_pairs,
     words,
 )  # fmt: skip
-from jazzmine_dspy.models.commands import Clarify, Command, StartFlow
+from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import STAGES, Selection, Stage, TurnDecision
 from jazzmine_dspy.models.turn import Turn
 
@@ -114,8 +114,7 @@ def stage_score(stage: Stage, decision: TurnDecision | None, labels: Labels, tur
     if decision is None:
         return 0.0
     answer, gold = (
-        command_keys([c for c in said if not isinstance(c, StartFlow | Clarify)], turn)
-        for said in (decision.commands, labels.commands)
+        command_keys([c for c in said if c.understood], turn) for said in (decision.commands, labels.commands)
     )
     if not answer and not gold:
         return 1.0

@@ -8,16 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, StringConstraints, computed_field, model_validator
 
 from jazzmine_dspy.models._base import Text, Value, without_derived
-from jazzmine_dspy.models.commands import (
-    Ask,
-    ChitChat,
-    Command,
-    CorrectSlot,
-    Repeat,
-    ResumeFlow,
-    SetSlot,
-    StartFlow,
-)  # fmt: skip
+from jazzmine_dspy.models.commands import Command, ResumeFlow, SlotValue, StartFlow
 from jazzmine_dspy.models.messages import Entity
 
 Stage = Literal["enhance", "select", "understand"]
@@ -184,8 +175,8 @@ class TurnDecision(Value):
         made = [call for record in self.stages.values() for call in record.calls]
         return tuple(sorted(made, key=lambda call: call.started_ms))
 
-    def _first_slot(self) -> SetSlot | CorrectSlot | None:
-        return next((c for c in self.commands if isinstance(c, SetSlot | CorrectSlot)), None)
+    def _first_slot(self) -> SlotValue | None:
+        return next((c for c in self.commands if isinstance(c, SlotValue)), None)
 
     @property
     def slot_name(self) -> str | None:
@@ -207,7 +198,7 @@ class TurnDecision(Value):
     @property
     def is_digression(self) -> bool:
         """Whether the turn leaves the task for a question or for talk, and changes nothing else."""
-        return bool(self.commands) and all(isinstance(c, Ask | ChitChat | Repeat) for c in self.commands)
+        return bool(self.commands) and all(command.digression for command in self.commands)
 
     @property
     def is_intent_change(self) -> bool:

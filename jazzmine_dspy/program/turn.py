@@ -11,7 +11,7 @@ import dspy
 from pydantic import ValidationError
 
 from jazzmine_dspy.models._base import sha256
-from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot, StartFlow
+from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Degraded, Enhancement, Selection, StageRecord, TurnDecision
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -367,8 +367,8 @@ def _new(selection: Selection, turn: Turn) -> list[str]:
 
 def _with_new_slots(first: Sequence[Command], again: Sequence[Command]) -> list[Command]:
     """What the first reading says of the running flow, and the second of the new flow's slots."""
-    rest = [c for c in first if not isinstance(c, SetSlot | CorrectSlot | StartFlow)]
-    return [*rest, *(c for c in again if isinstance(c, SetSlot | CorrectSlot))]
+    rest = [c for c in first if c.understood and c.place != "value"]
+    return [*rest, *(c for c in again if c.place == "value")]
 
 
 def _summed(first: StageRecord, second: StageRecord) -> StageRecord:

@@ -6,10 +6,11 @@ import ast
 import json
 import math
 import re
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from jazzmine_dspy.models.commands import UNDERSTOOD
 from jazzmine_dspy.models.errors import AnswerError
 
 A = TypeVar("A", bound=BaseModel)
@@ -17,10 +18,11 @@ A = TypeVar("A", bound=BaseModel)
 ALIASES = "ABCDEFGH"
 """Short names of the candidate flows of a prompt, by position."""
 
-CommandKind = Literal[
-    "set_slot", "correct_slot", "clear_slot", "skip_slot", "cancel_flow", "resume_flow", "affirm", "deny", "ask",
-    "repeat", "restart", "chitchat", "handoff", "out_of_scope",
-]  # fmt: skip
+if TYPE_CHECKING:
+    CommandKind = str
+else:
+    # A choice among the kinds there are; only type checkers want it spelt out.
+    CommandKind = Literal[tuple(UNDERSTOOD)]
 
 
 def _clamped(score: Any) -> float:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dspy
 
+from jazzmine_dspy.models.commands import UNDERSTOOD
 from jazzmine_dspy.signatures.answers import CommandAnswer, EntityAnswer
+from jazzmine_dspy.signatures.schema import OTHER_INTENTS
 
 _SITUATION = "state before the message"
 _HISTORY = "earlier messages"
@@ -14,15 +16,23 @@ _FLOWS = "tasks behind letters"
 _SLOTS = "values that may be given"
 _QUERY = "the message made complete by name; every number, name, date and 'not' kept; unchanged if complete"
 _SENTIMENT = "-1 furious to 1 delighted"
-_INTENT = "the task it serves, or question, chitchat, handoff, out_of_scope, clarify"
+_INTENT = f"the task it serves, or {', '.join(OTHER_INTENTS)}"
 _ENTITIES = "things named"
 _CANCELLATION = "takes back an earlier request"
 _CONTINUATION = "stays with the topic"
 _CHOSEN = "letters of the tasks it asks to start, in order; none if no condition holds or a task just goes on"
-_COMMANDS = (
-    "in order: set_slot, correct_slot (name, value); clear_slot, skip_slot, resume_flow (name); cancel_flow, affirm, "
-    "deny, ask (a question aside), repeat, restart, chitchat, handoff (a person), out_of_scope"
-)
+
+
+def _commands() -> str:
+    """The kinds of commands as the prompt lists them: those with the most arguments first."""
+    shown: dict[tuple[str, ...], list[str]] = {("name", "value"): [], ("name",): [], (): []}
+    for name, kind in UNDERSTOOD.items():
+        shown[kind.lm_arguments].append(f"{name} ({kind.lm_note})" if kind.lm_note else name)
+    parts = [", ".join(kinds) + (f" ({', '.join(given)})" if given else "") for given, kinds in shown.items()]
+    return "in order: " + "; ".join(parts)
+
+
+_COMMANDS = _commands()
 
 
 class EnhanceMessage(dspy.Signature):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jazzmine_dspy.models.commands import KINDS, UNDERSTOOD, Kind
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.signatures.answers import ALIASES
 
-_ACTS = ("ask", "repeat", "restart", "chitchat", "handoff", "out_of_scope")
-OTHER_INTENTS = ("question", "chitchat", "handoff", "out_of_scope", "clarify")
+OTHER_INTENTS = tuple(
+    kind.intent for kind in sorted(KINDS.values(), key=lambda kind: not kind.understood) if kind.intent
+)
 """Intents of turns that serve no flow."""
 
 
@@ -83,21 +85,21 @@ _ENTITY = {
 
 
 def _command_options(turn: Turn, slots: Sequence[Slot]) -> list[dict[str, Any]]:
-    held = set(turn.slots.names)
-    options = []
-    for slot in slots:
-        kind = "correct_slot" if slot.name in held else "set_slot"
-        options.append(_command([kind], name=[slot.name], value=slot.type.schema(slot)))
-    if held:
-        options.append(_command(["clear_slot"], name=sorted(held)))
-    if turn.awaiting:
-        options.append(_command(["skip_slot"], name=[turn.awaiting]))
-    if turn.paused:
-        options.append(_command(["resume_flow"], name=list(turn.paused)))
-    acts = list(_ACTS)
-    acts += ["affirm", "deny"] if turn.confirming else []
-    acts += ["cancel_flow"] if turn.flow or turn.paused else []
-    return [*options, _command(acts)]
+    """What each kind of command may say in this state: values slot by slot, then names, then what needs neither."""
+    kinds = {name: kind for name, kind in UNDERSTOOD.items() if kind.possible(turn)}
+    names = {name: kind.names(turn, slots) for name, kind in kinds.items()}
+    options = [
+        _command([name], name=[slot.name], value=slot.type.schema(slot))
+        for slot in slots
+        for name, kind in kinds.items()
+        if "value" in kind.lm_arguments and slot.name in names[name]
+    ]
+    named = [name for name, kind in kinds.items() if kind.lm_arguments == ("name",)]
+    options += [_command([name], name=names[name]) for name in named if names[name]]
+    acts = [kind for kind in kinds.values() if not kind.lm_arguments]
+    # Recorded answers are kept by request: the order stays.
+    acts.sort(key=lambda kind: (kind.lm_place < Kind.lm_place, kind.answers))
+    return [*options, _command([kind.name_of_kind() for kind in acts])]
 
 
 def _command(

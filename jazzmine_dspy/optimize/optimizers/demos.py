@@ -9,7 +9,6 @@ from typing import Any
 import dspy
 
 from jazzmine_dspy.datasets.schema import Example, Labels
-from jazzmine_dspy.models.commands import Clarify, ResumeFlow, StartFlow
 from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.sources.lm import call_for
@@ -81,22 +80,8 @@ def _outputs(predictor: str, labels: Labels, shown: Sequence[str]) -> dict[str, 
     if predictor in ("select", "fused"):
         outputs["flows"] = [ALIASES[shown.index(name)] for name in labels.flows or () if name in shown]
     if predictor in ("understand", "fused"):
-        outputs["commands"] = [
-            _command(c) for c in labels.commands or () if not isinstance(c, StartFlow | Clarify)
-        ]
+        outputs["commands"] = [c.as_answer() for c in labels.commands or () if c.understood]
     return outputs
-
-
-def _command(command: Any) -> dict[str, Any]:
-    data = command.model_dump(mode="json")
-    if isinstance(command, ResumeFlow):
-        return {"type": command.type, "name": command.flow} if command.flow else {"type": command.type}
-    shown: dict[str, Any] = {"type": command.type}
-    if "name" in data:
-        shown["name"] = data["name"]
-    if "value" in data:
-        shown["value"] = data["value"]
-    return shown
 
 
 def demo_pool(

@@ -4,27 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from dspy.utils.exceptions import AdapterParseError
 
-from jazzmine_dspy.models.commands import (
-    Affirm,
-    Ask,
-    CancelFlow,
-    ChitChat,
-    ClearSlot,
-    Command,
-    CorrectSlot,
-    Deny,
-    Handoff,
-    OutOfScope,
-    Repeat,
-    Restart,
-    ResumeFlow,
-    SetSlot,
-    SkipSlot,
-)  # fmt: skip
+from jazzmine_dspy.models.commands import UNDERSTOOD, Command
 from jazzmine_dspy.models.decision import Enhancement, LMCall, Selection
 from jazzmine_dspy.models.errors import AnswerError
 from jazzmine_dspy.models.flows import Slot
@@ -53,11 +37,6 @@ _MAX_TOKENS = {"enhance": 192, "select": 32, "understand": 160, "fused": 320}
 _SLOT_FLOWS = 2
 _INTENTS = 60
 """Names that an answer's schema lists; with more of them decoders grow slow, and hosted models refuse."""
-
-_ACTS: dict[str, type[Any]] = {
-    "affirm": Affirm, "deny": Deny, "ask": Ask, "repeat": Repeat, "restart": Restart, "chitchat": ChitChat,
-    "handoff": Handoff, "out_of_scope": OutOfScope,
-}  # fmt: skip
 
 
 def offered(context: Context, top_k: int) -> list[Recalled]:
@@ -236,31 +215,13 @@ def _commands(
     answers: Sequence[Any], context: Context, slots: Sequence[Slot]
 ) -> tuple[list[Command], list[str]]:
     """Typed commands, and the kinds of those that the state does not allow."""
-    turn = context.turn
-    names = {slot.name for slot in slots}
     commands: list[Command] = []
     refused: list[str] = []
     for answer in answers:
-        kind, name, value = answer.type, answer.name, answer.value
-        if kind in ("set_slot", "correct_slot") and name in names and value not in (None, "", []):
-            held = name in turn.slots.names
-            commands.append((CorrectSlot if held else SetSlot)(name=name, value=value))
-        elif kind == "clear_slot" and name in turn.slots.names:
-            commands.append(ClearSlot(name=name))
-        elif kind == "skip_slot" and turn.awaiting and name in (None, turn.awaiting):
-            commands.append(SkipSlot(name=turn.awaiting))
-        elif kind == "resume_flow" and turn.paused and (name is None or name in turn.paused):
-            commands.append(ResumeFlow(flow=name))
-        elif kind in ("affirm", "deny") and turn.confirming is None:
-            refused.append(kind)
-        elif kind == "cancel_flow":
-            if turn.flow or turn.paused:
-                # With nothing running only a flow that was set aside can be meant: the newest.
-                commands.append(CancelFlow(flow=None if turn.flow else turn.paused[-1]))
-            else:
-                refused.append(kind)
-        elif kind in _ACTS:
-            commands.append(_ACTS[kind]())
+        meant = UNDERSTOOD[answer.type].read(answer.name, answer.value, context.turn, slots)
+        if meant is not None:
+            commands.append(cast(Command, meant))
         else:
-            refused.append(f"{kind} {name}" if name else kind)
+            named = answer.name and UNDERSTOOD[answer.type].lm_arguments
+            refused.append(f"{answer.type} {answer.name}" if named else answer.type)
     return commands, refused

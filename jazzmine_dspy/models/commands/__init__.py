@@ -1,0 +1,66 @@
+"""The commands that a turn comes down to: one closed union, told apart by ``type`` (U4).
+
+Each kind is a file of this package: its model, how a language model says it, when the state allows it, what it does
+to a dialogue, how it is compared. A further kind is one more file, and its name in the union.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, get_args
+
+from pydantic import Field, TypeAdapter
+
+from jazzmine_dspy.models.commands._dialogue import Dialogue
+from jazzmine_dspy.models.commands._kind import Kind, Situation
+from jazzmine_dspy.models.commands.affirm import Affirm
+from jazzmine_dspy.models.commands.ask import Ask
+from jazzmine_dspy.models.commands.cancel_flow import CancelFlow
+from jazzmine_dspy.models.commands.chitchat import ChitChat
+from jazzmine_dspy.models.commands.clarify import Clarify
+from jazzmine_dspy.models.commands.clear_slot import ClearSlot
+from jazzmine_dspy.models.commands.deny import Deny
+from jazzmine_dspy.models.commands.handoff import Handoff
+from jazzmine_dspy.models.commands.out_of_scope import OutOfScope
+from jazzmine_dspy.models.commands.repeat import Repeat
+from jazzmine_dspy.models.commands.restart import Restart
+from jazzmine_dspy.models.commands.resume_flow import ResumeFlow
+from jazzmine_dspy.models.commands.skip_slot import SkipSlot
+from jazzmine_dspy.models.commands.slot_values import CorrectSlot, SetSlot, SlotContent, SlotValue
+from jazzmine_dspy.models.commands.start_flow import StartFlow
+
+__all__ = [
+    "COMMANDS", "COMMAND_KINDS", "KINDS", "UNDERSTOOD", "Affirm", "Ask", "CancelFlow", "ChitChat", "Clarify",
+    "ClearSlot", "Command", "CorrectSlot", "Deny", "Dialogue", "Handoff", "Kind", "OutOfScope", "Repeat", "Restart",
+    "ResumeFlow", "SetSlot", "Situation", "SkipSlot", "SlotContent", "SlotValue", "StartFlow", "command",
+]  # fmt: skip
+
+Command = Annotated[
+    StartFlow | ResumeFlow | CancelFlow | SetSlot | CorrectSlot | ClearSlot | SkipSlot | Affirm | Deny | Ask
+    | Clarify | Repeat | Restart | ChitChat | Handoff | OutOfScope,
+    Field(discriminator="type"),
+]  # fmt: skip
+
+COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
+KINDS: dict[str, type[Kind]] = {kind.name_of_kind(): kind for kind in get_args(get_args(Command)[0])}
+"""The kinds by their ``type``, in the union's order."""
+
+COMMAND_KINDS: tuple[str, ...] = tuple(KINDS)
+UNDERSTOOD: dict[str, type[Kind]] = dict(
+    sorted(
+        ((name, kind) for name, kind in KINDS.items() if kind.understood), key=lambda pair: pair[1].lm_place
+    )
+)
+"""The kinds that a language model may say, in the order of the prompts."""
+
+
+def command(data: Any) -> Command:
+    """Build a command from its JSON form.
+
+    Raises:
+        pydantic.ValidationError: ``type`` is unknown, or a field is missing or too many.
+
+    Example:
+        >>> command({"type": "set_slot", "name": "order_id", "value": "4471"}).name
+        'order_id'
+    """
+    return COMMANDS.validate_python(data)

@@ -1,0 +1,181 @@
+"""What every kind of command says of itself: to prompts, to the merge of stages, to the state machine, to labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Protocol
+
+from jazzmine_dspy.models._base import FrozenMap, Value, thaw
+from jazzmine_dspy.models.commands._dialogue import Dialogue
+from jazzmine_dspy.models.flows import Flow, Slot
+
+Place = Literal["leave", "running", "value", "opens", "rest"]
+Cancellation = Literal["always", "often", "rarely", "never"]
+
+
+class Situation(Protocol):
+    """The state before a message, as a ``Turn`` and a labelled turn have it."""
+
+    @property
+    def flow(self) -> str | None: ...
+    @property
+    def awaiting(self) -> str | None: ...
+    @property
+    def slots(self) -> FrozenMap: ...
+    @property
+    def paused(self) -> tuple[str, ...]: ...
+    @property
+    def confirming(self) -> object | None: ...
+
+
+class Kind(Value):
+    """A kind of command: a model, and what is true of all commands of the kind.
+
+    To add one, write it into a file beside this one and name it in the union of the package. What it leaves as it is
+    here makes it an act without arguments that a language model may always say, stands last in a decision, and
+    changes nothing.
+
+    What a language model says:
+        understood: Whether understanding may say it. Flows are started, and asked about, by selection alone.
+        lm_arguments: What an answer gives with it: nothing, a name, or a name and a value.
+        lm_note: What the prompt says of it in brackets.
+        lm_place: Where prompts list it: slots at 0, leaving at 1, resuming at 2, the rest at 3. Compiled prompts hold
+            the order, so it stays.
+
+    How a decision is put together:
+        place: "leave" stands first, then what the "running" flow gets, then what "opens" another flow, then "rest". A
+            "value" goes to the flow that it belongs to.
+        answers: It answers an open yes or no: only one answer counts, and it is carried out first.
+        idle: Talk that is dropped beside a task.
+        digression: The user leaves the task for a question or for talk.
+        intent: What a message amounts to whose first telling command is this one; "" for the running flow's name;
+            None where the command does not tell.
+        cancellation: How often such a command takes back a request.
+
+    What the assistant says:
+        replies: The default texts of its answers, by key; a flow's ``responses`` replace them.
+
+    What labels may name:
+        flow_fields, slot_fields: Fields that hold names of flows, and of slots.
+    """
+
+    type: str = ""
+
+    understood: ClassVar[bool] = True
+    lm_arguments: ClassVar[tuple[str, ...]] = ()
+    lm_note: ClassVar[str] = ""
+    lm_place: ClassVar[int] = 3
+    place: ClassVar[Place] = "rest"
+    answers: ClassVar[bool] = False
+    idle: ClassVar[bool] = False
+    digression: ClassVar[bool] = False
+    intent: ClassVar[str | None] = None
+    cancellation: ClassVar[Cancellation] = "never"
+    replies: ClassVar[Mapping[str, str]] = {}
+    flow_fields: ClassVar[tuple[str, ...]] = ()
+    slot_fields: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def name_of_kind(cls) -> str:
+        """The kind's ``type``."""
+        return str(cls.model_fields["type"].default)
+
+    # --- what a language model says ----------------------------------------------------------------------
+
+    @classmethod
+    def possible(cls, situation: Situation) -> bool:
+        """Whether the state leaves room for a command of this kind."""
+        return True
+
+    @classmethod
+    def names(cls, situation: Situation, slots: Sequence[Slot]) -> Sequence[str]:
+        """What an answer may name, of a kind that takes a name: slots or flows.
+
+        Args:
+            slots: Those that the message may fill.
+        """
+        return ()
+
+    @classmethod
+    def read(cls, name: str | None, value: Any, situation: Situation, slots: Sequence[Slot]) -> Kind | None:
+        """The command that an answer means, or None where it is refused.
+
+        Args:
+            name, value: What the answer gave with the kind; None where it gave none.
+            slots: Those that the message may fill.
+        """
+        return cls() if cls.possible(situation) else None
+
+    def as_answer(self) -> dict[str, Any]:
+        """The command as a language model would answer it."""
+        given: dict[str, Any] = {name: thaw(getattr(self, name)) for name in self.lm_arguments}
+        return {"type": self.type, **given}
+
+    # --- how a decision is put together ------------------------------------------------------------------
+
+    def fits(self, situation: Situation) -> bool:
+        """Whether the state allows this very command."""
+        return self.possible(situation)
+
+    def opens(self, situation: Situation) -> str | None:
+        """The flow that it turns to, None where it turns to none."""
+        return None
+
+    @property
+    def slot_name(self) -> str | None:
+        """The slot that it acts on, None where it acts on none."""
+        return None
+
+    def concerns(self, flow: Flow) -> bool:
+        """Whether it is about the flow that runs, so that an open yes or no stays in view."""
+        return False
+
+    def key(self, situation: Situation, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
+        """What it is compared by: its type and arguments, with what is left open filled in from the state.
+
+        Args:
+            same: What a slot's value is compared by.
+        """
+        return (self.type, *(value for field, value in self if field != "type"))
+
+    # --- what it does ------------------------------------------------------------------------------------
+
+    def apply(self, dialogue: Dialogue) -> bool:
+        """Carry it out.
+
+        Returns:
+            Whether it changed anything, or is answered by itself.
+        """
+        return True
+
+
+class SlotAct(Kind):
+    """What acts on one slot, by its name."""
+
+    name: str
+
+    lm_arguments: ClassVar[tuple[str, ...]] = ("name",)
+    lm_place = 0
+    place: ClassVar[Place] = "running"
+    slot_fields = ("name",)
+
+    @property
+    def slot_name(self) -> str | None:
+        return self.name
+
+    def concerns(self, flow: Flow) -> bool:
+        return flow.slot(self.name) is not None
+
+
+class Answer(Kind):
+    """What answers the open yes or no."""
+
+    place = "running"
+    answers = True
+
+    @classmethod
+    def possible(cls, situation: Situation) -> bool:
+        return situation.confirming is not None
+
+    def concerns(self, flow: Flow) -> bool:
+        return True

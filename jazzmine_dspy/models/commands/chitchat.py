@@ -1,0 +1,23 @@
+"""Small talk."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from jazzmine_dspy.models.commands._dialogue import Dialogue
+from jazzmine_dspy.models.commands._kind import Kind
+
+
+class ChitChat(Kind):
+    """Small talk, greeting, thanks."""
+
+    type: Literal["chitchat"] = "chitchat"
+
+    idle = True
+    digression = True
+    intent = "chitchat"
+    cancellation = "rarely"
+    replies = {"chitchat": "Happy to help."}
+
+    def apply(self, dialogue: Dialogue) -> bool:
+        return dialogue.say("chitchat")
