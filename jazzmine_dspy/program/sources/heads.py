@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from jazzmine_dspy.models.decision import Selection
 from jazzmine_dspy.program.clarify import TOO_CLOSE, close_pair
 from jazzmine_dspy.program.clauses import selection_of
-from jazzmine_dspy.program.ports import Clause, HeadInput, Recalled
+from jazzmine_dspy.program.ports import Clause, HeadInput, HeadPort, Recalled
 from jazzmine_dspy.program.sources.registry import source
 from jazzmine_dspy.program.stage import CANDIDATES, Answer, Context, Declined, Features, Source, Steps
 
