@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore
 from jazzmine_dspy.memory.working.backend import Grant
 from jazzmine_dspy.memory.working.in_process import InProcessBackend
 from jazzmine_dspy.memory.working.turns import FIRST_PAUSE, LONGEST_PAUSE
+from skipping_time import SkippingLoop
 
 
 class Asked(InProcessBackend):
@@ -27,27 +27,9 @@ class Asked(InProcessBackend):
         return await super().acquire(conversation_id, token)
 
 
-class Ahead(asyncio.SelectorEventLoop):
-    """An event loop in which time passes at once where there is nothing else to do."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0.0
-        select = self._selector.select  # type: ignore[attr-defined]
-
-        def at_once(timeout: float | None = None) -> Any:
-            self.now += timeout or 0.0
-            return select(0)
-
-        self._selector.select = at_once  # type: ignore[attr-defined]
-
-    def time(self) -> float:
-        return self.now
-
-
 def tries(seed: int, wait: float) -> list[float]:
     """When a turn is asked for that another one has, from the first time on, and when it is given up."""
-    loop, backend = Ahead(), Asked()
+    loop, backend = SkippingLoop(), Asked()
 
     async def ask() -> None:
         assert await backend.acquire("c1", "another")
