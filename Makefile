@@ -15,12 +15,13 @@ QUICKSTART := optimize/programs/quickstart
 SUPPORT := optimize/programs/support
 TEXT ?= where is my order? it should have been here on Monday
 
-.PHONY: help setup setup-dev quickstart test lint format types imports rows bench bench-routing chaos report build clean
+.PHONY: help setup setup-dev quickstart test lint format types imports rows mutants bench bench-routing chaos report build clean
 
 help:
 	@echo "make quickstart   compile a small program, compare it, and decide one turn (10 minutes at most)"
 	@echo "make report       compile the shipped program with the full recipe and write its report"
 	@echo "make test         all tests;  make rows  what they prove;  make bench  measurements"
+	@echo "make mutants      one seeded mistake per row, which its tests must notice"
 	@echo "make bench-routing  the flow router on public data, beside other routers"
 	@echo "make chaos        50,000 turns on a real Redis while workers, connections and records fail"
 	@echo "make lint types imports   the other checks;  make format  fixes the style"
@@ -74,6 +75,12 @@ imports: setup-dev
 
 rows: setup-dev
 	$(BIN)/python tools/rows.py
+
+# The sample of every change: make mutants MUTANTS=--ci; one row: make mutants MUTANTS="--row E5"
+MUTANTS ?=
+
+mutants: setup-dev
+	$(BIN)/python tools/mutants.py $(MUTANTS)
 
 # Further settings: make chaos CHAOS="--turns 5000 --server redis-6.2 --json"
 CHAOS ?= --turns 50000 --workers 8 --seed 1

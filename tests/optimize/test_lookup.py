@@ -115,6 +115,22 @@ async def test_without_an_embedder_heads_decline_and_decisions_say_so(without: A
 
 
 @pytest.mark.row("A8")
+def test_a_head_whose_model_is_not_there_yet_stays_and_fails(
+    without: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is the right one, as far as anybody knows; a head of another model would be left out with a warning."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("FASTEMBED_CACHE_PATH", str(tmp_path))
+    program = load(without.result.folder, embedder="BAAI/bge-small-en-v1.5")
+    assert "left out" not in caplog.text
+    record = program.with_policy("head").decide(text="i need more time with my books").stages["select"]
+    assert (record.source, record.degraded) == ("floor", True)
+    assert "head: " in str(record.cause)
+    load(without.result.folder, embedder=Down())
+    assert "left out" in caplog.text
+
+
+@pytest.mark.row("A8")
 def test_a_closed_act_needs_no_embedder(without: Any) -> None:
     decision = load(without.result.folder, embedder=Down()).decide(text="hello")
     assert not decision.stages["select"].degraded

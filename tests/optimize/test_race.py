@@ -13,7 +13,14 @@ from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.metrics import score_turn
 from jazzmine_dspy.models.decision import Enhancement, Selection, SourceKind, StageRecord, TurnDecision
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize.race import STAND_IN, Entry, composed, race_stage, race_whole
+from jazzmine_dspy.optimize.race import (
+    STAND_IN,
+    Entry,
+    composed,
+    failures_as_wrong,
+    race_stage,
+    race_whole,
+)
 
 ORDER: tuple[SourceKind, ...] = ("rule", "lm", "floor")
 
@@ -77,6 +84,26 @@ def test_a_winner_is_what_the_next_has_to_beat() -> None:
         ("LM", "head", False),
     ]
     assert winner is head
+
+
+@pytest.mark.row("O5", "V6")
+def test_what_the_floor_says_for_a_model_that_fails_is_not_the_models() -> None:
+    """The floor is right everywhere; the model answers every second turn, rightly, and fails on the others."""
+    floor = _entry("floor", [True] * 40, "floor")
+    failed = {"select": StageRecord(source="floor", degraded=True, cause="lm: RateLimitError: slow down")}
+    answers = Evaluation(
+        tuple(
+            replace(turn, decision=turn.decision.model_copy(update={"stages": failed})) if index % 2 else turn
+            for index, turn in enumerate(_entry("LM", [True] * 40).evaluation.turns)
+            if turn.decision is not None
+        )
+    )
+    judged = failures_as_wrong(answers)
+    winner, (heat,) = race_stage("select", floor, [Entry("LM", ORDER, judged)])
+    assert (winner.name, heat.score, heat.incumbent_score, heat.difference.n) == ("floor", 0.5, 1.0, 40)
+    assert [turn.error for turn in judged.turns if turn.decision is None] == [
+        "lm: RateLimitError: slow down"
+    ] * 20
 
 
 def test_turns_of_one_conversation_count_as_one_witness() -> None:

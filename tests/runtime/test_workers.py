@@ -104,6 +104,28 @@ async def test_a_turn_applied_while_messages_were_down_is_stored_with_the_next(o
     assert (await runtime.process(**ANN, text="one", message_id="m1")).repeated
 
 
+@pytest.mark.row("M4")
+async def test_a_turn_stored_again_leaves_the_trace_of_its_reply(office: Office) -> None:
+    """A worker may die between storing a turn and noting so; the next stores it again."""
+    office.messages = Stubborn()
+    office.messages.down = True
+    runtime = office.worker()
+    carried = (await runtime.process(**ANN, text="one", message_id="m1")).state.outbox
+    office.messages.down = False
+    await runtime.process(**ANN, text="two", message_id="m2")
+    call = LLMCallRecord(purpose="agent_loop", model="big")
+    reply = await runtime.record_reply("c1", "Yes.", message_id="r1", in_reply_to="m1", llm_calls=[call])
+    state = await runtime.working_memory.get("c1")
+    assert state is not None
+    state.outbox = carried
+    await runtime.working_memory.save(state)
+    third = await office.worker().process(**ANN, text="three", message_id="m3")
+    assert third.state.outbox == []
+    trace = await office.messages.get_turn_trace_by_message_id(reply.id)
+    assert trace is not None
+    assert (trace.id, [one.model for one in trace.llm_calls]) == ("trace-m1", ["big"])
+
+
 @pytest.mark.row("U2")
 async def test_a_message_of_another_user_neither_waits_nor_sees_the_state(office: Office) -> None:
     await office.ready()
@@ -169,6 +191,27 @@ async def test_a_flow_handed_out_to_a_waiting_message_is_told_and_not_counted_as
     outcome = await office.two.process(**ANN, text="thanks", message_id="m3")
     assert [turn.next.kind for turn in outcome.drained] == ["run_flow"]
     assert (outcome.next.kind, len(outcome.state.flow_history)) == ("queue", 1)
+
+
+@pytest.mark.row("U2")
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_flow_that_was_wanted_next_runs_before_what_waits(by_hand: Any, waits: bool) -> None:
+    """With nobody waiting it is handed out, and begun by whoever runs it."""
+    both = [{"type": "start_flow", "flow": "opening_hours"}, {"type": "start_flow", "flow": "track_order"},
+            {"type": "set_slot", "name": "order_id", "value": "4471"}]  # fmt: skip
+    runtime = Office(by_hand(both=both)).one
+    await runtime.process(**ANN, text="both", message_id="m1", begin=True)
+    if waits:
+        assert (await runtime.process(**ANN, text="thanks", message_id="m2")).next.kind == "queue"
+    first = await runtime.finish_action("c1")
+    assert (first.next.kind, first.next.flow, first.drained) == ("run_flow", "track_order", ())
+    assert [one.message_id for one in first.state.queue] == (["m2"] if waits else [])
+    assert (first.state.action is not None) == waits
+    if not waits:
+        await runtime.begin_action("c1")
+    second = await runtime.finish_action("c1")
+    assert [flow.flow_name for flow in second.state.flow_history] == ["opening_hours", "track_order"]
+    assert [one.message_id for one in second.drained] == (["m2"] if waits else [])
 
 
 async def test_an_action_begun_with_its_message_is_one_workers_and_nothing_comes_between(
