@@ -130,11 +130,16 @@ def _damaged(where: Path) -> Iterator[None]:
 
 
 def _check_embedder(program: TurnProgram, manifest: dict[str, Any]) -> None:
-    """Let the head go where the embedder is another than it was trained on: its numbers would mean nothing."""
+    """Let the heads go where the embedder is another than they were trained on: their numbers would mean nothing."""
     embedder, trained = program.bindings.embedder, (manifest.get("embedder") or {}).get("fingerprint")
-    if embedder is None or trained is None or program.bindings.head is None:
+    if embedder is None or trained is None or not program.bindings.heads:
         return
+    # Heads that read words alone go on with any embedder.
+    bound = [stage for stage, head in program.bindings.heads.items() if head.texts("a message")]
     # A model that is missing is left bound: asked, it fails, and decisions say so.
-    if embedder.fingerprint != trained and not embedder.fingerprint.endswith(":absent"):
-        log.warning("the head was trained on %s and not on %s; it is left out", trained, embedder.fingerprint)
-        program.bind(head=None)
+    if bound and embedder.fingerprint != trained and not embedder.fingerprint.endswith(":absent"):
+        names = ", ".join(bound)
+        log.warning(
+            "the heads (%s) were trained on %s and not on %s: left out", names, trained, embedder.fingerprint
+        )
+        program.bind(heads=dict.fromkeys(bound))

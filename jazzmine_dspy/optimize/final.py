@@ -70,7 +70,7 @@ def _classic(run: Run, program: TurnProgram, train: Sequence[Example]) -> TurnPr
     except (DatasetError, EmbeddingError) as error:
         run.progress.note(f"no TF-IDF baseline: {error.message}")
         return None
-    return program.with_policy("head").bind(embedder=embedder, head=head)
+    return program.with_policy("head").bind(embedder=embedder, heads={"select": head})
 
 
 def _best_compiled(run: Run) -> Candidate | None:

@@ -227,17 +227,16 @@ def verdicts(
 
 def judged(program: TurnProgram, rows: Sequence[Row]) -> list[SelectionOutput]:
     """What the bound head says of turns."""
-    assert program.bindings.head is not None, "no head is bound"
-    return [judged_by(program.bindings.head, program, row) for row in rows]
+    return [judged_by(program.bindings.heads["select"], program, row) for row in rows]
 
 
 def judged_by(
-    head: HeadPort, program: TurnProgram, row: Row, gone: frozenset[str] = frozenset()
+    head: HeadPort[SelectionOutput], program: TurnProgram, row: Row, gone: frozenset[str] = frozenset()
 ) -> SelectionOutput:
     """What a head says of a turn, as if some flows did not exist."""
     embedder, turn = program.bindings.embedder, row.example.turn
     assert embedder is not None, "a head needs an embedder"
-    parts = head.parts(turn.text)
+    _, *parts = head.texts(turn.text)
     features = embedder.features([turn.text, *parts])
     clauses = [Clause(text, each) for text, each in zip(parts, features[1:], strict=True)]
     context = Context(turn=turn, registry=program.registry)

@@ -260,7 +260,10 @@ def _prepare(recipe: Recipe, progress: Progress, start_from: str | Path | None, 
     if start_from is not None:
         loaded = artifacts.load_with_manifest(start_from, flows=dataset.flows, bind=False)
         # The prompts are the start; heads, gates and orders are this run's own.
-        program, started_from = loaded.program.bind(head=None), str(loaded.manifest["sha256"])
+        program, started_from = (
+            loaded.program.bind(heads=dict.fromkeys(loaded.program.bindings.heads)),
+            str(loaded.manifest["sha256"]),
+        )
         program.policy = Policy.model_validate(shown)
     else:
         program = TurnProgram(dataset.flows, policy=Policy.model_validate(shown), signatures=folder)

@@ -134,7 +134,7 @@ def _fit_head(run: Run, exclude: Exclusions) -> None:
     except DatasetError as error:
         run.progress.note(f"no head is trained: {error.message}")
         return
-    program.bind(head=found.head.head)
+    program.bind(heads={"select": found.head.head})
     found.stand_ins = stand_ins(
         program,
         found.rows,
@@ -240,7 +240,7 @@ def refit(run: Run, program: TurnProgram) -> None:
         found.examples = tuple(index_examples(program.registry, every))
         _index(program, found.examples)
     if found.head is not None:
-        program.bind(head=refit_head(program, every, found.head, run.recipe.seed))
+        program.bind(heads={"select": refit_head(program, every, found.head, run.recipe.seed)})
     found.refitted = {
         "parts": ["train", "dev_a", "dev_b"],
         "rows": len(every),

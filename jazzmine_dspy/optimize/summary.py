@@ -244,7 +244,7 @@ def _curves(run: Run, systems: Mapping[str, Evaluation | None]) -> list[Curve]:
     """Quality against the share of turns that the head sends on, to what was measured and to what never errs."""
     found, curves = run.selection, []
     asked = systems["LM compiled"] or systems["LM uncompiled"]
-    if asked is not None and run.program.bindings.head is not None:
+    if asked is not None and "select" in run.program.bindings.heads:
         answers = {turn.example.key: turn for turn in asked.turns}
         rows = recalled_rows(run.program, [turn.example for turn in asked.turns])
         told = verdicts(rows, judged(run.program, rows), found.thresholds)

@@ -88,16 +88,15 @@ async def adecide_many(
 
 def _embed_ahead(program: Decider, turns: Sequence[Turn]) -> None:
     """Have the embedder remember what deciding these turns will ask it for, as far as that is known before."""
-    embedder, order = program.bindings.embedder, program.policy.orders["select"]
+    embedder, policy = program.bindings.embedder, program.policy
     if embedder is None or not program.registry:
         return
-    head = program.bindings.head if "head" in order else None
+    heads = [head for stage, head in program.bindings.heads.items() if "head" in policy.orders[stage]]
     try:
-        texts: dict[str, None] = {}
-        for turn in turns:
-            texts[turn.text] = None
-            texts |= dict.fromkeys(head.parts(turn.text) if head is not None else ())
-        (embedder.embed if head is None else embedder.features)(list(texts))
+        wanted = {text for head in heads for turn in turns for text in head.texts(turn.text)}
+        texts = [*dict.fromkeys(turn.text for turn in turns)]
+        texts += sorted(wanted.difference(texts))
+        (embedder.features if wanted else embedder.embed)(texts)
     except Exception as error:
         # Each turn asks again, and says of itself that it is degraded.
         log.debug("the texts were not embedded ahead: %s", error)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import dspy
 
+from jazzmine_dspy.models.decision import STAGES, Stage
+from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.program.ports import EmbedderPort, HeadPort, RecallPort
 
 
@@ -18,13 +21,32 @@ class Bindings:
 
     recall: RecallPort | None = None
     embedder: EmbedderPort | None = None
-    head: HeadPort | None = None
+    heads: Mapping[Stage, HeadPort[Any]] = field(default_factory=lambda: MappingProxyType({}))
     lm: dspy.LM | None = None
     clock: Callable[[], float] = time.monotonic
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Bindings:
         return self
 
-    def but(self, **changes: Any) -> Bindings:
-        """The same with some parts changed."""
+    def but(self, *, heads: Mapping[Stage, HeadPort[Any] | None] | None = None, **changes: Any) -> Bindings:
+        """The same with some parts changed; heads of stages that are not named stay, None takes one away.
+
+        Raises:
+            InputError: there is no such port, or no such stage for a head.
+        """
+        if unknown := [name for name in changes if name not in self.__dataclass_fields__]:
+            known = ", ".join(self.__dataclass_fields__)
+            raise InputError(
+                f"Nothing is bound as {unknown[0]!r}", where="bind", remedy=f"Use one of {known}."
+            )
+        if heads is not None:
+            if unknown := [stage for stage in heads if stage not in STAGES]:
+                raise InputError(
+                    f"There is no stage {unknown[0]!r}",
+                    where="heads",
+                    remedy=f"Use one of {', '.join(STAGES)}.",
+                )
+            merged = {**self.heads, **heads}
+            held = {stage: head for stage in STAGES if (head := merged.get(stage)) is not None}
+            changes["heads"] = MappingProxyType(held)
         return replace(self, **changes)

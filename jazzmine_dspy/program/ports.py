@@ -1,22 +1,36 @@
 """Ports: what the program asks of the world. They are bound at run time and never saved with it.
 
-Recall and embedder are of :mod:`jazzmine_dspy.models.ports`, which memories build on too; the head is its own.
+Recall and embedder are of :mod:`jazzmine_dspy.models.ports`, which memories build on too; heads are its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.ports import EmbedderPort, RecallPort
 
-__all__ = ["Clause", "EmbedderPort", "HeadInput", "HeadPort", "RecallPort", "Recalled", "SelectionOutput"]
+__all__ = [
+    "Clause",
+    "EmbedderPort",
+    "HeadExample",
+    "HeadInput",
+    "HeadOutput",
+    "HeadPort",
+    "RecallPort",
+    "Recalled",
+    "SelectionOutput",
+]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from jazzmine_dspy.models.flows import Slot
     from jazzmine_dspy.models.turn import Turn
 
 
@@ -31,12 +45,14 @@ class HeadInput(NamedTuple):
     """What a head is given of a turn.
 
     Args:
-        turn: The turn, for its state.
-        features: Of the message, shape (feature_size,).
+        turn: The turn, for its state. For a head of selection its text is the rewrite where one was made.
+        features: Of the message, shape (feature_size,); shape (0,) where the head asked for none.
         recalled: What recall found for the message, best first.
         flows: Names of the flows that may be chosen, in the registry's order.
-        clauses: Parts of the message, in their order, where the head asked for them (:meth:`HeadPort.parts`).
+        clauses: The other texts that the head asked for (:meth:`HeadPort.texts`), in their order.
         hidden: Names of the other flows, which may not be chosen now: what wants one of them wants none of ``flows``.
+        query: The message as it was rewritten; the message itself where it was not.
+        slots: Slots that the message may fill: those of the running flow, and of the flows that start.
     """
 
     turn: Turn
@@ -45,6 +61,34 @@ class HeadInput(NamedTuple):
     flows: Sequence[str]
     clauses: Sequence[Clause] = ()
     hidden: Sequence[str] = ()
+    query: str = ""
+    slots: Sequence[Slot] = ()
+
+
+class HeadOutput(NamedTuple, Generic[T]):
+    """What a head predicts.
+
+    Args:
+        value: The stage's value: an ``Enhancement``, or a list of commands.
+        confidence: Calibrated probability, from 0 to 1, that it is right.
+    """
+
+    value: T
+    confidence: float
+
+
+class HeadExample(NamedTuple, Generic[T]):
+    """What a head is trained on.
+
+    Args:
+        given: What it will be given in service.
+        wanted: The stage's value, as labelled.
+        conversation: Id of the conversation: what is held out for testing is held out by it.
+    """
+
+    given: HeadInput
+    wanted: T
+    conversation: str
 
 
 class SelectionOutput(NamedTuple):
@@ -66,12 +110,12 @@ class SelectionOutput(NamedTuple):
 
 
 @runtime_checkable
-class HeadPort(Protocol):
-    """A small local model that selects flows.
+class HeadPort(Protocol[T_co]):
+    """A small local model that answers a stage: with a :class:`SelectionOutput`, else with a :class:`HeadOutput`.
 
-    Duties: pure and quick (no I/O, no model of language); answers for flows that it never learnt through ``recalled``
-    alone; equal probabilities stand in the registry's order. Errors: ``InputError`` where the features have another
-    shape than it was trained on.
+    Duties: pure and quick (no I/O, no model of language). A head of selection answers for flows that it never learnt
+    through ``recalled`` alone; equal probabilities stand in the registry's order. Errors: ``InputError`` where the
+    features have another shape than it was trained on.
     """
 
     @property
@@ -79,15 +123,10 @@ class HeadPort(Protocol):
         """Changes with its weights."""
         ...
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """All that it learnt, "none" included."""
+    def texts(self, message: str) -> tuple[str, ...]:
+        """The texts whose features it wants to see: the message, then parts of it. None at all where it reads words."""
         ...
 
-    def parts(self, text: str) -> tuple[str, ...]:
-        """The parts of a message whose features it wants to see; none where the message is one wish."""
-        ...
-
-    def predict(self, given: HeadInput) -> SelectionOutput:
-        """The flows that a message wants."""
+    def predict(self, given: HeadInput) -> T_co:
+        """What a message means for the stage."""
         ...

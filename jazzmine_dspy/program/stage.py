@@ -20,6 +20,7 @@ from jazzmine_dspy.models.decision import (
     StageRecord,
     Usage,
 )
+from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import Bindings
@@ -169,6 +170,16 @@ class Context:
             return ()
         open_to = frozenset(self.allowed)
         return tuple(name for name in self.registry if name not in open_to)
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """Slots that the message may fill: of the running flow, and of the flows that start."""
+        names = [*([self.turn.flow] if self.turn.flow else []), *self.selected]
+        found: dict[str, Slot] = {}
+        for flow in (self.registry[name] for name in names if name in self.registry):
+            for slot in flow.slots:
+                found.setdefault(slot.name, slot)
+        return tuple(found.values())
 
     @property
     def asked_already(self) -> bool:

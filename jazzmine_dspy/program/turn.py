@@ -94,9 +94,17 @@ class TurnProgram(dspy.Module):
         return ("fused",) if self.shape == "fused" else tuple(stages)
 
     def bind(self, *, registry: FlowRegistry | None = None, **ports: Any) -> Self:
-        """Bind flows and ports: ``recall``, ``embedder``, ``head``, ``lm``, ``clock``. Returns the program itself.
+        """Bind flows and ports. Returns the program itself.
 
         An index of other flows is let go when flows are bound: it would never find the new ones.
+
+        Args:
+            registry: The flows to choose from.
+            ports: ``recall``, ``embedder``, ``lm``, ``clock``, and ``heads``: a mapping of stages to heads. Heads of
+                other stages stay; None takes one away. A head is asked where the stage's order names ``head``.
+
+        Raises:
+            InputError: there is no such port or stage.
         """
         if registry is not None:
             self.registry = registry
@@ -129,7 +137,7 @@ class TurnProgram(dspy.Module):
     def fingerprint(self) -> str:
         """SHA-256 over all of the program that may change a decision, bound parts included."""
         bound = self.bindings
-        parts = [bound.recall, bound.embedder, bound.head]
+        parts = [bound.recall, bound.embedder]
         state = {
             name: {k: v for k, v in value.items() if k != "lm"} for name, value in self.dump_state().items()
         }
@@ -141,6 +149,7 @@ class TurnProgram(dspy.Module):
                 "signatures": fingerprints(),
                 "flows": self.registry.checksum,
                 "parts": [part.fingerprint if part is not None else None for part in parts],
+                "heads": {stage: head.fingerprint for stage, head in bound.heads.items()},
                 "lm": _lm_identity(bound.lm),
             }
         )

@@ -99,7 +99,7 @@ def test_recall_is_compiled_and_loads_as_it_was_made(routed: Any) -> None:
     assert kept[0]["name"] == "one for each text and each labelled turn"
     loaded = load(result.folder)
     assert loaded.fingerprint == result.program.fingerprint
-    assert isinstance(loaded.bindings.head, SelectionHead)
+    assert isinstance(loaded.bindings.heads["select"], SelectionHead)
     assert loaded.bindings.recall is not None
     assert loaded.bindings.recall.settings == recall_settings(result.program.policy.recall)
     assert loaded.bindings.recall.recall("the chair has a crack", k=1)[0].name == "repair"

@@ -142,8 +142,8 @@ class Judge:
     def __deepcopy__(self, memo: dict[int, Any]) -> Judge:
         return self
 
-    def parts(self, text: str) -> tuple[str, ...]:
-        return self._parts
+    def texts(self, message: str) -> tuple[str, ...]:
+        return (message, *self._parts)
 
     def predict(self, given: HeadInput) -> SelectionOutput:
         self.seen.append(given)

@@ -105,7 +105,7 @@ def test_an_empty_registry_selects_nothing(
     flows = FlowRegistry()
     policy = Policy(shape=shape, orders={**FLOOR, "select": order})
     program = TurnProgram(flows, policy=policy).bind(
-        lm=speak(), recall=overlap(flows), embedder=letters(), head=judge(None)
+        lm=speak(), recall=overlap(flows), embedder=letters(), heads={"select": judge(None)}
     )
     decision = program.decide(text="where is my order")
     assert (decision.selection.flows, decision.selection.candidates, decision.degraded) == ([], [], False)

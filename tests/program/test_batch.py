@@ -57,10 +57,10 @@ def headed(registry: FlowRegistry, overlap: Make, letters: Make, judge: Make) ->
         return SelectionOutput((name,), float(seen.features[1]) % 1, ((name, 0.6),))
 
     head = judge(says)
-    head.parts = lambda text: (text[:5],) if len(text) > 9 else ()
+    head.texts = lambda text: (text, text[:5]) if len(text) > 9 else (text,)
     policy = Policy(orders={**FLOOR, "select": ("head", "floor")})
     return TurnProgram(registry, policy=policy).bind(
-        recall=overlap(registry), embedder=letters(), head=head, clock=lambda: 0.0
+        recall=overlap(registry), embedder=letters(), heads={"select": head}, clock=lambda: 0.0
     )
 
 

@@ -73,7 +73,7 @@ def test_the_head_asks_within_its_margin(
         overlap(registry),
         orders={**FLOOR, "select": ("head", "floor")},
         clarify={"head": margin, "floor": 0.9},
-    ).bind(head=judge(CLOSE), embedder=letters())
+    ).bind(heads={"select": judge(CLOSE)}, embedder=letters())
     decision = made.decide(text="my order please")
     assert (decision.selection.clarify, decision.selection.flows) == (clarify, flows)
     assert decision.stages["select"].source == "head"
@@ -105,7 +105,7 @@ def test_the_floor_asks_within_its_margin(
 def test_a_hidden_flow_is_no_doubt(registry: FlowRegistry, overlap: Make, letters: Make, judge: Make) -> None:
     made = program(
         registry, overlap(registry), orders={**FLOOR, "select": ("head", "floor")}, clarify={"head": 0.2}
-    ).bind(head=judge(CLOSE), embedder=letters())
+    ).bind(heads={"select": judge(CLOSE)}, embedder=letters())
     views = tuple(view for view in registry.views if view.name != "cancel_order")
     decision = made.decide(Turn(text="my order please", available_flows=views))
     assert (decision.selection.clarify, decision.selection.flows) == ([], ["track_order"])
@@ -117,7 +117,7 @@ def test_nobody_is_asked_which_flow_twice_in_a_row(
 ) -> None:
     made = program(
         registry, overlap(registry), orders={**FLOOR, "select": ("head", "floor")}, clarify={"head": 0.2}
-    ).bind(head=judge(CLOSE), embedder=letters())
+    ).bind(heads={"select": judge(CLOSE)}, embedder=letters())
     assert made.decide(Turn(text="well, the order", clarifying=ASKED)).selection.flows == ["track_order"]
     other = Turn(text="well, the order", clarifying=("gift_card", "track_order"))
     assert made.decide(other).selection.flows == ["track_order"]

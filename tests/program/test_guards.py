@@ -101,7 +101,7 @@ def test_what_is_hidden_never_reaches_recall_head_prompt_or_schema(
     policy = Policy(shape="staged", orders={**FLOOR, "select": ("head", "lm", "floor"), "enhance": ("lm", "floor")},
                     gates={"select": {"head": 0.5}})  # fmt: skip
     program = TurnProgram(guarded, policy=policy).bind(
-        recall=overlap(guarded), embedder=letters(), head=head, lm=lm
+        recall=overlap(guarded), embedder=letters(), heads={"select": head}, lm=lm
     )
     for turn, there in ((HIDDEN, False), (SHOWN, True)):
         decision = program.decide(turn)
@@ -161,7 +161,7 @@ def test_with_all_flows_hidden_nothing_is_asked_and_nothing_chosen(
     for order in (("head", "floor"), ("lm", "floor"), ("floor",)):
         policy = Policy(shape="staged", orders={**FLOOR, "select": order})
         program = TurnProgram(flows, policy=policy).bind(
-            recall=overlap(flows), embedder=letters(), head=head, lm=lm
+            recall=overlap(flows), embedder=letters(), heads={"select": head}, lm=lm
         )
         decision = program.decide(text="do a")
         assert (decision.selection.flows, decision.selection.candidates) == ([], [])

@@ -182,7 +182,7 @@ def test_distance_to_the_flows_means() -> None:
 def test_several_wishes_by_the_rule() -> None:
     text = "where is my parcel and then cancel the lamp"
     head = make(rule=ClauseRule(), blend=BLEND._replace(bare=(2.0, 0.0, -2.0)))
-    parts = head.parts(text)
+    _, *parts = head.texts(text)
     assert parts[0] == text
     rows = [
         (2, 2, 0) if part == text else ((3, 0, 0) if part.startswith("where") else (0, 3, 0))
@@ -191,7 +191,7 @@ def test_several_wishes_by_the_rule() -> None:
     clauses = [Clause(part, np.array(row, dtype=np.float32)) for part, row in zip(parts, rows, strict=True)]
     said = head.predict(seen(text, (2, 2, 0), clauses=clauses))
     assert said.flows == ("track_order", "cancel_order")
-    assert make().parts(text) == ()
+    assert make().texts(text) == (text,)
     again = SelectionHead.from_bytes(head.to_bytes())
     assert again.predict(seen(text, (2, 2, 0), clauses=clauses)) == said
 

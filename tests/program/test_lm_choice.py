@@ -141,7 +141,7 @@ def test_a_lone_candidate_is_taken_only_where_its_condition_is_met(
     program = TurnProgram(flows, policy=policy).bind(
         recall=overlap(flows),
         embedder=letters(),
-        head=judge(sure),
+        heads={"select": judge(sure)},
         lm=speak(select={"flows": ["A"] if met else []}),
     )
     decision = program.decide(text="so where is it")

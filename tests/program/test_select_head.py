@@ -32,7 +32,7 @@ def headed(registry: FlowRegistry, overlap: Make, letters: Make) -> Make:
     ) -> TurnProgram:
         whole = Policy(shape="staged", orders={**FLOOR, "select": order}, **policy)
         return TurnProgram(registry, policy=whole).bind(
-            recall=overlap(registry), embedder=letters(), head=head, lm=lm
+            recall=overlap(registry), embedder=letters(), heads={"select": head}, lm=lm
         )
 
     return make

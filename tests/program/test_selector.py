@@ -351,7 +351,9 @@ async def test_a_head_chooses_among_the_candidates_only(
         shown = [(name, p) for name, p in ranking if name in (*seen.flows, "none")]
         return SelectionOutput((shown[0][0],), shown[0][1], tuple(shown))
 
-    program = TurnProgram(registry).bind(head=judge(says), embedder=letters()).with_policy("head")
+    program = (
+        TurnProgram(registry).bind(heads={"select": judge(says)}, embedder=letters()).with_policy("head")
+    )
     result = await FlowSelector(program, registry).select(QUERY, candidates=list(THREE))
     assert (names(result), result.source, result.confidence) == (["track_order"], "head", 0.2)
 

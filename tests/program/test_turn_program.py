@@ -136,7 +136,7 @@ def test_copies_share_their_ports(
     assert isinstance(recall, RecallPort)
     assert isinstance(embedder, EmbedderPort)
     assert isinstance(head, HeadPort)
-    program = TurnProgram(registry).bind(recall=recall, embedder=embedder, head=head, lm=lm)
+    program = TurnProgram(registry).bind(recall=recall, embedder=embedder, heads={"select": head}, lm=lm)
     for copied in (program.deepcopy(), copy.deepcopy(program), program.reset_copy()):
         assert copied.bindings is program.bindings
         assert copied.registry is registry
@@ -162,8 +162,8 @@ def test_what_may_change_a_decision_changes_the_fingerprint(
         program().bind(registry=FlowRegistry(list(registry.values())[1:])),
         program().bind(embedder=letters()),
         program().bind(embedder=other),
-        program().bind(head=judge(None, name="one")),
-        program().bind(head=judge(None, name="two")),
+        program().bind(heads={"select": judge(None, name="one")}),
+        program().bind(heads={"select": judge(None, name="two")}),
         program().with_policy(Policy(top_k=2)),
         program().with_policy("lm"),
         program().bind(lm=None),

@@ -99,9 +99,9 @@ class TfidfHead:
     def __deepcopy__(self, memo: dict[int, Any]) -> TfidfHead:
         return self
 
-    def parts(self, text: str) -> tuple[str, ...]:  # noqa: ARG002
-        """A message is one wish."""
-        return ()
+    def texts(self, message: str) -> tuple[str, ...]:
+        """The message: it is one wish."""
+        return (message,)
 
     def predict(self, given: HeadInput) -> SelectionOutput:
         """The likeliest of the labels that may be chosen.

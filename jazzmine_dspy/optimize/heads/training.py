@@ -258,7 +258,7 @@ class _Training:
         return weighed, {"weights": rounded, "open_set": found}
 
     def _judged(self, head: SelectionHead, row: HeadRow, inputs: Floats) -> SelectionOutput:
-        texts = head.parts(row.text)
+        _, *texts = head.texts(row.text)
         features = self.embedder.features(texts) if texts else ()
         clauses = [ports.Clause(text, each) for text, each in zip(texts, features, strict=True)]
         turn = row.turn if row.turn.text == row.text else row.turn.model_copy(update={"text": row.text})

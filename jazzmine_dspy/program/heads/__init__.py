@@ -7,6 +7,19 @@ from __future__ import annotations
 
 from jazzmine_dspy.program.clarify import NONE
 from jazzmine_dspy.program.heads.features import STATE_SIZE, state_features
+from jazzmine_dspy.program.heads.registry import HEADS, HeadState, StoredHead, head
 from jazzmine_dspy.program.heads.selection import SelectionHead
+from jazzmine_dspy.program.heads.storing import heads_from_bytes, heads_to_bytes
 
-__all__ = ["NONE", "STATE_SIZE", "SelectionHead", "state_features"]
+__all__ = [
+    "HEADS",
+    "NONE",
+    "STATE_SIZE",
+    "HeadState",
+    "SelectionHead",
+    "StoredHead",
+    "head",
+    "heads_from_bytes",
+    "heads_to_bytes",
+    "state_features",
+]

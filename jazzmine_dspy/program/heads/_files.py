@@ -1,4 +1,4 @@
-"""A selection head as a safetensors file: arrays, and the rest as JSON in its metadata."""
+"""What a head of selection knows, as arrays and JSON, and as a safetensors file of its own."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from jazzmine_dspy.program.clauses import ClauseRule
 from jazzmine_dspy.program.heads._blend import Blend, Trust
 from jazzmine_dspy.program.heads._lexical import Lexical
 from jazzmine_dspy.program.heads._open import OpenSet, Space
+from jazzmine_dspy.program.heads.registry import HeadState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,10 +23,8 @@ FORMAT = 2
 FEATURES = "selection/2"
 """Name of what a head sees of a turn; to be raised with every change of it."""
 
-_REMEDY = "Compile the program again."
 
-
-def to_bytes(
+def to_state(
     labels: Sequence[str],
     weights: NDArray[Any],
     bias: NDArray[Any],
@@ -36,15 +35,13 @@ def to_bytes(
     trust: Trust,
     space: Space | None,
     rule: ClauseRule | None,
-) -> bytes:
-    """The whole head; equal heads give equal bytes."""
-    from safetensors.numpy import save
-
+) -> HeadState:
+    """The whole head."""
     arrays: dict[str, NDArray[Any]] = {"weights": weights, "bias": bias}
     said: dict[str, Any] = {
         "format": FORMAT,
         "features": FEATURES,
-        "labels": labels,
+        "labels": list(labels),
         "blend": blend._asdict(),
         "trust": trust._asdict(),
         "open_set": open_set._asdict() | {"threshold": max(open_set.threshold, -1e30)},
@@ -61,51 +58,54 @@ def to_bytes(
         }
     if space is not None:
         arrays |= {"space.whitening": space.whitening, "space.means": space.means}
-    return save(
-        {name: np.ascontiguousarray(array) for name, array in arrays.items()}, {"head": canonical_json(said)}
-    )
+    return HeadState(arrays, said)
 
 
-def from_bytes(data: bytes, where: str) -> tuple[list[str], NDArray[Any], NDArray[Any], dict[str, Any]]:
+def from_state(state: HeadState) -> tuple[list[str], NDArray[Any], NDArray[Any], dict[str, Any]]:
     """Labels, weights, bias, and the further arguments of a head.
 
     Raises:
-        ArtifactError: damaged, no head, of another format, or of other features.
+        ArtifactError: of another format, or of other features.
     """
+    arrays, said = state
+    if said["format"] != FORMAT:
+        raise ArtifactError(f"The head has the format {said['format']}, this version reads {FORMAT}")
+    if said["features"] != FEATURES:
+        raise ArtifactError(f"The head was trained on other features ({said['features']})")
+    parts: dict[str, Any] = {
+        "blend": _tupled(Blend, said["blend"]),
+        "trust": _tupled(Trust, said["trust"]),
+        "open_set": _tupled(OpenSet, said["open_set"]),
+    }
+    if "lexical.grams" in arrays:
+        words, pieces = json.loads(arrays["lexical.grams"].tobytes())
+        lexical = {name: arrays[f"lexical.{name}"] for name in ("idf", "weights", "scales", "bias")}
+        rows = len(words) + len(pieces)
+        if {len(lexical["idf"]), len(lexical["weights"]), len(lexical["scales"])} != {rows}:
+            raise ArtifactError("The n-grams of a head do not fit its weights")
+        parts["lexical"] = Lexical(words, pieces, **lexical)
+    if "space.means" in arrays:
+        parts["space"] = Space(arrays["space.whitening"], arrays["space.means"])
+    if said["rule"] is not None:
+        parts["rule"] = ClauseRule.model_validate(said["rule"])
+    return said["labels"], arrays["weights"], arrays["bias"], parts
+
+
+def to_bytes(state: HeadState) -> bytes:
+    """A lone head; equal heads give equal bytes."""
+    from safetensors.numpy import save
+
+    arrays = {name: np.ascontiguousarray(array) for name, array in state.arrays.items()}
+    return save(arrays, {"head": canonical_json(state.settings)})
+
+
+def from_bytes(data: bytes) -> HeadState:
+    """The inverse of :func:`to_bytes`."""
     from safetensors.numpy import load
 
-    try:
-        # safetensors tells the metadata of files only; they are in the JSON that its length precedes.
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        said = json.loads(header["__metadata__"]["head"])
-        if said["format"] != FORMAT:
-            raise ArtifactError(f"The head has the format {said['format']}, this version reads {FORMAT}")
-        if said["features"] != FEATURES:
-            raise ArtifactError(f"The head was trained on other features ({said['features']})")
-        arrays = load(data)
-        parts: dict[str, Any] = {
-            "blend": _tupled(Blend, said["blend"]),
-            "trust": _tupled(Trust, said["trust"]),
-            "open_set": _tupled(OpenSet, said["open_set"]),
-        }
-        if "lexical.grams" in arrays:
-            words, pieces = json.loads(arrays["lexical.grams"].tobytes())
-            lexical = {name: arrays[f"lexical.{name}"] for name in ("idf", "weights", "scales", "bias")}
-            rows = len(words) + len(pieces)
-            if {len(lexical["idf"]), len(lexical["weights"]), len(lexical["scales"])} != {rows}:
-                raise ArtifactError("The n-grams of a head do not fit its weights")
-            parts["lexical"] = Lexical(words, pieces, **lexical)
-        if "space.means" in arrays:
-            parts["space"] = Space(arrays["space.whitening"], arrays["space.means"])
-        if said["rule"] is not None:
-            parts["rule"] = ClauseRule.model_validate(said["rule"])
-        return said["labels"], arrays["weights"], arrays["bias"], parts
-    except ArtifactError as error:
-        raise ArtifactError(error.message, where=error.where or where, remedy=_REMEDY) from error
-    except Exception as error:
-        raise ArtifactError(
-            f"The head cannot be read: {type(error).__name__}: {error}", where=where, remedy=_REMEDY
-        ) from error
+    # safetensors tells the metadata of files only; they are in the JSON that its length precedes.
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return HeadState(load(data), json.loads(header["__metadata__"]["head"]))
 
 
 def _tupled(kind: Any, said: dict[str, Any]) -> Any:

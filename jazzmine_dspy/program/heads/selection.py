@@ -14,6 +14,7 @@ from jazzmine_dspy.program.heads import _blend, _files, _open
 from jazzmine_dspy.program.heads._blend import Blend, Trust
 from jazzmine_dspy.program.heads._open import OpenSet, Space
 from jazzmine_dspy.program.heads.features import STATE_SIZE, busy, evidence, state_features
+from jazzmine_dspy.program.heads.registry import HeadState, head
 from jazzmine_dspy.program.ports import HeadInput, SelectionOutput
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class _Ranked(NamedTuple):
     rejected: bool
 
 
+@head("select", "selection")
 class SelectionHead:
     """Ranks the flows that may be chosen, and says how sure it is of its choice.
 
@@ -119,9 +121,9 @@ class SelectionHead:
         """Length of the features that it was trained on."""
         return int(self.weights.shape[1]) - STATE_SIZE
 
-    def parts(self, text: str) -> tuple[str, ...]:
-        """The parts of a message that may be wishes of their own; none without a rule for them."""
-        return () if self.rule is None else self.rule.parts(text)
+    def texts(self, message: str) -> tuple[str, ...]:
+        """The message, and the parts of it that may be wishes of their own; none without a rule for them."""
+        return (message, *(() if self.rule is None else self.rule.parts(message)))
 
     def predict(self, given: HeadInput) -> SelectionOutput:
         """The flows that a message wants, with probabilities for all that may be chosen.
@@ -227,12 +229,26 @@ class SelectionHead:
             self._columns[flows] = known
         return known
 
-    def to_bytes(self) -> bytes:
-        """The head as a safetensors file; equal heads give equal bytes."""
-        return _files.to_bytes(
+    def to_state(self) -> HeadState:
+        """All that it knows."""
+        return _files.to_state(
             self.labels, self.weights, self.bias, lexical=self.lexical, blend=self.blend, open_set=self.open_set,
             trust=self.trust, space=self.space, rule=self.rule,
         )  # fmt: skip
+
+    @classmethod
+    def from_state(cls, state: HeadState) -> SelectionHead:
+        """The inverse of :meth:`to_state`.
+
+        Raises:
+            ArtifactError: of another format, or of other features, or what it holds does not fit together.
+        """
+        labels, weights, bias, parts = _files.from_state(state)
+        return cls(labels, weights, bias, **parts)
+
+    def to_bytes(self) -> bytes:
+        """The head as a safetensors file of its own; equal heads give equal bytes."""
+        return _files.to_bytes(self.to_state())
 
     @classmethod
     def from_bytes(cls, data: bytes, *, where: str = "heads.safetensors") -> SelectionHead:
@@ -245,11 +261,13 @@ class SelectionHead:
         Raises:
             ArtifactError: the data are damaged, no head, of another format, or of other features.
         """
-        labels, weights, bias, parts = _files.from_bytes(data, where)
         try:
-            return cls(labels, weights, bias, **parts)
+            return cls.from_state(_files.from_bytes(data))
         except ArtifactError as error:
             raise ArtifactError(error.message, where=where, remedy=error.remedy or _REMEDY) from error
+        except Exception as error:
+            message = f"The head cannot be read: {type(error).__name__}: {error}"
+            raise ArtifactError(message, where=where, remedy=_REMEDY) from error
 
 
 def _ordered(ranked: _Ranked, *, plain: bool = False) -> tuple[tuple[str, float], ...]:

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
 
 from jazzmine_dspy.models.decision import Selection
 from jazzmine_dspy.program.clarify import TOO_CLOSE, close_pair
 from jazzmine_dspy.program.clauses import selection_of
-from jazzmine_dspy.program.ports import Clause, HeadInput, HeadPort, Recalled
+from jazzmine_dspy.program.ports import Clause, HeadInput, HeadOutput, HeadPort, Recalled, SelectionOutput
 from jazzmine_dspy.program.sources.registry import source
 from jazzmine_dspy.program.stage import CANDIDATES, Answer, Context, Declined, Features, Source, Steps
+
+
+@source("enhance", "head")
+@source("understand", "head")
+class HeadSource(Source[Any]):
+    """The head that is bound for the stage, and answers with its value."""
+
+    def steps(self, context: Context) -> Steps[Answer[Any] | Declined]:
+        """Answer with what the head predicts."""
+        head = self.bindings.heads.get(self.stage)
+        if head is None:
+            return Declined("no head is bound", failed=True)
+        given = yield from head_input(head, context, context.choosable, rewritten=False)
+        found: HeadOutput[Any] = head.predict(given)
+        return Answer(found.value, found.confidence)
 
 
 @source("select", "head")
@@ -21,14 +39,14 @@ class SelectHead(Source[Selection]):
 
     def steps(self, context: Context) -> Steps[Answer[Selection] | Declined]:
         """Answer with the likeliest flows that may be chosen, with none, or with the two that are too close."""
-        head, flows = self.bindings.head, context.choosable
+        head, flows = self.bindings.heads.get("select"), context.choosable
         if head is None:
             return Declined("no head is bound", failed=True)
         if not flows:
             return Answer(Selection(reason="no flow may be chosen"))
         open_to = frozenset(flows)
         given = yield from head_input(head, context, flows)
-        found = head.predict(given)
+        found: SelectionOutput = head.predict(given)
         context.candidates = reordered(context.recalled, found.ranking, open_to)
         chosen = list(dict.fromkeys(found.flows))
         ranking = [(name, probability) for name, probability in found.ranking if name in open_to]
@@ -39,24 +57,29 @@ class SelectHead(Source[Selection]):
         return Answer(selection_of(context.turn.text, chosen, reason), found.confidence)
 
 
-def head_input(head: HeadPort, context: Context, flows: Sequence[str]) -> Steps[HeadInput]:
-    """What a head of selection sees of a turn, in service and while it is fitted.
+def head_input(
+    head: HeadPort[Any], context: Context, flows: Sequence[str], *, rewritten: bool = True
+) -> Steps[HeadInput]:
+    """What a head sees of a turn, in service and while it is fitted.
 
-    It reads the rewrite, whose words and features say what the message means without its context. The original stands
-    beside it in what recall found: a rewrite is recalled with the original as a second query, and in the fused shape
-    the original alone is. An unchanged rewrite is the message itself, so nothing differs then.
+    A head of selection reads the rewrite, whose words and features say what the message means without its context. The
+    original stands beside it in what recall found: a rewrite is recalled with the original as a second query, and in
+    the fused shape the original alone is. An unchanged rewrite is the message itself, so nothing differs then. Heads of
+    other stages read the message as it was written, the rewrite beside it.
 
     Args:
-        head: Says which parts of the message it wants to see.
+        head: Says which texts it wants to see the features of.
         context: The turn, with its rewrite and what was recalled.
         flows: Names of the flows that may be chosen, in the registry's order.
+        rewritten: Whether the rewrite takes the message's place.
     """
-    query = context.query
-    turn = context.turn if query == context.turn.text else context.turn.model_copy(update={"text": query})
-    parts = head.parts(query)
-    rows = yield Features((query, *parts))
-    clauses = [Clause(text, row) for text, row in zip(parts, rows[1:], strict=True)]
-    return HeadInput(turn, rows[0], context.recalled, flows, clauses, context.hidden)
+    turn, query = context.turn, context.query
+    if rewritten and query != turn.text:
+        turn = turn.model_copy(update={"text": query})
+    texts = head.texts(turn.text)
+    rows = (yield Features(texts)) if texts else np.zeros((1, 0), np.float32)
+    clauses = [Clause(text, row) for text, row in zip(texts[1:], rows[1:], strict=True)]
+    return HeadInput(turn, rows[0], context.recalled, flows, clauses, context.hidden, query, context.slots)
 
 
 def reordered(

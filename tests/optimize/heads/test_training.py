@@ -13,7 +13,6 @@ from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import DatasetError, EmbeddingError, InputError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads import NONE, SelectionHead
-from jazzmine_dspy.program.heads._files import to_bytes
 from jazzmine_dspy.program.ports import Clause, EmbedderPort, HeadInput, HeadPort, SelectionOutput
 
 pytest.importorskip("sklearn")
@@ -194,9 +193,9 @@ def test_a_head_trained_again_on_the_same_turns_is_the_same() -> None:
     ]
     trained = train_selection_head(said, embedder=embedder, seed=0)
     again = retrain_selection_head(trained, said, embedder=embedder, seed=0)
-    assert to_bytes(again) == to_bytes(trained.head)
+    assert again.to_bytes() == trained.head.to_bytes()
     fewer = retrain_selection_head(trained, said[:-12], embedder=embedder, seed=0)
-    assert to_bytes(fewer) != to_bytes(again)
+    assert fewer.to_bytes() != again.to_bytes()
     assert (fewer.blend, fewer.open_set, fewer.trust) == (again.blend, again.open_set, again.trust)
 
 
@@ -310,7 +309,7 @@ def test_several_flows_in_one_message() -> None:
     several = [(j, row) for j, row in zip(trained.judgements, rows, strict=True) if len(row.flows) > 1]
     assert np.mean([j.flows == row.flows for j, row in several]) > 0.8
     text = "where is it please and then cancel it now"
-    parts = trained.head.parts(text)
+    _, *parts = trained.head.texts(text)
     clauses = [Clause(part, row) for part, row in zip(parts, embedder.features(parts), strict=True)]
     assert judged(trained, embedder, text, clauses=clauses).flows == ("track", "cancel")
     assert SelectionHead.from_bytes(trained.head.to_bytes()).rule == trained.head.rule
