@@ -112,11 +112,15 @@ def format_error(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Answer(Generic[T_co]):
-    """What a source answers, and how sure it is, from 0 to 1."""
+    """What a source answers, and how sure it is, from 0 to 1.
+
+    ``candidates`` are flows in an order of its own, for the decision to show and for later stages.
+    """
 
     value: T_co
     confidence: float = 1.0
     calls: tuple[LMCall, ...] = ()
+    candidates: Sequence[Recalled] = ()
 
 
 @dataclass(frozen=True)
@@ -140,7 +144,7 @@ class Context:
     registry: FlowRegistry
     exclude: frozenset[str] = frozenset()
     enhancement: Enhancement | None = None
-    candidates: list[Recalled] = field(default_factory=list)
+    candidates: Sequence[Recalled] = field(default_factory=list)
     recall_failure: str | None = None
     selected: list[str] = field(default_factory=list)
     memo: dict[str, Any] = field(default_factory=dict)
@@ -238,7 +242,6 @@ def run_stage(
     calls: list[LMCall] = []
     answered: tuple[Source[T], Answer[T]] | None = None
     for source in sources:
-        before = context.candidates
         try:
             result = _checked(stage, (yield from source.steps(context)), context)
         except PredictFailed as failure:
@@ -251,9 +254,9 @@ def run_stage(
                 failures.append(f"{source.kind}: {result.reason}")
         elif source.kind == "floor" or result.confidence >= gates.get(source.kind, 0.0):
             answered = source, result
+            # Only now: language models are compiled and raced on candidates in recall's order.
+            context.candidates = result.candidates or context.candidates
             break
-        # Language models are compiled and raced on candidates in recall's order, whatever a head made of it.
-        context.candidates = before
     assert answered is not None, f"the floor of stage {stage} failed: {failures}"
     ended = yield Clock()
     source, answer = answered

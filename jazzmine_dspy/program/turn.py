@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -11,21 +10,18 @@ import dspy
 from pydantic import ValidationError
 
 from jazzmine_dspy.models._base import sha256
-from jazzmine_dspy.models.commands import Command
-from jazzmine_dspy.models.decision import Degraded, Enhancement, Selection, StageRecord, TurnDecision
+from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import MAX_TEXT, Turn
 from jazzmine_dspy.program.batch import WORKERS, adecide_many, decide_many
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.driver import adrive, drive
-from jazzmine_dspy.program.merge import derived_intent, merge
 from jazzmine_dspy.program.policy import Policy, PolicyName, Shape
-from jazzmine_dspy.program.sources import check_orders, identity_of, sources_of
-from jazzmine_dspy.program.stage import CANDIDATES, Context, Parallel, Recall, Steps, run_stage
+from jazzmine_dspy.program.sources import check_orders, identity_of
+from jazzmine_dspy.program.stage import Context, Steps
+from jazzmine_dspy.program.steps import TurnSteps
 from jazzmine_dspy.signatures.contract import fingerprints, with_overrides
-
-log = logging.getLogger("jazzmine_dspy")
 
 
 class TurnProgram(dspy.Module):
@@ -249,30 +245,7 @@ class TurnProgram(dspy.Module):
 
     def steps(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[TurnDecision]:
         """All steps of a decision, for a driver to take."""
-        context = Context(turn=turn, registry=self.registry, exclude=frozenset(exclude))
-        stages: dict[Any, StageRecord] = {}
-        stages["enhance"] = yield from self._enhanced(context)
-        enhancement = context.enhancement
-        assert enhancement is not None, "a stage always answers"
-        if self.shape == "staged" and turn.flow:
-            # Both read the same running flow, so neither waits for the other.
-            (selection, stages["select"]), (commands, stages["understand"]) = yield Parallel(
-                (self._stage("select", context), self._stage("understand", context))
-            )
-            context.selected = _new(selection, turn)
-            if context.selected:
-                again, record = yield from self._stage("understand", context)
-                commands = _with_new_slots(commands, again)
-                stages["understand"] = _summed(stages["understand"], record)
-        else:
-            selection, stages["select"] = yield from self._stage("select", context)
-            context.selected = _new(selection, turn)
-            commands, stages["understand"] = yield from self._stage("understand", context)
-        if context.recall_failure and stages["select"].source != "rule":
-            record = stages["select"]
-            cause = "; ".join(filter(None, (context.recall_failure, record.cause)))
-            stages["select"] = record.model_copy(update={"degraded": True, "cause": cause})
-        return self._decision(context, enhancement, selection, commands, stages)
+        return self._turn_steps.decide(turn, exclude)
 
     def steps_to_select(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[Context]:
         """The steps of a decision before flows are selected: what is fitted for that stage is fitted on their result.
@@ -280,69 +253,11 @@ class TurnProgram(dspy.Module):
         Returns:
             The turn's context as the sources of the stage find it: rewritten and recalled by what the policy names.
         """
-        context = Context(turn=turn, registry=self.registry, exclude=frozenset(exclude))
-        yield from self._enhanced(context)
-        return context
+        return self._turn_steps.to_select(turn, exclude)
 
-    def _enhanced(self, context: Context) -> Steps[StageRecord]:
-        """Rewrite the message, and recall for it: before the rewrite in the fused shape, else after it."""
-        if self.shape == "fused":
-            yield from self._recall(context, context.turn.text)
-        context.enhancement, record = yield from self._stage("enhance", context)
-        if self.shape == "staged":
-            yield from self._recall(context, context.enhancement.enhanced_query)
-        return record
-
-    def _decision(
-        self,
-        context: Context,
-        enhancement: Enhancement,
-        selection: Selection,
-        commands: Sequence[Command],
-        stages: dict[Any, StageRecord],
-    ) -> TurnDecision:
-        selection = selection.model_copy(
-            update={"candidates": [(found.name, found.score) for found in context.candidates[:CANDIDATES]],
-                    "confidence": stages["select"].confidence}
-        )  # fmt: skip
-        enhancement, selection, merged = merge(context.turn, self.registry, enhancement, selection, commands)
-        record = stages["enhance"]
-        if record.source in ("rule", "floor") and not record.degraded:
-            update = {"intent": derived_intent(context.turn, merged)}
-            enhancement = enhancement.model_copy(update=update)
-        causes = [f"{stage}: {record.cause}" for stage, record in stages.items() if record.degraded]
-        invented = context.memo.get("invented")
-        if invented and not stages["select"].degraded:
-            log.warning("the language model named flows that were not offered: %s", ", ".join(invented))
-        if causes:
-            log.warning("the turn is degraded: %s", "; ".join(causes))
-        return TurnDecision(enhancement=enhancement, selection=selection, commands=merged, stages=stages)
-
-    def _recall(self, context: Context, query: str) -> Steps[None]:
-        if not self.registry:
-            return
-        allowed = None if context.allowed is None else frozenset(context.allowed)
-        try:
-            # The original stays beside a rewrite, which may have lost what it was about.
-            beside = () if query == context.turn.text else (context.turn.text,)
-            found = yield Recall(
-                query=query,
-                k=CANDIDATES,
-                summaries=(*beside, *context.turn.episode_summaries),
-                allowed=allowed,
-                exclude=context.exclude,
-            )
-            open_to = self.registry.keys() if allowed is None else allowed
-            context.recalled = [one for one in found if one.name in open_to]
-            context.candidates = list(context.recalled)
-            # A stand-in answered: what it found is used, and the turn says so.
-            context.recall_failure = found.cause if isinstance(found, Degraded) else None
-        except Exception as error:
-            context.recall_failure = f"recall: {error}"
-
-    def _stage(self, stage: Any, context: Context) -> Steps[tuple[Any, StageRecord]]:
-        sources = sources_of(stage, self.bindings, self.policy)
-        return run_stage(stage, sources, self.policy.gates.get(stage, {}), context)
+    @property
+    def _turn_steps(self) -> TurnSteps:
+        return TurnSteps(self.registry, self.bindings, self.policy)
 
 
 def as_turn(turn: Turn | None, text: str | None) -> Turn:
@@ -367,30 +282,6 @@ def as_turn(turn: Turn | None, text: str | None) -> Turn:
         return Turn(text=text)
     except ValidationError as error:
         raise InputError(str(error.errors()[0]["msg"]), where="text", remedy="Correct the text.") from error
-
-
-def _new(selection: Selection, turn: Turn) -> list[str]:
-    """Flows whose slots come into play: those that start, and paused ones that are taken up again."""
-    return [name for name in selection.flows if name != turn.flow]
-
-
-def _with_new_slots(first: Sequence[Command], again: Sequence[Command]) -> list[Command]:
-    """What the first reading says of the running flow, and the second of the new flow's slots."""
-    rest = [c for c in first if c.understood and c.place != "value"]
-    return [*rest, *(c for c in again if c.place == "value")]
-
-
-def _summed(first: StageRecord, second: StageRecord) -> StageRecord:
-    causes = "; ".join(cause for cause in (first.cause, second.cause) if cause)
-    return second.model_copy(
-        update={
-            "latency_ms": first.latency_ms + second.latency_ms,
-            "usage": first.usage + second.usage,
-            "calls": (*first.calls, *second.calls),
-            "degraded": first.degraded or second.degraded,
-            "cause": causes or None,
-        }
-    )
 
 
 def _lm_identity(lm: dspy.LM | None) -> list[str] | None:

@@ -47,14 +47,15 @@ class SelectHead(Source[Selection]):
         open_to = frozenset(flows)
         given = yield from head_input(head, context, flows)
         found: SelectionOutput = head.predict(given)
-        context.candidates = reordered(context.recalled, found.ranking, open_to)
+        order = reordered(context.recalled, found.ranking, open_to)
         chosen = list(dict.fromkeys(found.flows))
         ranking = [(name, probability) for name, probability in found.ranking if name in open_to]
         pair = close_pair(ranking, chosen, self.policy.clarify.get(self.kind, 0.0))
         if pair and not context.asked_already:
-            return Answer(Selection(clarify=pair, reason=TOO_CLOSE), found.confidence)
+            return Answer(Selection(clarify=pair, reason=TOO_CLOSE), found.confidence, candidates=order)
         reason = found.reason or ("likeliest flow" if chosen else "no flow is likely")
-        return Answer(selection_of(context.turn.text, chosen, reason), found.confidence)
+        selection = selection_of(context.turn.text, chosen, reason)
+        return Answer(selection, found.confidence, candidates=order)
 
 
 def head_input(

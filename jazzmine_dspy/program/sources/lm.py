@@ -42,7 +42,7 @@ _INTENTS = 60
 def offered(context: Context, top_k: int) -> list[Recalled]:
     """The flows that a prompt offers: the recalled ones, or a small registry whole where recall is down."""
     if context.candidates:
-        return context.candidates[:top_k]
+        return list(context.candidates[:top_k])
     names = context.choosable
     return [Recalled(name, 0.0) for name in names] if len(names) <= len(ALIASES) else []
 

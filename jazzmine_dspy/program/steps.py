@@ -1,0 +1,155 @@
+"""The steps of one turn: which stage comes when, what each is given, and what comes of their answers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from jazzmine_dspy.models.commands import Command
+from jazzmine_dspy.models.decision import Degraded, Enhancement, Selection, StageRecord, TurnDecision
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.bindings import Bindings
+from jazzmine_dspy.program.merge import derived_intent, merge
+from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.sources import sources_of
+from jazzmine_dspy.program.stage import CANDIDATES, Context, Parallel, Recall, Steps, run_stage
+
+log = logging.getLogger("jazzmine_dspy")
+
+
+class TurnSteps:
+    """Enhance, recall, select, understand, merge: for one turn of a program.
+
+    Args:
+        registry: The flows to choose from.
+        bindings: What sources may ask for.
+        policy: Shape, and the order of sources per stage.
+    """
+
+    def __init__(self, registry: FlowRegistry, bindings: Bindings, policy: Policy) -> None:
+        self.registry = registry
+        self.bindings = bindings
+        self.policy = policy
+
+    def decide(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[TurnDecision]:
+        """All steps of a decision, for a driver to take."""
+        context = Context(turn=turn, registry=self.registry, exclude=frozenset(exclude))
+        stages: dict[Any, StageRecord] = {}
+        stages["enhance"] = yield from self._enhanced(context)
+        enhancement = context.enhancement
+        assert enhancement is not None, "a stage always answers"
+        if self.policy.shape == "staged" and turn.flow:
+            # Both read the same running flow, so neither waits for the other.
+            (selection, stages["select"]), (commands, stages["understand"]) = yield Parallel(
+                (self._stage("select", context), self._stage("understand", context))
+            )
+            context.selected = _new(selection, turn)
+            if context.selected:
+                again, record = yield from self._stage("understand", context)
+                commands = _with_new_slots(commands, again)
+                stages["understand"] = _summed(stages["understand"], record)
+        else:
+            selection, stages["select"] = yield from self._stage("select", context)
+            context.selected = _new(selection, turn)
+            commands, stages["understand"] = yield from self._stage("understand", context)
+        if context.recall_failure and stages["select"].source != "rule":
+            record = stages["select"]
+            cause = "; ".join(filter(None, (context.recall_failure, record.cause)))
+            stages["select"] = record.model_copy(update={"degraded": True, "cause": cause})
+        return self._decision(context, enhancement, selection, commands, stages)
+
+    def to_select(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[Context]:
+        """The steps of a decision before flows are selected: what is fitted for that stage is fitted on their result.
+
+        Returns:
+            The turn's context as the sources of the stage find it: rewritten and recalled by what the policy names.
+        """
+        context = Context(turn=turn, registry=self.registry, exclude=frozenset(exclude))
+        yield from self._enhanced(context)
+        return context
+
+    def _enhanced(self, context: Context) -> Steps[StageRecord]:
+        """Rewrite the message, and recall for it: before the rewrite in the fused shape, else after it."""
+        if self.policy.shape == "fused":
+            yield from self._recall(context, context.turn.text)
+        context.enhancement, record = yield from self._stage("enhance", context)
+        if self.policy.shape == "staged":
+            yield from self._recall(context, context.enhancement.enhanced_query)
+        return record
+
+    def _decision(
+        self,
+        context: Context,
+        enhancement: Enhancement,
+        selection: Selection,
+        commands: Sequence[Command],
+        stages: dict[Any, StageRecord],
+    ) -> TurnDecision:
+        selection = selection.model_copy(
+            update={"candidates": [(found.name, found.score) for found in context.candidates[:CANDIDATES]],
+                    "confidence": stages["select"].confidence}
+        )  # fmt: skip
+        enhancement, selection, merged = merge(context.turn, self.registry, enhancement, selection, commands)
+        record = stages["enhance"]
+        if record.source in ("rule", "floor") and not record.degraded:
+            update = {"intent": derived_intent(context.turn, merged)}
+            enhancement = enhancement.model_copy(update=update)
+        causes = [f"{stage}: {record.cause}" for stage, record in stages.items() if record.degraded]
+        invented = context.memo.get("invented")
+        if invented and not stages["select"].degraded:
+            log.warning("the language model named flows that were not offered: %s", ", ".join(invented))
+        if causes:
+            log.warning("the turn is degraded: %s", "; ".join(causes))
+        return TurnDecision(enhancement=enhancement, selection=selection, commands=merged, stages=stages)
+
+    def _recall(self, context: Context, query: str) -> Steps[None]:
+        if not self.registry:
+            return
+        allowed = None if context.allowed is None else frozenset(context.allowed)
+        try:
+            # The original stays beside a rewrite, which may have lost what it was about.
+            beside = () if query == context.turn.text else (context.turn.text,)
+            found = yield Recall(
+                query=query,
+                k=CANDIDATES,
+                summaries=(*beside, *context.turn.episode_summaries),
+                allowed=allowed,
+                exclude=context.exclude,
+            )
+            open_to = self.registry.keys() if allowed is None else allowed
+            context.recalled = [one for one in found if one.name in open_to]
+            context.candidates = list(context.recalled)
+            # A stand-in answered: what it found is used, and the turn says so.
+            context.recall_failure = found.cause if isinstance(found, Degraded) else None
+        except Exception as error:
+            context.recall_failure = f"recall: {error}"
+
+    def _stage(self, stage: Any, context: Context) -> Steps[tuple[Any, StageRecord]]:
+        sources = sources_of(stage, self.bindings, self.policy)
+        return run_stage(stage, sources, self.policy.gates.get(stage, {}), context)
+
+
+def _new(selection: Selection, turn: Turn) -> list[str]:
+    """Flows whose slots come into play: those that start, and paused ones that are taken up again."""
+    return [name for name in selection.flows if name != turn.flow]
+
+
+def _with_new_slots(first: Sequence[Command], again: Sequence[Command]) -> list[Command]:
+    """What the first reading says of the running flow, and the second of the new flow's slots."""
+    rest = [c for c in first if c.understood and c.place != "value"]
+    return [*rest, *(c for c in again if c.place == "value")]
+
+
+def _summed(first: StageRecord, second: StageRecord) -> StageRecord:
+    causes = "; ".join(cause for cause in (first.cause, second.cause) if cause)
+    return second.model_copy(
+        update={
+            "latency_ms": first.latency_ms + second.latency_ms,
+            "usage": first.usage + second.usage,
+            "calls": (*first.calls, *second.calls),
+            "degraded": first.degraded or second.degraded,
+            "cause": causes or None,
+        }
+    )
