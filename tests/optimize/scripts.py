@@ -17,7 +17,6 @@ from jazzmine_dspy.lm import scripted_lm
 from jazzmine_dspy.lm.requests import chat_messages, demo_texts, user_text
 from jazzmine_dspy.models._base import canonical_json
 from jazzmine_dspy.models.commands import command
-from jazzmine_dspy.optimize.optimizers.demos import _command
 
 LIBRARY = Path(__file__).parent / "library"
 WRONG = {
@@ -65,7 +64,7 @@ class Labels:
                 "is_cancellation": labels["is_cancellation"],
                 "is_continuation": labels["is_continuation"],
                 "flows": [letters[name] for name in labels["flows"] if name in letters],
-                "commands": [_command(command(each)) for each in kept],
+                "commands": [command(each).as_answer() for each in kept],
             }
         )
 
