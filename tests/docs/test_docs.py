@@ -19,7 +19,7 @@ from pydantic import BaseModel
 import redis_servers
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*/*.md"))]
 LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 COMPILED = ROOT / "optimize" / "programs" / "support" / "manifest.json"
 MADE_LATER: set[str] = set()
@@ -55,7 +55,8 @@ def _of(*kinds: str) -> list[Any]:
 
 
 def _page(name: str) -> str:
-    return (ROOT / "docs" / name).read_text("utf-8")
+    [page] = (ROOT / "docs").glob(f"*/{name}")
+    return page.read_text("utf-8")
 
 
 # --- examples ----------------------------------------------------------------------------------------------
@@ -275,7 +276,7 @@ def test_every_command_and_option_is_documented() -> None:
     page = _page("cli.md")
     for name, command in _commands(typer.main.get_command(app)):
         section = _section(page, name)
-        assert section, f"docs/cli.md has no section {name!r}"
+        assert section, f"docs/guide/cli.md has no section {name!r}"
         options = _options(command)
         assert [option for option in options if option not in section] == [], name
         told = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", section)) - {"--help"}

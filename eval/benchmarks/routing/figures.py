@@ -1,4 +1,4 @@
-"""The table: what was measured beside the published record and the target, and the block of docs/selection.md."""
+"""The table: what was measured beside the published record and the target, and the block of its page in docs."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def _share(found: Mapping[str, Any]) -> str:
 
 
 def block(document: Mapping[str, Any]) -> str:
-    """The generated block of docs/selection.md."""
+    """The generated block of docs/method/selection.md."""
     about = document["about"]
     seeds = ", ".join(map(str, about["seeds"]))
     said = (

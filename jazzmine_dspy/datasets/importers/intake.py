@@ -180,7 +180,7 @@ class Intake:
             ) from error
 
 
-_AS_PUBLISHED = "Name a file as its source publishes it; docs/datasets-import.md shows the forms."
+_AS_PUBLISHED = "Name a file as its source publishes it; docs/guide/datasets-import.md shows the forms."
 _BLANK = re.compile(r"\s*")
 
 

@@ -1,4 +1,4 @@
-"""The transcripts of docs/memory.md are what the commands print."""
+"""The transcripts of docs/guide/memory.md are what the commands print."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jazzmine_dspy.memory.working import ActiveFlowState, HeldSlot, PendingConfi
 from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore
 
 TESTS = Path(__file__).resolve().parents[2]
-PAGE = TESTS.parent / "docs" / "memory.md"
+PAGE = TESTS.parent / "docs" / "guide" / "memory.md"
 
 _TOLD = re.compile(r"```sh\n(jazzmine-dspy memory [^\n]*)\n```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 _CHANGING = re.compile(r"\b(?:[0-9a-f]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)\b")

@@ -1,4 +1,4 @@
-"""The store that docs/stores.md writes, over SQLite, keeps every promise of the suite."""
+"""The store that docs/guide/stores.md writes, over SQLite, keeps every promise of the suite."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jazzmine_dspy.memory.working import WorkingMemoryStore
 from jazzmine_dspy.memory.working.conformance import Harness, WorkingMemoryConformance
 from jazzmine_dspy.memory.working.operated import WorkingMemoryOperations
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "stores.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "stores.md"
 
 
 def _backend() -> Any:

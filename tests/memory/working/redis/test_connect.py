@@ -212,7 +212,7 @@ async def test_what_a_user_may_not_do_is_told(harness: Any) -> None:
 
 
 async def test_what_the_documents_allow_a_user_is_enough(harness: Any) -> None:
-    page = (Path(__file__).parents[4] / "docs" / "workers.md").read_text("utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "guide" / "workers.md").read_text("utf-8")
     (rule,) = re.findall(r"^ACL SETUSER assistant (.*)$", page, re.MULTILINE)
     rule = rule.replace("jazzmine:", f"{harness.prefix}:").replace("PASSWORD", "pw")
     await harness.client.execute_command("ACL", "SETUSER", "assistant", "reset", *rule.split())
