@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
-from jazzmine_dspy.memory.messages import _migrations
+from jazzmine_dspy.memory.messages import _schema
 from jazzmine_dspy.memory.messages._failures import may_try_again, too_slow, unavailable
 from jazzmine_dspy.memory.messages._url import parse, place
 from jazzmine_dspy.models.errors import InputError
@@ -25,24 +25,6 @@ from jazzmine_dspy.models.errors import InputError
 T = TypeVar("T")
 
 _TRIES = 10
-
-
-class _ProcessLock:
-    """A lock for all event loops of the process that blocks none of them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    async def __aenter__(self) -> None:
-        while not self._lock.acquire(blocking=False):  # noqa: ASYNC110 - an event belongs to one loop
-            await asyncio.sleep(0.01)
-
-    async def __aexit__(self, *_: object) -> None:
-        self._lock.release()
-
-
-# Alembic's operations are global to the process, so one migration at a time runs in it.
-_migrating = _ProcessLock()
 
 
 class _GivenUpError(Exception):
@@ -195,7 +177,7 @@ class Database:
         return done
 
     async def migrate(self, *, deadline: float) -> None:
-        """Bring the tables up to date, which the first work does too, with more time for it."""
+        """Make the tables, which the first work does too, with more time for it."""
         await self._within(deadline, partial(self._ensure, patience=deadline))
 
     async def _within(self, deadline: float, work: Callable[[_Running, _Attempt], Any]) -> Any:
@@ -249,19 +231,15 @@ class Database:
                 return
 
             def current(connection: sa.Connection) -> bool:
-                return _migrations.is_current(connection, self.place)
+                return _schema.is_current(connection, self.place)
 
-            def upgrade(connection: sa.Connection) -> None:
+            def create(connection: sa.Connection) -> None:
                 if patience is not None and not self.is_sqlite:
                     connection.exec_driver_sql(f"SET LOCAL statement_timeout = {int(patience * 1000)}")
-                _migrations.upgrade(connection, self.place)
+                _schema.create(connection, self.place)
 
             if not await self._transact(current, False, running, attempt):
-                attempt.waiting = True
-                # Reading Alembic's many modules takes a good part of a second.
-                await asyncio.to_thread(__import__, "alembic.script")
-                async with _migrating:
-                    await self._transact(upgrade, True, running, attempt)
+                await self._transact(create, True, running, attempt)
             running.current = True
 
 
