@@ -9,7 +9,6 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, from_json
 
 from jazzmine_dspy.memory.errors import UnreadableRecordError
-from jazzmine_dspy.memory.working.migrations import migrated
 from jazzmine_dspy.memory.working.records import Stored
 from jazzmine_dspy.memory.working.state import SCHEMA_VERSION, WorkingMemory
 from jazzmine_dspy.models.errors import InputError
@@ -93,10 +92,10 @@ class JsonCodec:
             return None
 
     def parsed(self, data: bytes | None, conversation_id: str) -> dict[str, Any]:
-        """The record as a mapping, brought up to this version's schema.
+        """The record as a mapping.
 
         Raises:
-            UnreadableRecordError: it is no JSON mapping, or its schema version is no number.
+            UnreadableRecordError: it is no JSON mapping, or of a schema that is not read.
         """
         if data is None:
             raise unreadable(conversation_id, "what is stored is no text")
@@ -106,10 +105,8 @@ class JsonCodec:
             raise unreadable(conversation_id, f"it is not JSON: {error}") from error
         if not isinstance(record, dict):
             raise unreadable(conversation_id, f"it is a {type(record).__name__}, not a mapping")
-        found = record.get("schema_version", SCHEMA_VERSION)
-        if not isinstance(found, int) or isinstance(found, bool):
-            raise unreadable(conversation_id, "its schema_version is no number")
-        return migrated(record, found)
+        check_schema(record.get("schema_version", SCHEMA_VERSION), conversation_id)
+        return record
 
 
 def _may_overflow(data: bytes) -> bool:
@@ -150,6 +147,22 @@ def checked_size(data: bytes, limit: int, where: str) -> bytes:
             remedy="Keep large tool results elsewhere, and a reference to them here.",
         )
     return data
+
+
+def check_schema(found: Any, conversation_id: str) -> None:
+    """Refuse the schemas from before the first release. Newer ones are read: what is unknown is carried along.
+
+    Raises:
+        UnreadableRecordError: it is one of them, or no number.
+    """
+    if not isinstance(found, int) or isinstance(found, bool):
+        raise unreadable(conversation_id, "its schema_version is no number")
+    if found < SCHEMA_VERSION:
+        raise unreadable(
+            conversation_id,
+            f"it is of schema {found}, from before the first release, which had {SCHEMA_VERSION}; the conversation "
+            "begins anew",
+        )
 
 
 def unreadable(conversation_id: str, cause: str) -> UnreadableRecordError:

@@ -14,27 +14,6 @@ from jazzmine_dspy.memory.working.conformance.states import whole
 from jazzmine_dspy.memory.working.state import SCHEMA_VERSION
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
 
-OLD = {
-    "schema_version": 1,
-    "version": 3,
-    "conversation_id": "c1",
-    "user_id": "u1",
-    "turn_number": 4,
-    "active_flow": {
-        "flow": "order",
-        "status": "awaiting_confirmation",
-        "slots": {"a": {"name": "a", "value": 0, "turn_collected": 2}},
-        "awaiting": None,
-        "step": None,
-        "started_turn": 1,
-    },
-    "confirmation": {"flow": "order", "question": "Buy it?", "payload": {"a": 0}, "asked_turn": 4},
-    "entities": [{"name": "Lamp", "attributes": ["red"], "mentions": 2, "first_turn": 1, "last_turn": 3}],
-    "last_reply": "Buy it?",
-    "ended": [{"flow": "greet", "status": "completed", "slots": {"b": 1}, "ended_turn": 1}],
-    "ended_dropped": 5,
-}
-
 
 class SchemaPromises(Promises):
     """Workers of two versions on one store."""
@@ -100,29 +79,18 @@ class SchemaPromises(Promises):
         assert (await kept(store)).last_agent_response == "after"
         assert await store.aside("c1") == []
 
-    @needs("raw")
-    async def test_a_record_of_schema_1_is_read_and_goes_on(
+    @needs("raw", "aside")
+    async def test_a_record_from_before_the_first_schema_is_moved_aside_and_says_so(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
-        written = await reply(store, "before")
-        await harness.put_raw("c1", json.dumps(OLD).encode())
-        state = await kept(store)
-        assert (state.schema_version, state.version, state.turn_number) == (
-            SCHEMA_VERSION,
-            written.version,
-            4,
-        )
-        assert state.status == "awaiting_confirmation"
-        assert state.active_flow is not None
-        assert state.active_flow.slots["a"].collected_at_turn == 2
-        assert state.pending_confirmation is not None
-        assert state.pending_confirmation.action_payload == {"a": 0}
-        assert state.entity_workspace["Lamp"].mention_count == 2
-        assert (state.flow_history[0].slot_values, state.flows_dropped) == ({"b": 1}, 5)
-        assert state.last_agent_response == "Buy it?"
-        saved = await store.save(state)
-        assert await kept(store) == saved
-        assert json.loads(await harness.raw("c1") or b"")["schema_version"] == SCHEMA_VERSION
+        await reply(store, "before")
+        raw = json.loads(await harness.raw("c1") or b"")
+        old = json.dumps({**raw, "schema_version": SCHEMA_VERSION - 1}).encode()
+        await harness.put_raw("c1", old)
+        assert await store.get("c1") is None
+        [aside] = await store.aside("c1")
+        assert aside.data == old
+        assert f"schema {SCHEMA_VERSION - 1}, from before the first release" in aside.cause
 
     @needs("raw")
     async def test_the_version_is_the_stores_and_not_the_records(

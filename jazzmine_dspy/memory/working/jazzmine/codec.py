@@ -9,10 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from jazzmine_dspy.memory.working.codec import JsonCodec, causes, checked_size, unreadable
+from jazzmine_dspy.memory.working.codec import JsonCodec, causes, check_schema, checked_size, unreadable
 from jazzmine_dspy.memory.working.jazzmine._kinds import MEMORY, Json
 from jazzmine_dspy.memory.working.jazzmine._parts import MisshapenError, join, split
-from jazzmine_dspy.memory.working.migrations import migrated
 from jazzmine_dspy.memory.working.state import SCHEMA_VERSION, WorkingMemory
 from jazzmine_dspy.models.errors import InputError
 
@@ -130,8 +129,7 @@ class JazzmineCodec(JsonCodec):
         theirs = _mapping(main if line else below, conversation_id, "jazzmine's record")
         side = _mapping(below if line and below else b"{}", conversation_id, "the part beside it")
         schema = side.get("schema_version", SCHEMA_VERSION)
-        if not isinstance(schema, int) or isinstance(schema, bool):
-            raise unreadable(conversation_id, "its schema_version is no number")
+        check_schema(schema, conversation_id)
         same = bool(side) and side.get("of") == _digest(main)
         try:
             record = join(MEMORY, theirs, side.get("rest"), same=same, lenient=lenient)
@@ -141,7 +139,7 @@ class JazzmineCodec(JsonCodec):
             raise unreadable(conversation_id, "the part beside jazzmine's record is misshapen") from error
         if not same:
             _settle(record)
-        return migrated({**record, "schema_version": schema}, schema)
+        return {**record, "schema_version": schema}
 
 
 def _is_plain(data: bytes | None) -> bool:
