@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
@@ -12,6 +13,8 @@ from jazzmine_dspy.models.errors import ExtensionError
 
 T = TypeVar("T")
 
+log = logging.getLogger("jazzmine_dspy")
+
 _NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 _OURS = "jazzmine_dspy."
 
@@ -20,7 +23,8 @@ class Extensions(Mapping[str, T]):
     """What is registered under a name, in this process or by an installed package.
 
     The first look-up reads which entry points of the group are installed. The module that an entry point names is
-    imported when its name is looked up.
+    imported when its name is looked up. A package that cannot be used is told where its name is asked for, and stands
+    in nobody's way: a name of ours stays ours, and a warning names the package that offers it too.
 
     Args:
         what: What is registered, in the singular, for errors.
@@ -46,6 +50,7 @@ class Extensions(Mapping[str, T]):
         self._origins: dict[str, str] = {}
         self._offers: dict[str, EntryPoint] | None = None
         self._asked: set[str] = set()
+        self._clashes: dict[str, ExtensionError] = {}
 
     def add(self, name: str, thing: Any, *, origin: str) -> None:
         """Register a thing.
@@ -79,6 +84,8 @@ class Extensions(Mapping[str, T]):
 
     def __getitem__(self, name: str) -> T:
         point = self._offered().get(name)
+        if name in self._clashes:
+            raise self._clashes[name]
         if point is not None and name not in self._asked:
             self._load(point)
         return self._held[name]
@@ -96,8 +103,11 @@ class Extensions(Mapping[str, T]):
             for point in entry_points(group=self.group):
                 earlier = found.setdefault(point.name, point)
                 held = self._origins.get(point.name, "")
-                if held.startswith(_OURS) or earlier.value != point.value:
-                    raise self._taken(point.name, held or _place(earlier), _place(point))
+                if held.startswith(_OURS):
+                    log.warning("%s", self._taken(point.name, held, _place(point)))
+                    del found[point.name]
+                elif earlier.value != point.value:
+                    self._clashes[point.name] = self._taken(point.name, _place(earlier), _place(point))
             self._offers = found
         return self._offers
 

@@ -6,13 +6,23 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import dspy
 
 from jazzmine_dspy.models.decision import STAGES, Stage
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.program.ports import EmbedderPort, HeadPort, RecallPort
+
+
+class Ports(TypedDict, total=False):
+    """What can be bound, by name."""
+
+    recall: RecallPort | None
+    embedder: EmbedderPort | None
+    heads: Mapping[Stage, HeadPort[Any] | None]
+    lm: dspy.LM | None
+    clock: Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -28,25 +38,23 @@ class Bindings:
     def __deepcopy__(self, memo: dict[int, Any]) -> Bindings:
         return self
 
-    def but(self, *, heads: Mapping[Stage, HeadPort[Any] | None] | None = None, **changes: Any) -> Bindings:
-        """The same with some parts changed; heads of stages that are not named stay, None takes one away.
+    def but(self, **ports: Unpack[Ports]) -> Bindings:
+        """The same with some ports changed; heads of stages that are not named stay, None takes one away.
 
         Raises:
             InputError: there is no such port, or no such stage for a head.
         """
-        if unknown := [name for name in changes if name not in self.__dataclass_fields__]:
-            known = ", ".join(self.__dataclass_fields__)
+        if unknown := [name for name in ports if name not in Ports.__annotations__]:
+            known = ", ".join(Ports.__annotations__)
             raise InputError(
                 f"Nothing is bound as {unknown[0]!r}", where="bind", remedy=f"Use one of {known}."
             )
-        if heads is not None:
-            if unknown := [stage for stage in heads if stage not in STAGES]:
-                raise InputError(
-                    f"There is no stage {unknown[0]!r}",
-                    where="heads",
-                    remedy=f"Use one of {', '.join(STAGES)}.",
-                )
-            merged = {**self.heads, **heads}
+        changes: dict[str, Any] = {**ports}
+        if "heads" in ports:
+            merged = {**self.heads, **ports["heads"]}
+            if strange := [stage for stage in merged if stage not in STAGES]:
+                remedy = f"Use one of {', '.join(STAGES)}."
+                raise InputError(f"There is no stage {strange[0]!r}", where="heads", remedy=remedy)
             held = {stage: head for stage in STAGES if (head := merged.get(stage)) is not None}
             changes["heads"] = MappingProxyType(held)
         return replace(self, **changes)

@@ -70,6 +70,13 @@ class TurnSteps:
         yield from self._enhanced(context)
         return context
 
+    def to_understand(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[Context]:
+        """The same up to the understanding: which flows start is known then, as the policy's sources choose them."""
+        context = yield from self.to_select(turn, exclude)
+        selection, _ = yield from self._stage("select", context)
+        context.selected = _new(selection, turn)
+        return context
+
     def _enhanced(self, context: Context) -> Steps[StageRecord]:
         """Rewrite the message, and recall for it: before the rewrite in the fused shape, else after it."""
         if self.policy.shape == "fused":

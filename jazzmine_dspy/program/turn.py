@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import dspy
 from pydantic import ValidationError
@@ -15,7 +15,7 @@ from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import MAX_TEXT, Turn
 from jazzmine_dspy.program.batch import WORKERS, adecide_many, decide_many
-from jazzmine_dspy.program.bindings import Bindings
+from jazzmine_dspy.program.bindings import Bindings, Ports
 from jazzmine_dspy.program.driver import adrive, drive
 from jazzmine_dspy.program.policy import Policy, PolicyName, Shape
 from jazzmine_dspy.program.sources import check_orders, identity_of
@@ -89,7 +89,7 @@ class TurnProgram(dspy.Module):
             return ()
         return ("fused",) if self.shape == "fused" else tuple(stages)
 
-    def bind(self, *, registry: FlowRegistry | None = None, **ports: Any) -> Self:
+    def bind(self, *, registry: FlowRegistry | None = None, **ports: Unpack[Ports]) -> Self:
         """Bind flows and ports. Returns the program itself.
 
         An index of other flows is let go when flows are bound: it would never find the new ones.
@@ -254,6 +254,10 @@ class TurnProgram(dspy.Module):
             The turn's context as the sources of the stage find it: rewritten and recalled by what the policy names.
         """
         return self._turn_steps.to_select(turn, exclude)
+
+    def steps_to_understand(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[Context]:
+        """The same up to the understanding: which flows start is known then, as the policy's sources choose them."""
+        return self._turn_steps.to_understand(turn, exclude)
 
     @property
     def _turn_steps(self) -> TurnSteps:
