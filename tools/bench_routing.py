@@ -31,7 +31,7 @@ from jazzmine_dspy.models.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("JAZZMINE_DATA", ROOT.parent / "shared" / "data"))
-DOCS = ROOT / "docs" / "method" / "selection.md"
+DOCS = ROOT / "docs" / "method" / "routing.md"
 SEED = 17
 FURTHER = ("flows1000", "recall")
 
@@ -226,7 +226,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--docs",
         action="store_true",
-        help="write the table into docs/method/selection.md; fails where it is not whole",
+        help="write the table into docs/method/routing.md; fails where it is not whole",
     )
     parser.add_argument(
         "--docs-rows",

@@ -1,4 +1,4 @@
-"""Fill README.md's marked blocks from what the commands have left behind.
+"""Fill the marked blocks of README.md and docs/method/figures.md from what the commands have left behind.
 
 Run: .venv/bin/python tools/readme.py [TRANSCRIPT]
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+PAGES = (ROOT / "README.md", ROOT / "docs" / "method" / "figures.md")
 REPORT = ROOT / "eval" / "reports" / "support" / "report.json"
 BENCH = ROOT / ".cache" / "bench.json"
 CHAOS = ROOT / ".cache" / "chaos.txt"
@@ -30,20 +31,23 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 def main(transcript: Path | None) -> None:
     """Rewrite the blocks in place."""
-    path = ROOT / "README.md"
-    text = path.read_text(encoding="utf-8")
+    blocks: dict[str, str] = {}
     if transcript is not None:
         shown = _ESCAPES.sub("", transcript.read_text(encoding="utf-8")).strip()
-        text = _filled(text, "transcript", f"```text\n{shown}\n```")
+        blocks["transcript"] = f"```text\n{shown}\n```"
     if REPORT.is_file():
-        text = _filled(text, "figures", quality(json.loads(REPORT.read_text(encoding="utf-8"))))
+        blocks["figures"] = quality(json.loads(REPORT.read_text(encoding="utf-8")))
     if BENCH.is_file():
-        text = _filled(text, "speed", speed(json.loads(BENCH.read_text(encoding="utf-8"))))
+        blocks["speed"] = speed(json.loads(BENCH.read_text(encoding="utf-8")))
     if CHAOS.is_file():
         lines = CHAOS.read_text(encoding="utf-8").strip().splitlines()
         short = "\n".join(line if len(line) <= 118 else f"{line[:117]}…" for line in lines)
-        text = _filled(text, "chaos", f"```text\n{short}\n```")
-    path.write_text(text, encoding="utf-8")
+        blocks["chaos"] = f"```text\n{short}\n```"
+    for path in PAGES:
+        text = path.read_text(encoding="utf-8")
+        for name, content in blocks.items():
+            text = _filled(text, name, content)
+        path.write_text(text, encoding="utf-8")
 
 
 def _filled(text: str, name: str, content: str) -> str:

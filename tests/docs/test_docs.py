@@ -78,10 +78,24 @@ def redis_url() -> Iterator[str]:
         yield running.url
 
 
+@pytest.fixture
+def closed_registries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an example registers is forgotten after it."""
+    from jazzmine_dspy.datasets.importers import KINDS
+    from jazzmine_dspy.models import SLOT_TYPES
+    from jazzmine_dspy.program.heads import HEADS
+    from jazzmine_dspy.program.sources import SOURCES
+
+    for registry in (KINDS, SLOT_TYPES, HEADS, SOURCES):
+        for name in ("_held", "_origins"):
+            monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
+
+
 @pytest.mark.parametrize("block", _of("python"))
 def test_a_python_block_runs_as_it_stands(
     block: Block,
     project: Path,
+    closed_registries: None,
     capsys: Any,
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,

@@ -234,7 +234,7 @@ def _share(found: Mapping[str, Any]) -> str:
 
 
 def block(document: Mapping[str, Any]) -> str:
-    """The generated block of docs/method/selection.md."""
+    """The generated block of docs/method/routing.md."""
     about = document["about"]
     seeds = ", ".join(map(str, about["seeds"]))
     said = (
