@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from jazzmine_dspy.dialogue import slots, stack
+from jazzmine_dspy.dialogue.events import Changes, Events
 from jazzmine_dspy.dialogue.steps import Flows, await_slot, pending_question, settle
 from jazzmine_dspy.dialogue.texts import choice, say
 from jazzmine_dspy.dialogue.turn_cache import continues, turn_cache
@@ -15,8 +17,6 @@ from jazzmine_dspy.memory.working.operations import (
     collect_slot,
     confirm_action,
     deny_action,
-    resume_flow,
-    start_flow,
 )
 from jazzmine_dspy.memory.working.operations.flows import end_flow
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED, SENTIMENTS_KEPT
@@ -29,6 +29,22 @@ from jazzmine_dspy.models.next_step import NextStep
 def apply(
     state: WorkingMemory, decision: TurnDecision, registry: Flows, *, message_id: str = ""
 ) -> tuple[WorkingMemory, NextStep]:
+    """Carry out what a turn was decided to be: :func:`carry_out` without its events."""
+    applied = carry_out(state, decision, registry, message_id=message_id)
+    return applied.state, applied.next
+
+
+class Applied(NamedTuple):
+    """What a turn came to."""
+
+    state: WorkingMemory
+    next: NextStep
+    events: Events
+
+
+def carry_out(
+    state: WorkingMemory, decision: TurnDecision, registry: Flows, *, message_id: str = ""
+) -> Applied:
     """Carry out what a turn was decided to be.
 
     A command that is unknown here or does not fit the state changes nothing. The answer to an open yes or no
@@ -43,20 +59,36 @@ def apply(
         message_id: Of the message; the turn of one id is begun once.
     """
     state = settle(state, registry)
-    cache = turn_cache(decision, registry, agent_id=state.agent_id, message_id=message_id)
-    begin_turn.inplace(state, cache, continues=continues(state, decision, registry))
+    changes = Changes(state, registry)
+    _begin(state, decision, registry, changes, message_id)
     record = decision.stages.get("enhance")
     # The neutral default of an outage is no observation.
     if record is None or not record.degraded:
         state.sentiments = [*state.sentiments, decision.enhancement.sentiment_score][-SENTIMENTS_KEPT:]
-    turn = _Turn(state, registry, decision.commands)
-    return state, turn.run()
+    step = _Turn(state, registry, decision.commands, changes).run()
+    return Applied(state, step, changes.events())
+
+
+def _begin(
+    state: WorkingMemory, decision: TurnDecision, registry: Flows, changes: Changes, message_id: str
+) -> None:
+    if not decision.enhancement.is_continuation:
+        changes.topic()
+    cache = turn_cache(decision, registry, agent_id=state.agent_id, message_id=message_id)
+    asked, running = state.pending_confirmation, state.active_flow
+    begin_turn.inplace(state, cache, continues=continues(state, decision, registry))
+    if asked is not None and state.pending_confirmation is None:
+        changes.expire()
+        changes.flow(running, "paused")
 
 
 class _Turn(Dialogue):
     """One application: the state in change, and what the commands came to."""
 
-    def __init__(self, state: WorkingMemory, registry: Flows, commands: list[Command]) -> None:
+    def __init__(
+        self, state: WorkingMemory, registry: Flows, commands: list[Command], changes: Changes
+    ) -> None:
+        self.changes = changes
         self.state = state
         self.registry = registry
         self.commands = [
@@ -82,7 +114,7 @@ class _Turn(Dialogue):
     def run(self) -> NextStep:
         for command in self.commands:
             self.done_anything |= command.apply(self)
-        offer = stack.next_in_line(self.state, self.registry) if self.ended else ""
+        offer = stack.next_in_line(self.state, self.registry, self.changes) if self.ended else ""
         step = self._next(offer)
         return step.model_copy(update={"text": " ".join(text for text in (*self.said, step.text) if text)})
 
@@ -102,6 +134,8 @@ class _Turn(Dialogue):
             self.state.pending_confirmation = None
             return False
         known = name is not None and self.registry[running.flow_name].slot(name) is not None
+        if known and name is not None:
+            self.changes.slot(running, name)
         deny_action.inplace(self.state, name if known else None)
         self.denied = True
         self.changed |= known
@@ -121,12 +155,12 @@ class _Turn(Dialogue):
             # What was wished for first comes first: the others follow in their order.
             position = len(state.paused) if self.deferred_at is None else self.deferred_at
             self.deferred_at = position
-            self.target = waiting or stack.defer(state, self.registry[name], position)
+            self.target = waiting or stack.defer(state, self.registry[name], position, self.changes)
             return True
         if waiting is not None:
-            resume_flow.inplace(state, name)
+            stack.resume(state, name, self.changes)
         else:
-            start_flow.inplace(state, self.registry[name])
+            stack.start(state, self.registry[name], self.changes)
         self.target = state.active_flow
         self.deferred_at = len(state.paused)
         return True
@@ -136,7 +170,7 @@ class _Turn(Dialogue):
         if found is None:
             return False
         if not self.affirmed:
-            resume_flow.inplace(self.state, found.flow_name)
+            stack.resume(self.state, found.flow_name, self.changes)
             return True
         # The flow just confirmed runs first.
         self.state.paused = [*(flow for flow in self.state.paused if flow is not found), found]
@@ -169,7 +203,7 @@ class _Turn(Dialogue):
                 end_flow(state, waiting, FlowStatus.CANCELLED, reason="the conversation was begun anew")
             return True
         end_flow(state, running, FlowStatus.CANCELLED, reason="the task was begun anew")
-        start_flow.inplace(state, self.registry[running.flow_name])
+        stack.start(state, self.registry[running.flow_name], self.changes)
         return True
 
     # --- slots -------------------------------------------------------------------------------------------
@@ -190,6 +224,7 @@ class _Turn(Dialogue):
             return False
         known = owner.slots[name].value
         why_not = slots.refusal(slot, value)
+        self.changes.slot(owner, name)
         collect_slot.inplace(self.state, name, value, why_not, flow=owner.flow_name)
         if not why_not:
             self.changed |= owner is self.state.active_flow
@@ -204,6 +239,7 @@ class _Turn(Dialogue):
         owner = self._owner(name)
         if owner is None or not owner.slots[name].filled:
             return False
+        self.changes.slot(owner, name)
         clear_slot.inplace(self.state, name, flow=owner.flow_name)
         self.changed |= owner is self.state.active_flow
         return True
@@ -213,6 +249,7 @@ class _Turn(Dialogue):
         slot = self.registry[owner.flow_name].slot(name) if owner else None
         if owner is None or slot is None or owner.slots[name].filled:
             return False
+        self.changes.slot(owner, name)
         owner.slots[name].skipped = True
         # Only who is spared the question has got anywhere.
         return slots.pending(self.registry[owner.flow_name], owner) != slot
@@ -262,7 +299,7 @@ class _Turn(Dialogue):
 
     def _hold(self, running: ActiveFlowState) -> None:
         """Let the flow wait as it stands: a person takes over, so nothing is run, not even after a yes."""
-        pending_question(self.state, self.registry)
+        pending_question(self.state, self.registry, self.changes)
         running.ready = False
 
     def _escalate(self, flow: ActiveFlowState, name: str) -> NextStep:
@@ -278,14 +315,18 @@ class _Turn(Dialogue):
     def _clarify(self, flows: Sequence[str], name: str | None, *, asking: bool) -> NextStep:
         known = [flow for flow in flows if flow in self.registry]
         text = say("clarify", None, {"tasks": choice(known)}) if known else say("idle")
-        step = pending_question(self.state, self.registry, confirmed=self._confirmed) if asking else None
+        step = (
+            pending_question(self.state, self.registry, self.changes, confirmed=self._confirmed)
+            if asking
+            else None
+        )
         if step is not None and step.kind == "run_flow":
             return step.model_copy(update={"text": f"{step.text} {text}", "choices": tuple(known)})
         return NextStep(kind="clarify", flow=name, text=text, choices=tuple(known))
 
     def _digress(self) -> NextStep:
         """Nothing but talk: the stack stays as it is, and what was asked is asked again."""
-        step = pending_question(self.state, self.registry)
+        step = pending_question(self.state, self.registry, self.changes)
         if step is not None and step.kind == "run_flow":
             return step
         text = step.text if step else ""
@@ -299,7 +340,7 @@ class _Turn(Dialogue):
     def _question(self, offer: str) -> NextStep:
         running = self.state.active_flow
         awaited = running.awaiting if running is not None and running is self.before else None
-        step = pending_question(self.state, self.registry, confirmed=self._confirmed)
+        step = pending_question(self.state, self.registry, self.changes, confirmed=self._confirmed)
         if step is None:
             return NextStep(kind="none", text=offer or say("idle" if self.done_anything else "lost"))
         unmoved = step.kind == "ask_slot" and step.slot == awaited and not self.done_anything

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from jazzmine_dspy.dialogue.events import Changes
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMemory
-from jazzmine_dspy.memory.working.operations import resume_flow
+from jazzmine_dspy.memory.working.operations import resume_flow, start_flow
 from jazzmine_dspy.memory.working.operations.flows import end_flow, limit_paused
 from jazzmine_dspy.models.flows import Flow
 
 
-def defer(state: WorkingMemory, flow: Flow, position: int) -> ActiveFlowState:
+def start(state: WorkingMemory, flow: Flow, changes: Changes) -> None:
+    """Begin a flow; the running one is set aside."""
+    aside = state.active_flow
+    start_flow.inplace(state, flow)
+    changes.flow(aside, "paused")
+    changes.flow(state.active_flow, "started")
+
+
+def resume(state: WorkingMemory, name: str, changes: Changes) -> None:
+    """Take up a flow that was set aside; the running one takes its place there."""
+    aside = state.active_flow
+    resume_flow.inplace(state, name)
+    changes.flow(aside, "paused")
+    changes.flow(state.active_flow, "resumed")
+
+
+def defer(state: WorkingMemory, flow: Flow, position: int, changes: Changes) -> ActiveFlowState:
     """Keep a flow that is wanted after the one now running."""
     waiting = ActiveFlowState.from_flow(flow, turn_number=state.turn_number, agent_id=state.agent_id)
     waiting.become(FlowStatus.PAUSED)
@@ -19,6 +36,7 @@ def defer(state: WorkingMemory, flow: Flow, position: int) -> ActiveFlowState:
     position = min(position, len(state.paused))
     state.paused = [*state.paused[:position], waiting, *state.paused[position:]]
     limit_paused(state)
+    changes.flow(waiting, "started")
     return waiting
 
 
@@ -27,7 +45,7 @@ def find_paused(state: WorkingMemory, name: str | None) -> ActiveFlowState | Non
     return next((flow for flow in reversed(state.paused) if name in (None, flow.flow_name)), None)
 
 
-def next_in_line(state: WorkingMemory, registry: Mapping[str, Flow]) -> str:
+def next_in_line(state: WorkingMemory, registry: Mapping[str, Flow], changes: Changes) -> str:
     """With nothing running: take up what the user asked for next, or offer what was set aside last.
 
     Returns:
@@ -37,7 +55,7 @@ def next_in_line(state: WorkingMemory, registry: Mapping[str, Flow]) -> str:
         return ""
     newest = state.paused[-1]
     if newest.deferred:
-        resume_flow.inplace(state, newest.flow_name)
+        resume(state, newest.flow_name, changes)
         return ""
     return say("offer", registry.get(newest.flow_name), newest.values)
 

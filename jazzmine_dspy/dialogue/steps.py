@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jazzmine_dspy.dialogue import slots, stack
+from jazzmine_dspy.dialogue.events import Changes
 from jazzmine_dspy.dialogue.texts import fill, question, say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
 from jazzmine_dspy.memory.working.operations import finish_action, request_confirmation
@@ -46,8 +47,9 @@ def complete(
         key = "failed" if failed else "done"
         said = say(key, registry.get(running.flow_name), running.values, task=running.flow_name)
     stack.drop_unknown(state, registry)
-    offer = stack.next_in_line(state, registry)
-    step = _awaited(state, registry)
+    changes = Changes(state, registry)
+    offer = stack.next_in_line(state, registry, changes)
+    step = _awaited(state, registry, changes)
     if step is None:
         return state, NextStep(kind="none", text=f"{said} {offer}".strip())
     # The next flow has not run yet, so there is nothing to say of it.
@@ -55,13 +57,15 @@ def complete(
     return state, step.model_copy(update={"text": text})
 
 
-def pending_question(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) -> NextStep | None:
+def pending_question(
+    state: WorkingMemory, registry: Flows, changes: Changes, *, confirmed: bool = False
+) -> NextStep | None:
     """What the state waits for, with the state brought to wait for it; None where it waits for nothing.
 
     Of a flow with all its slots: the question whether to go ahead where it has one, else the flow itself, to
     be run, and what is to be said and run after it.
     """
-    step = _awaited(state, registry, confirmed=confirmed)
+    step = _awaited(state, registry, changes, confirmed=confirmed)
     if step is None or step.kind != "run_flow":
         return step
     following = _finish_ready(state.model_copy(deep=True), registry)
@@ -73,7 +77,9 @@ def pending_question(state: WorkingMemory, registry: Flows, *, confirmed: bool =
     )
 
 
-def _awaited(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) -> NextStep | None:
+def _awaited(
+    state: WorkingMemory, registry: Flows, changes: Changes, *, confirmed: bool = False
+) -> NextStep | None:
     running = state.active_flow
     if running is None:
         return None
@@ -82,8 +88,9 @@ def _awaited(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) 
     if slot is not None:
         return await_slot(state, running, flow, slot.name, again=False)
     running.awaiting = None
-    for held in running.slots.values():
+    for name, held in running.slots.items():
         # Whoever goes on without correcting a value has let that be.
+        changes.slot(running, name)
         let_be(state, held)
     if flow.confirm and not confirmed:
         asked = PendingConfirmation(
@@ -100,10 +107,11 @@ def _awaited(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) 
 def _finish_ready(state: WorkingMemory, registry: Flows) -> list[NextStep]:
     """End flows that are ready, one after another, and tell what each makes room for."""
     steps: list[NextStep] = []
+    changes = Changes(state, registry)
     while (running := state.active_flow) is not None and running.ready:
         end_flow(state, running, FlowStatus.COMPLETED)
-        offer = stack.next_in_line(state, registry)
-        step = _awaited(state, registry)
+        offer = stack.next_in_line(state, registry, changes)
+        step = _awaited(state, registry, changes)
         if step is not None or offer:
             steps.append(step or NextStep(kind="none", text=offer))
     return steps

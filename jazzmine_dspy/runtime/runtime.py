@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.dialogue.machine import apply
+from jazzmine_dspy.dialogue.machine import carry_out
 from jazzmine_dspy.dialogue.steps import settle
 from jazzmine_dspy.memory.errors import ConflictError, StateError
 from jazzmine_dspy.memory.messages import InMemoryMessageStore, MessageStore
@@ -281,7 +281,7 @@ class Runtime(Actions):
         )
         turn = build_turn(before, incoming, history, summaries=summaries, now=incoming.now or self._now())
         decision = await self.program.adecide(turn, deadline=self._deadline)
-        after, step = apply(before, decision, self.registry, message_id=incoming.message_id)
+        after, step, events = carry_out(before, decision, self.registry, message_id=incoming.message_id)
         fingerprint = self.program.fingerprint
         message = enriched(
             before,
@@ -294,10 +294,9 @@ class Runtime(Actions):
             fingerprint=fingerprint,
         )
         trace = turn_trace(
-            before,
             after,
             decision,
-            self.registry,
+            events,
             trace_id=f"trace-{message.id}",
             message_id=message.id,
             timestamp=stamp,

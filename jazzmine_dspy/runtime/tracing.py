@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from jazzmine_dspy.memory.working import ActiveFlowState, FlowRecord, HeldSlot
+from jazzmine_dspy.dialogue.events import Events
 from jazzmine_dspy.memory.working.state import WorkingMemory
-from jazzmine_dspy.models.commands import CancelFlow, Deny, Restart
 from jazzmine_dspy.models.decision import PredictorName, TurnDecision
 from jazzmine_dspy.models.messages import Message, MessageRole, next_episode
-from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.traces import (
-    ConfirmationEvent,
-    FlowEvent,
     LLMCallRecord,
     Purpose,
-    SlotEvent,
     TaskEmission,
     ToolTrace,
     TurnTrace,
@@ -76,10 +71,9 @@ def enriched(
 
 
 def turn_trace(
-    before: WorkingMemory,
     after: WorkingMemory,
     decision: TurnDecision,
-    registry: FlowRegistry,
+    events: Events,
     *,
     trace_id: str,
     message_id: str,
@@ -93,7 +87,8 @@ def turn_trace(
     """The trace of a turn as far as the decision: its language model calls one by one, and what changed.
 
     Args:
-        before, after: The states.
+        after: The state that the turn led to.
+        events: What it changed.
         timestamp: The message's, in Unix milliseconds.
         latency_ms: Wall-clock from the message to here.
         program: What decided; its fingerprint goes into the trace, unless ``fingerprint`` is at hand.
@@ -114,9 +109,9 @@ def turn_trace(
         ended_at_ms=started + round(latency_ms),
         llm_calls=call_records(decision, message_id=message_id, started_at_ms=started),
         total_latency_ms=latency_ms,
-        slot_events=_slot_events(before, after, registry),
-        confirmation_events=_confirmation_events(before, after, decision),
-        flow_events=_flow_events(before, after, registry, shifted=not found.is_continuation),
+        slot_events=events.slots,
+        confirmation_events=events.confirmations,
+        flow_events=events.flows,
         errors=_causes(decision),
         detected_intent=found.intent,
         detected_entities=[entity.model_copy(deep=True) for entity in found.entities],
@@ -186,91 +181,3 @@ def with_reply(
 
 def _causes(decision: TurnDecision) -> list[str]:
     return [record.cause for record in decision.stages.values() if record.cause]
-
-
-def _alive(state: WorkingMemory) -> list[ActiveFlowState]:
-    return [*([state.active_flow] if state.active_flow else []), *state.paused]
-
-
-def _key(flow: ActiveFlowState | FlowRecord) -> tuple[str, int]:
-    return flow.flow_name, flow.started_at_turn
-
-
-def _new_records(before: WorkingMemory, after: WorkingMemory) -> list[FlowRecord]:
-    count = len(after.flow_history) + after.flows_dropped - len(before.flow_history) - before.flows_dropped
-    return after.flow_history[-count:] if count else []
-
-
-def _flow_events(
-    before: WorkingMemory, after: WorkingMemory, registry: FlowRegistry, *, shifted: bool
-) -> list[FlowEvent]:
-    held = {_key(flow): flow for flow in _alive(before)}
-    events = [(before.active_flow.flow_name, "topic_shifted")] if shifted and before.active_flow else []
-    events += [(record.flow_name, record.status.value) for record in _new_records(before, after)]
-    for flow in _alive(after):
-        earlier = held.get(_key(flow))
-        if earlier is None:
-            events.append((flow.flow_name, "started"))
-        was, now = earlier is not None and earlier in before.paused, flow is not after.active_flow
-        if now and not was and not flow.deferred:
-            events.append((flow.flow_name, "paused"))
-        if was and not now:
-            events.append((flow.flow_name, "resumed"))
-    made: list[FlowEvent] = []
-    for name, event in events:
-        flow_kind = registry[name].kind if name in registry else "flow"
-        flow_id = registry[name].id_for(after.agent_id) if name in registry else name
-        fields: dict[str, Any] = {
-            "flow_id": flow_id,
-            "flow_name": name,
-            "flow_type": flow_kind,
-            "event": event,
-        }
-        made.append(FlowEvent(**fields))
-    return made
-
-
-def _slot_events(before: WorkingMemory, after: WorkingMemory, registry: FlowRegistry) -> list[SlotEvent]:
-    held = {_key(flow): flow.slots for flow in _alive(before)}
-    events = []
-    for flow in _alive(after):
-        earlier = held.get(_key(flow), {})
-        for name, slot in flow.slots.items():
-            definition = registry[flow.flow_name].slot(name) if flow.flow_name in registry else None
-            # A slot that nobody has touched is no event, even of a flow that has just begun.
-            if definition is None or slot == earlier.get(name, HeldSlot.of(definition)):
-                continue
-            events.append(
-                SlotEvent(
-                    flow_name=flow.flow_name,
-                    slot_name=name,
-                    slot_type=definition.type,
-                    required=definition.required,
-                    value=slot.value,
-                    collected=slot.collected_at_turn == after.turn_number,
-                    collected_at_turn=slot.collected_at_turn or 0,
-                    validation_error=slot.validation_error,
-                )
-            )
-    return events
-
-
-def _confirmation_events(
-    before: WorkingMemory, after: WorkingMemory, decision: TurnDecision
-) -> list[ConfirmationEvent]:
-    asked, open_now = before.pending_confirmation, after.pending_confirmation
-    if asked is None:
-        return []
-    # A question that is still open may have counted another turn about something else.
-    if open_now is not None and open_now.model_copy(update={"drifted_turns": asked.drifted_turns}) == asked:
-        return []
-    running = after.active_flow
-    agreed = running is not None and running.ready and running.flow_name == asked.flow_name
-    refused = any(isinstance(command, Deny | CancelFlow | Restart) for command in decision.commands)
-    expired = asked.drifted_turns + 1 >= asked.timeout_turns and not refused
-    outcome: Any = "confirmed" if agreed else "expired" if expired else "cancelled"
-    return [
-        ConfirmationEvent(
-            question=asked.action_description, outcome=outcome, resolved_at_turn=after.turn_number
-        )
-    ]

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import Runtime, TurnDecision, TurnProgram
+from jazzmine_dspy.dialogue.events import Events
 from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.memory.errors import NotStoredError
-from jazzmine_dspy.memory.working import ActiveFlowState, PendingConfirmation, WorkingMemory
+from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models import Message, MessageRole, Turn
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -142,7 +143,7 @@ async def test_calls_side_by_side_do_not_make_the_turn_longer(registry: FlowRegi
     state = WorkingMemory(conversation_id="c1", user_id="u1", turn_number=4)
     decision = await program.adecide(Turn(text="it is 4471", flow="track_order"))
     trace = turn_trace(
-        state, state, decision, registry, trace_id="t1", message_id="m1", timestamp=7_000, latency_ms=12.0,
+        state, decision, Events([], [], []), trace_id="t1", message_id="m1", timestamp=7_000, latency_ms=12.0,
         program=program, started_at_ms=9_000, fingerprint="ab", turn=Turn(text="it is 4471"),
     )  # fmt: skip
     assert (trace.total_latency_ms, trace.started_at_ms, trace.ended_at_ms) == (12.0, 9_000, 9_012)
@@ -185,44 +186,6 @@ def test_the_reply_takes_the_trace_over_with_what_the_agent_did() -> None:
     assert with_reply(trace, reply).total_latency_ms == 200.4
     assert with_reply(trace, reply, ended_at_ms=5).total_latency_ms == 0.0
     assert (trace.message_id, len(trace.llm_calls), trace.errors) == ("m1", 1, ["lm: down"])
-
-
-@pytest.mark.row("M3")
-@pytest.mark.parametrize(
-    ("drifted", "commands", "outcome"),
-    [
-        (0, ["deny"], ["cancelled"]),
-        (2, ["deny"], ["cancelled"]),
-        (2, ["cancel_flow"], ["cancelled"]),
-        (2, ["chitchat"], ["expired"]),
-        (0, ["chitchat"], ["cancelled"]),
-    ],
-)
-def test_a_confirmation_that_is_gone_was_refused_or_expired(
-    registry: FlowRegistry,
-    decision: Callable[..., TurnDecision],
-    drifted: int,
-    commands: list[str],
-    outcome: list[str],
-) -> None:
-    asked = PendingConfirmation(action_description="Cancel it?", requested_at_turn=1, drifted_turns=drifted)
-    flow = ActiveFlowState(flow_name="cancel_order", flow_id="f")
-    before = WorkingMemory(conversation_id="c1", user_id="u1", active_flow=flow, pending_confirmation=asked)
-    gone = before.model_copy(update={"pending_confirmation": None, "turn_number": 5}, deep=True)
-
-    def events(after: WorkingMemory) -> list[Any]:
-        made = turn_trace(
-            before, after, decision(*commands, is_continuation=False), registry, trace_id="t", message_id="m",
-            timestamp=1, latency_ms=0.0, program=TurnProgram(registry),
-        )  # fmt: skip
-        assert ("cancel_order", "topic_shifted") in [(e.flow_name, e.event) for e in made.flow_events]
-        return made.confirmation_events
-
-    assert [(event.question, event.outcome, event.resolved_at_turn) for event in events(gone)] == [
-        ("Cancel it?", kind, 5) for kind in outcome
-    ]
-    still = asked.model_copy(update={"drifted_turns": drifted + 1})
-    assert events(before.model_copy(update={"pending_confirmation": still}, deep=True)) == []
 
 
 async def test_slots_flows_and_confirmations_leave_events(chat: Any) -> None:
