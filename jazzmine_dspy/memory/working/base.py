@@ -13,7 +13,9 @@ from jazzmine_dspy.memory.working.backend import Kept, Presence, RecordBackend, 
 from jazzmine_dspy.memory.working.codec import JsonCodec, at_version
 from jazzmine_dspy.memory.working.ids import checked_id
 from jazzmine_dspy.memory.working.lease import Lease
+from jazzmine_dspy.memory.working.operations import Step
 from jazzmine_dspy.memory.working.state import WorkingMemory
+from jazzmine_dspy.memory.working.store import WorkingMemoryStore
 from jazzmine_dspy.memory.working.turns import Turns
 from jazzmine_dspy.models.errors import InputError
 
@@ -27,7 +29,7 @@ _BEGAN_AFTER: dict[Presence, Literal["nothing", "expiry", "corruption"]] = {
 }
 
 
-class RecordStore:
+class RecordStore(WorkingMemoryStore):
     """Turns and states over a :class:`~jazzmine_dspy.memory.working.backend.RecordBackend`.
 
     It is used in one event loop at a time, by any number of tasks.
@@ -151,23 +153,8 @@ class RecordStore:
     async def operate(
         self, conversation_id: str, change: Callable[[WorkingMemory], R]
     ) -> tuple[WorkingMemory, R]:
-        """Change a state in one step: in the turn that this task is in, else in a turn of its own.
-
-        Args:
-            change: Changes the state it is given. What it raises is passed on, and nothing is changed.
-
-        Returns:
-            The state as it is kept now, and what ``change`` gave.
-
-        Raises:
-            NotStoredError: there is no such conversation.
-        """
-        return await self._operate(conversation_id, change, checked=False)
-
-    async def _operate(
-        self, conversation_id: str, change: Callable[[WorkingMemory], R], *, checked: bool
-    ) -> tuple[WorkingMemory, R]:
-        """:meth:`operate`; ``checked`` says that ``change`` puts nothing into the state that can't be stored."""
+        """Change a state in one step: in the turn that this task is in, else in a turn of its own."""
+        step = change if isinstance(change, Step) else None
         async with self._in_turn(conversation_id) as (lease, own):
             state = await self._read(conversation_id, lease)
             if state is None:
@@ -176,8 +163,10 @@ class RecordStore:
                     where=f"conversation {conversation_id!r}",
                     remedy="Begin it with get_or_create.",
                 )
-            result = change(state)
-            written, twin = await self._write(state, lease, release=own, checked=checked)
+            result: R = change(state) if step is None else step(state, self._clock())
+            written, twin = await self._write(
+                state, lease, release=own, checked=step is not None and step.short
+            )
             # Read back already, and nobody else's: the next operation of the turn need not do it again.
             lease.twin = twin
             return written, result

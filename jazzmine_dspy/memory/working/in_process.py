@@ -11,7 +11,7 @@ from typing import Any
 
 from jazzmine_dspy.memory.working._refusals import in_its_place, not_aside, stale, turn_lost
 from jazzmine_dspy.memory.working.backend import Grant, Kept, Presence, SetAside
-from jazzmine_dspy.memory.working.operated import WorkingMemoryOperations
+from jazzmine_dspy.memory.working.base import RecordStore
 
 
 @dataclass(slots=True)
@@ -230,7 +230,7 @@ class InProcessBackend:
         """Nothing to let go of."""
 
 
-class InMemoryWorkingMemoryStore(WorkingMemoryOperations):
+class InMemoryWorkingMemoryStore(RecordStore):
     """Working memories over a dictionary, with all the promises of the other stores, for one event loop.
 
     Args:

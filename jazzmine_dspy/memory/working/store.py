@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from jazzmine_dspy.memory.working.backend import Presence, SetAside
-from jazzmine_dspy.memory.working.flow import ActiveFlowState, TurnCache
-from jazzmine_dspy.memory.working.records import (
-    HeldSlot,
-    PendingConfirmation,
-    QueuedMessage,
-    ToolCallRecord,
-)
 from jazzmine_dspy.memory.working.state import WorkingMemory
-from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.memory.working.store_operations import WorkingMemoryOperations
 
 
 @runtime_checkable
-class WorkingMemoryStore(Protocol):
+class WorkingMemoryStore(WorkingMemoryOperations, Protocol):
     """Keeps one :class:`WorkingMemory` for each conversation.
 
     Duties:
@@ -130,120 +122,4 @@ class WorkingMemoryStore(Protocol):
             NotStoredError: none was set aside under that id.
             StateError: the conversation has gone on.
         """
-        ...
-
-    # --- operations: turns -------------------------------------------------------------------------------
-
-    async def begin_turn(
-        self, conversation_id: str, turn_cache: TurnCache, *, continues: bool | None = None
-    ) -> WorkingMemory:
-        """Begin a message's turn; delivered again under the same message id, it changes nothing."""
-        ...
-
-    async def end_turn(
-        self, conversation_id: str, agent_response: str, agent_intent: str = "", topic_summary: str = ""
-    ) -> WorkingMemory:
-        """Note what was answered."""
-        ...
-
-    # --- operations: flows -------------------------------------------------------------------------------
-
-    async def start_flow(self, conversation_id: str, flow_state: ActiveFlowState | Flow) -> WorkingMemory:
-        """Start a flow; the one that runs is set aside with its slots."""
-        ...
-
-    async def pause_flow(self, conversation_id: str) -> WorkingMemory:
-        """Set the running flow aside."""
-        ...
-
-    async def resume_flow(self, conversation_id: str, name: str | None = None) -> WorkingMemory:
-        """Take up the paused flow of that name, or the newest."""
-        ...
-
-    async def complete_flow(self, conversation_id: str, result: Any = None) -> WorkingMemory:
-        """End the running flow: it has done its work."""
-        ...
-
-    async def cancel_flow(
-        self, conversation_id: str, name: str | None = None, reason: str = ""
-    ) -> WorkingMemory:
-        """End the flow of that name, running or paused, else the running one."""
-        ...
-
-    async def fail_flow(self, conversation_id: str, reason: str = "") -> WorkingMemory:
-        """End the running flow: it came to nothing."""
-        ...
-
-    # --- operations: progress ----------------------------------------------------------------------------
-
-    async def advance_sequential_step(self, conversation_id: str, step_result: Any = None) -> WorkingMemory:
-        """Note what the current step gave, and go to the next."""
-        ...
-
-    async def record_branch_result(self, conversation_id: str, branch_id: str, result: Any) -> WorkingMemory:
-        """Note what a branch gave."""
-        ...
-
-    async def set_condition_branch(self, conversation_id: str, branch: str) -> WorkingMemory:
-        """Choose the branch of a conditional flow."""
-        ...
-
-    async def record_tool_call(self, conversation_id: str, record: ToolCallRecord) -> WorkingMemory:
-        """Note a tool call, in the turn and in the running flow."""
-        ...
-
-    # --- operations: slots -------------------------------------------------------------------------------
-
-    async def register_slots(self, conversation_id: str, slots: Iterable[HeldSlot | Slot]) -> WorkingMemory:
-        """Say which slots the running flow has."""
-        ...
-
-    async def collect_slot(
-        self, conversation_id: str, slot_name: str, value: Any, validation_error: str = ""
-    ) -> WorkingMemory:
-        """Fill a slot, or note why a value is refused."""
-        ...
-
-    async def correct_slot(self, conversation_id: str, slot_name: str, value: Any) -> WorkingMemory:
-        """Replace a slot's value."""
-        ...
-
-    async def clear_slot(self, conversation_id: str, slot_name: str) -> WorkingMemory:
-        """Take a slot's value back."""
-        ...
-
-    # --- operations: yes and no, actions, the queue ------------------------------------------------------
-
-    async def request_confirmation(
-        self, conversation_id: str, confirmation: PendingConfirmation
-    ) -> WorkingMemory:
-        """Ask whether to do what the payload says."""
-        ...
-
-    async def confirm_action(self, conversation_id: str) -> dict[str, Any] | None:
-        """The answer was yes: the payload, once; None where nothing is open."""
-        ...
-
-    async def deny_action(self, conversation_id: str, slot_name: str | None = None) -> WorkingMemory:
-        """The answer was no; the slot named is collected again."""
-        ...
-
-    async def begin_action(
-        self, conversation_id: str, *, action_id: str = "", message_id: str = ""
-    ) -> WorkingMemory:
-        """Begin the work of the running flow; until it is finished, messages queue."""
-        ...
-
-    async def finish_action(
-        self, conversation_id: str, result: Any = None, failed: bool = False
-    ) -> WorkingMemory:
-        """End the running action and its flow."""
-        ...
-
-    async def enqueue(self, conversation_id: str, message: QueuedMessage) -> WorkingMemory:
-        """Let a message wait for the end of the running action."""
-        ...
-
-    async def dequeue(self, conversation_id: str) -> QueuedMessage | None:
-        """The message that has waited longest, taken out; None where none is to be taken."""
         ...

@@ -18,7 +18,7 @@ from jazzmine_dspy.memory.working import (
     TurnCache,
 )
 from jazzmine_dspy.memory.working import operations as ops
-from jazzmine_dspy.memory.working.operated import WorkingMemoryOperations
+from jazzmine_dspy.memory.working.store_operations import WorkingMemoryOperations
 from jazzmine_dspy.models.flows import Flow, Slot
 
 NAMES = [name for name in ops.__all__ if name.islower()]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.memory.working import WorkingMemoryStore
+from jazzmine_dspy.memory.working.base import RecordStore
 from jazzmine_dspy.memory.working.conformance import Harness, WorkingMemoryConformance
-from jazzmine_dspy.memory.working.operated import WorkingMemoryOperations
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "stores.md"
 
@@ -34,13 +34,13 @@ class SqliteHarness(Harness):
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
-        self.made: list[WorkingMemoryOperations] = []
+        self.made: list[RecordStore] = []
 
     async def make(
         self, *, wait: float = 5.0, ttl: float = 3600.0, remember: float = 1e6, **options: Any
     ) -> WorkingMemoryStore:
         backend = SqliteBackend(self.path, ttl=ttl, remember=remember)
-        self.made.append(WorkingMemoryOperations(backend, wait=wait, **options))
+        self.made.append(RecordStore(backend, wait=wait, **options))
         return self.made[-1]
 
     def _sql(self, statement: str, *values: Any) -> Any:

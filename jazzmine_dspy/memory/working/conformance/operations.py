@@ -103,6 +103,7 @@ class OperationPromises(Promises):
             "get_or_create",
             "get",
             "save",
+            "operate",
             "delete",
             "presence",
             "close",

@@ -31,12 +31,13 @@ from jazzmine_dspy.memory.working.operations.slots import (
     correct_slot,
     register_slots,
 )
-from jazzmine_dspy.memory.working.operations.step import Answering, Operation
+from jazzmine_dspy.memory.working.operations.step import Answering, Operation, Step
 from jazzmine_dspy.memory.working.operations.turns import begin_turn, end_turn
 
 __all__ = [
     "Answering",
     "Operation",
+    "Step",
     "advance_sequential_step",
     "begin_action",
     "begin_turn",

@@ -13,7 +13,7 @@ from jazzmine_dspy.memory.working.records import QueuedMessage, RunningAction
 from jazzmine_dspy.memory.working.state import QUEUE_KEPT, WorkingMemory
 
 
-@Operation
+@Operation.of_short_texts
 def begin_action(
     state: WorkingMemory, *, now: float = 0.0, action_id: str = "", message_id: str = ""
 ) -> None:

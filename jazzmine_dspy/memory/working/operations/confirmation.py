@@ -83,7 +83,7 @@ def confirm_action(state: WorkingMemory) -> dict[str, Any] | None:
     return asked.action_payload
 
 
-@Operation
+@Operation.of_short_texts
 def deny_action(state: WorkingMemory, slot_name: str | None = None) -> None:
     """The answer was no: nothing is done, and the flow goes on.
 

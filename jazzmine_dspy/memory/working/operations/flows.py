@@ -65,7 +65,7 @@ def start_flow(state: WorkingMemory, flow_state: ActiveFlowState | Flow, *, now:
     follow_slots(state, flow)
 
 
-@Operation
+@Operation.of_short_texts
 def pause_flow(state: WorkingMemory) -> None:
     """Set the running flow aside with all that it holds.
 
@@ -80,7 +80,7 @@ def pause_flow(state: WorkingMemory) -> None:
     set_running_aside(state)
 
 
-@Operation
+@Operation.of_short_texts
 def resume_flow(state: WorkingMemory, name: str | None = None) -> None:
     """Take up the paused flow of that name, the newest where none is named; the one that runs is set aside.
 
@@ -127,7 +127,7 @@ def complete_flow(state: WorkingMemory, result: Any = None) -> None:
     end_flow(state, running(state), FlowStatus.COMPLETED, result=json_value(result, "result"))
 
 
-@Operation
+@Operation.of_short_texts
 def cancel_flow(state: WorkingMemory, name: str | None = None, reason: str = "") -> None:
     """End a flow that is not to go on: the one of that name, running or paused, else the running one.
 

@@ -77,7 +77,7 @@ def record_branch_result(state: WorkingMemory, branch_id: str, result: Any) -> N
     flow.branch_results = {**flow.branch_results, branch_id: json_value(result, where)}
 
 
-@Operation
+@Operation.of_short_texts
 def set_condition_branch(state: WorkingMemory, branch: str) -> None:
     """Choose the branch of the running conditional flow.
 

@@ -102,7 +102,7 @@ def correct_slot(state: WorkingMemory, slot_name: str, value: Any, *, flow: str 
     follow_slots(state, owner)
 
 
-@Operation
+@Operation.of_short_texts
 def clear_slot(state: WorkingMemory, slot_name: str, *, flow: str | None = None) -> None:
     """Take a slot's value back; it is kept as ``previous_value``. Its error and attempts go too.
 

@@ -75,7 +75,7 @@ def begin_turn(state: WorkingMemory, turn_cache: TurnCache, *, continues: bool |
     _expire_paused(state)
 
 
-@Operation
+@Operation.of_short_texts
 def end_turn(
     state: WorkingMemory, agent_response: str, agent_intent: str = "", topic_summary: str = ""
 ) -> None:

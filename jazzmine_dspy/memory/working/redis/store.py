@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jazzmine_dspy.memory.working.operated import WorkingMemoryOperations
+from jazzmine_dspy.memory.working.base import RecordStore
 from jazzmine_dspy.memory.working.redis.backend import RedisBackend
 from jazzmine_dspy.memory.working.redis.connect import Client
 from jazzmine_dspy.models.errors import InputError
@@ -12,7 +12,7 @@ from jazzmine_dspy.models.errors import InputError
 REMEMBER = 30 * 86400.0
 
 
-class RedisWorkingMemoryStore(WorkingMemoryOperations):
+class RedisWorkingMemoryStore(RecordStore):
     """Working memories in Redis 6.2 or newer, or Valkey; workers that name the same server share them.
 
     One store serves one event loop at a time; given a URL, it connects anew in each loop. Connections are made
