@@ -115,17 +115,26 @@ class _Network(httpcore.SyncBackend):
         return _Timed(super().connect_tcp(*args, **options), self._left)
 
 
-class _Transport(httpx.HTTPTransport):
-    """Gives every request what is left of the call's time."""
+class _Body(httpx.SyncByteStream):
+    """An answer's body as it comes in."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._stream
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class _Transport(httpx.BaseTransport):
+    """Gives every request what is left of the call's time; httpx's own lets nobody choose the network for that."""
 
     def __init__(self, left: Callable[[], float], *, verify: bool | ssl.SSLContext) -> None:
-        context = httpx.create_ssl_context(verify=verify)
-        super().__init__(verify=context)
         self._left = left
-        self._pool.close()
-        # httpx lets nobody choose the network, so its pool is replaced by one that does.
         self._pool = httpcore.ConnectionPool(
-            ssl_context=context,
+            ssl_context=httpx.create_ssl_context(verify=verify),
             max_keepalive_connections=20,
             keepalive_expiry=5.0,
             network_backend=_Network(left),
@@ -133,11 +142,20 @@ class _Transport(httpx.HTTPTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         left = max(self._left(), 0.001)
-        request.extensions = {
-            **request.extensions,
-            "timeout": dict.fromkeys(("connect", "read", "write", "pool"), left),
-        }
-        return super().handle_request(request)
+        url = request.url
+        answer = self._pool.handle_request(
+            httpcore.Request(
+                request.method,
+                httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+                headers=request.headers.raw,
+                content=request.stream,
+                extensions={"timeout": dict.fromkeys(("connect", "read", "write", "pool"), left)},
+            )
+        )
+        return httpx.Response(answer.status, headers=answer.headers, stream=_Body(answer.stream))
+
+    def close(self) -> None:
+        self._pool.close()
 
 
 class _Judged(NamedTuple):
@@ -258,7 +276,7 @@ class Calls:
         if isinstance(cause, AssertionError | ValidationError | ValueError):
             remedy = "Name the REST port of a Qdrant server, 6333 by default."
             return _Judged(self._down("answers what no Qdrant server does", remedy), False)
-        if isinstance(cause, httpx.TimeoutException):
+        if isinstance(cause, httpcore.TimeoutException):
             remedy = (
                 "See whether it is up and the network lets through; `timeout` is how long a call may take."
             )
@@ -267,7 +285,7 @@ class Calls:
         if "CERTIFICATE_VERIFY_FAILED" in text or "certificate" in text.lower():
             remedy = "Pass verify=FILE with the authority that signed its certificate."
             return _Judged(self._down(f"has no certificate that is trusted: {text}", remedy), False)
-        if isinstance(cause, httpx.UnsupportedProtocol | httpx.InvalidURL):
+        if isinstance(cause, httpcore.UnsupportedProtocol | httpx.InvalidURL):
             return _Judged(self._down(f"can't be asked: {text}", "Correct the URL."), False)
         return _Judged(self._down(f"can't be reached: {text}", "See whether it runs there."), True)
 
