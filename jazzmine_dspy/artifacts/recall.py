@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.models.errors import ArtifactError, EmbeddingError
+from jazzmine_dspy.models.errors import ArtifactError, EmbeddingError, format_error
 from jazzmine_dspy.program.turn import TurnProgram
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def bind_recall(program: TurnProgram, embedder: Any, examples: list[dict[str, st
             embedder=model, recall=FlowIndex(program.registry, model, examples=texts, settings=settings)
         )
     except EmbeddingError as error:
-        log.warning("no embedder is bound: %s", error)
+        log.warning("no embedder is bound: %s", format_error(error))
 
 
 def recall_settings(numbers: Mapping[str, float]) -> Settings:

@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from typing import Annotated, Any, TextIO
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
+
+from jazzmine_dspy.cli._terminal import PlainConsole
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
 """Declares the flag. :func:`session` has read it by then: errors of usage are reported as JSON too."""
@@ -41,11 +43,14 @@ class Output:
         self._stdout = stdout
         self._document: str | None = None
         self._warned: set[str] = set()
-        self.console = Console(file=stdout, highlight=False)
+        if isinstance(stdout, io.TextIOWrapper) and stdout.errors == "strict":
+            # A terminal that lacks a letter shows its code, instead of ending the command.
+            stdout.reconfigure(errors="backslashreplace")
+        self.console = PlainConsole(stdout)
         if not self.console.is_terminal:
             self.console.width = _WIDTH
         # The stream of now: libraries may put another in the place of sys.stderr for a while.
-        self.err = Console(file=sys.stderr, highlight=False)
+        self.err = PlainConsole(sys.stderr)
 
     def document(self, data: Any) -> None:
         """Set the document that ``--json`` prints at the end; without ``--json`` nothing."""

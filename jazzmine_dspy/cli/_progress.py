@@ -22,8 +22,8 @@ class RichProgress:
         self._console = console
         self._clock = clock
         self._bars = Progress(
-            TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(),
-            TextColumn("{task.fields[facts]}"), TimeRemainingColumn(compact=True), console=console,
+            TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), MofNCompleteColumn(),
+            TextColumn("{task.fields[facts]}", markup=False), TimeRemainingColumn(compact=True), console=console,
             redirect_stdout=False, redirect_stderr=False,
         )  # fmt: skip
         self._task: TaskID | None = None

@@ -14,7 +14,7 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation, Price, TurnResult
 from jazzmine_dspy.eval.metrics import score_turn
 from jazzmine_dspy.models.decision import TurnDecision
-from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.turn import Turn
 
 Progress = Callable[[int, int], None]
@@ -77,7 +77,7 @@ def evaluate(
         try:
             decision = program.decide(example.turn, exclude=_excluded(example, exclude))
         except Exception as caught:
-            error = _told(caught)
+            error = format_error(caught)
         results[index] = _scored(example, decision, error, _since(started))
         return index
 
@@ -124,7 +124,7 @@ async def aevaluate(
             try:
                 decision = await program.adecide(example.turn, exclude=_excluded(example, exclude))
             except Exception as caught:
-                error = _told(caught)
+                error = format_error(caught)
             results[index] = _scored(example, decision, error, _since(started))
         done += 1
         if progress:
@@ -158,10 +158,6 @@ def _since(started: float) -> float:
     return (time.perf_counter() - started) * 1000.0
 
 
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:500]
-
-
 def _scored(
     example: Example, decision: TurnDecision | None, error: str | None, latency_ms: float
 ) -> TurnResult:
@@ -169,6 +165,6 @@ def _scored(
         scores = score_turn(decision, example.labels, example.turn)
     except Exception as caught:
         # What cannot be scored is no answer; the labels alone can still say what was missed.
-        decision, error = None, f"scoring failed: {_told(caught)}"
+        decision, error = None, f"scoring failed: {format_error(caught)}"
         scores = score_turn(None, example.labels, example.turn)
     return TurnResult(example=example, decision=decision, error=error, scores=scores, latency_ms=latency_ms)

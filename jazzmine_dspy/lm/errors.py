@@ -53,6 +53,8 @@ class _PositionalContextError(ContextWindowExceededError):
 class LMCrashedError(EngineError):
     """The model's process died, was started anew, and died again over the same call."""
 
+    explanation = "the model's process died twice over one call; check the free memory"
+
 
 class LMTimeoutError(EngineError):
     """A call did not end before its deadline."""
@@ -65,9 +67,13 @@ class LMContextError(EngineError, _PositionalContextError):
 class LMSchemaError(EngineError):
     """The decoder cannot hold an answer to the schema that was asked for."""
 
+    explanation = "the answer's schema has no grammar"
+
 
 class LMRequestError(EngineError):
     """The engine cannot do what the request asks, or refused it."""
+
+    explanation = "the engine cannot do what the request asks, or refused it"
 
 
 class BudgetExhausted(EngineError):  # noqa: N818 - not a fault: the budget was kept
@@ -76,3 +82,5 @@ class BudgetExhausted(EngineError):  # noqa: N818 - not a fault: the budget was 
 
 class ScriptMissError(EngineError):
     """A scripted model has no answer for a request."""
+
+    explanation = "there is no scripted answer for this request"

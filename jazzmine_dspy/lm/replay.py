@@ -24,7 +24,7 @@ from dspy.lm15 import Request, Response
 from jazzmine_dspy.lm.errors import LMWarning
 from jazzmine_dspy.lm.requests import request_key, small_events
 from jazzmine_dspy.lm.wrapping import WrappedEngine, engine_identity, engines_of, with_engines
-from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.errors import InputError, format_error
 
 _MARK = "jazzmine_replayed"
 #: Seconds to wait for another process that is writing.
@@ -56,7 +56,9 @@ class ReplayStore:
                     remedy="Make the folder writable, or end the process that holds the file.",
                 ) from error
             warnings.warn(
-                f"{self.path} is no replay store ({error}); it is put aside", LMWarning, stacklevel=2
+                f"{self.path} is no replay store ({format_error(error)}); it is put aside",
+                LMWarning,
+                stacklevel=2,
             )
             Path(self.path).replace(self.path + ".damaged")
             self._connection = self._open()
@@ -89,7 +91,7 @@ class ReplayStore:
             return cast("Response", response_from_dict(json.loads(row[0])))
         except Exception as error:
             warnings.warn(
-                f"{self.path}: the entry {key[:12]} is damaged and is asked anew ({error})",
+                f"{self.path}: the entry {key[:12]} is damaged and is asked anew ({format_error(error)})",
                 LMWarning,
                 stacklevel=2,
             )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from typing import ClassVar
+
 
 class JazzmineError(Exception):
     """Root of all errors of the package (Pydantic's ``ValidationError`` alone stands outside).
@@ -15,6 +18,9 @@ class JazzmineError(Exception):
         >>> str(JazzmineError("Unknown flow 'x'", where="conversations.jsonl:3", remedy="Add it to flows.yaml."))
         "Unknown flow 'x' (conversations.jsonl:3). Add it to flows.yaml."
     """
+
+    explanation: ClassVar[str] = ""
+    """What records say in the place of the message, for errors that quote an answer, a prompt or an engine."""
 
     def __init__(self, message: str, *, where: str = "", remedy: str = "") -> None:
         self.message = message
@@ -34,6 +40,72 @@ def _rebuild(kind: type[JazzmineError], message: str, where: str, remedy: str) -
     error = kind.__new__(kind)
     JazzmineError.__init__(error, message, where=where, remedy=remedy)
     return error
+
+
+_EXPLANATIONS = {
+    "AdapterParseError": "the answer cannot be read",
+    "ValidationError": "a value does not fit its model",
+    "LMAuthError": "the provider refuses the key; check the key and what it may do",
+    "LMBillingError": "the provider refuses because of billing or a quota; check the account",
+    "LMRateLimitError": "the provider gets too many requests; ask less often, or raise the limit",
+    "ContextWindowExceededError": "the prompt is longer than the model's context",
+    "LMUnsupportedModelError": "the provider does not have this model; check its name",
+    "LMInvalidRequestError": "the provider refuses this request; check the model's settings",
+    "LMUnsupportedFeatureError": "the model cannot do what the request asks",
+    "LMTimeoutError": "the provider did not answer in time",
+    "LMServerError": "the provider failed; try again later",
+    "LMTransportError": "the provider cannot be reached; check the address and the network",
+    "LMNotConfiguredError": "a key or an address is not set",
+    "LMConfigurationError": "the model's settings cannot be used",
+    "LMProviderError": "the provider answered with an error",
+    "LMError": "the call failed",
+    "TimeoutError": "no answer in time",
+    "ConnectionError": "the connection failed",
+    "MemoryError": "out of memory",
+    "RecursionError": "nested too deeply",
+}
+"""Fixed words for errors of others, by the name of their class or of one that it stems from."""
+
+MAX_SHOWN = 500
+"""Characters of an error in records and logs."""
+
+
+def format_error(error: BaseException) -> str:
+    """What records, traces, logs and causes say of an error: its class, and words that are ours.
+
+    The text of a foreign error is never shown: a provider's answer may echo the key, a header, the prompt or the user.
+    An error of ours keeps its message, unless it is of a class that quotes others (:attr:`JazzmineError.explanation`).
+
+    Example:
+        >>> format_error(InputError("The text is empty", where="text"))
+        'InputError: The text is empty (text).'
+        >>> format_error(ConnectionResetError("while sending sk-0123 to ann@example.org"))
+        'ConnectionResetError: the connection failed'
+    """
+    name = type(error).__name__
+    if isinstance(error, JazzmineError):
+        said = error.explanation or str(error)
+    elif name == "AdapterParseError" and isinstance(error.__cause__, JazzmineError):
+        return format_error(error.__cause__)
+    elif name == "LMUnexpectedError" and error.__cause__ is not None:
+        return f"{name}, from {format_error(error.__cause__)}"[:MAX_SHOWN]
+    else:
+        known = (each.__name__ for each in type(error).__mro__ if each.__name__ in _EXPLANATIONS)
+        said = _EXPLANATIONS.get(next(known, ""), "")
+        if not said and isinstance(error, OSError) and isinstance(error.errno, int):
+            said = os.strerror(error.errno)
+        if status := _http_status(error):
+            name = f"{name}, HTTP {status}"
+    text = f"{name}: {said}" if said else name
+    return text[:MAX_SHOWN].encode("utf-8", "replace").decode()
+
+
+def _http_status(error: BaseException) -> int | None:
+    for attribute in ("status", "status_code"):
+        status = getattr(error, attribute, None)
+        if type(status) is int and 100 <= status <= 599:
+            return status
+    return None
 
 
 class InputError(JazzmineError):
@@ -82,3 +154,7 @@ class EmbeddingError(JazzmineError):
 
 class MemoryUnavailableError(JazzmineError):
     """A store did not answer, or not in time."""
+
+
+class DeadlineError(JazzmineError, TimeoutError):
+    """The time that a caller gave for a turn has passed."""

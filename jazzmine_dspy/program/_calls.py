@@ -9,7 +9,7 @@ from typing import Any, cast
 from dspy.utils.callback import BaseCallback
 
 from jazzmine_dspy.models.decision import LMCall, PredictorName
-from jazzmine_dspy.program.stage import format_error
+from jazzmine_dspy.models.errors import format_error
 
 
 class CallLog(BaseCallback):

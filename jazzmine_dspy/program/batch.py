@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from jazzmine_dspy.models.decision import TurnDecision
-from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import Bindings
@@ -99,7 +99,7 @@ def _embed_ahead(program: Decider, turns: Sequence[Turn]) -> None:
         (embedder.features if wanted else embedder.embed)(texts)
     except Exception as error:
         # Each turn asks again, and says of itself that it is degraded.
-        log.debug("the texts were not embedded ahead: %s", error)
+        log.debug("the texts were not embedded ahead: %s", format_error(error))
 
 
 def _chunks(

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 import dspy
 
-from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
+from jazzmine_dspy.models.errors import DeadlineError, EmbeddingError, MemoryUnavailableError
 from jazzmine_dspy.program._calls import CallLog
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.ports import EmbedderPort, RecallPort
@@ -113,7 +113,7 @@ def drive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadline: flo
             return _perform(effect, owner, bindings, log)
         left = ends - bindings.clock()
         if left <= 0:
-            raise TimeoutError("the deadline of the turn has passed")
+            raise DeadlineError("the deadline of the turn has passed")
         return _within(left, log, lambda: _perform(effect, owner, bindings, log))
 
     return _drive(steps, perform)
@@ -146,7 +146,7 @@ def _within(seconds: float, log: CallLog | None, ask: Callable[[], Any]) -> Any:
 
 def _late(log: CallLog | None) -> Exception:
     """The error of an effect that the deadline cut off; a call to a language model was made all the same."""
-    late = TimeoutError("the deadline of the turn has passed")
+    late = DeadlineError("the deadline of the turn has passed")
     return late if log is None else PredictFailed(late, log.calls(late))
 
 
@@ -203,7 +203,7 @@ async def adrive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadli
             return await _aperform(effect, owner, bindings, log)
         left = ends - bindings.clock()
         if left <= 0:
-            raise TimeoutError("the deadline of the turn has passed")
+            raise DeadlineError("the deadline of the turn has passed")
         limit = asyncio.timeout(left)
         try:
             async with limit:

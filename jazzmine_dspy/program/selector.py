@@ -13,7 +13,7 @@ from typing import Any
 import dspy
 
 from jazzmine_dspy.models.decision import Degraded, Selection, StageRecord
-from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.fusion import SUMMARY_WEIGHT, reciprocal
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
@@ -156,9 +156,7 @@ class FlowSelector:
         selection, record = await adrive(steps, self._program, self._program.bindings, left)
         result.invented_ids = list(context.memo.get("invented", ()))
         if result.invented_ids:
-            log.warning(
-                "the language model named flows that were not offered: %s", ", ".join(result.invented_ids)
-            )
+            log.warning("the language model named %d flows that were not offered", len(result.invented_ids))
         if record.degraded:
             log.warning("flow selection is degraded: %s", record.cause)
         return self._filled(result, selection, record)
@@ -178,9 +176,7 @@ class FlowSelector:
                 async with asyncio.timeout(wait):
                     found, cause = await self._recall(memory, turn, given)
             except Exception as error:
-                late = isinstance(error, TimeoutError) and not str(error)
-                told = "no answer in time" if late else str(error) or type(error).__name__
-                result.cause = "; ".join(filter(None, (result.cause, f"recall: {told}")))
+                result.cause = "; ".join(filter(None, (result.cause, f"recall: {format_error(error)}")))
             else:
                 result.candidates = found[: self.top_k]
                 result.cause = "; ".join(filter(None, (result.cause, cause))) or None

@@ -20,6 +20,7 @@ from jazzmine_dspy.models.decision import (
     StageRecord,
     Usage,
 )
+from jazzmine_dspy.models.errors import MAX_SHOWN, format_error
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
@@ -30,7 +31,6 @@ from jazzmine_dspy.program.ports import Recalled
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-MAX_CAUSE = 500
 """Characters of a reason that a record keeps."""
 
 VALUES: dict[Stage, TypeAdapter[Any]] = {
@@ -99,15 +99,9 @@ class PredictFailed(Exception):  # noqa: N818 - not an error of its own: it carr
     """A predictor failed with ``error``, after it had made ``calls``."""
 
     def __init__(self, error: Exception, calls: tuple[LMCall, ...] = ()) -> None:
-        super().__init__(str(error))
+        super().__init__(format_error(error))
         self.error = error
         self.calls = calls
-
-
-def format_error(error: BaseException) -> str:
-    """An error as records show it; what an answer quoted in it may hold of broken characters is replaced."""
-    text = f"{type(error).__name__}: {error}"[:MAX_CAUSE]
-    return text.encode("utf-8", "replace").decode()
 
 
 @dataclass(frozen=True)
@@ -260,7 +254,7 @@ def run_stage(
     assert answered is not None, f"the floor of stage {stage} failed: {failures}"
     ended = yield Clock()
     source, answer = answered
-    cause = "; ".join(failures)[:MAX_CAUSE] or None
+    cause = "; ".join(failures)[:MAX_SHOWN] or None
     record = StageRecord(
         source=source.kind, name=source.kind, confidence=answer.confidence, degraded=bool(failures),
         cause=cause, latency_ms=max(0.0, ended - started), usage=Usage.of(calls), calls=tuple(calls),

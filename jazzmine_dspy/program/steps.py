@@ -8,6 +8,7 @@ from typing import Any
 
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Degraded, Enhancement, Selection, StageRecord, TurnDecision
+from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import Bindings
@@ -106,7 +107,7 @@ class TurnSteps:
         causes = [f"{stage}: {record.cause}" for stage, record in stages.items() if record.degraded]
         invented = context.memo.get("invented")
         if invented and not stages["select"].degraded:
-            log.warning("the language model named flows that were not offered: %s", ", ".join(invented))
+            log.warning("the language model named %d flows that were not offered", len(invented))
         if causes:
             log.warning("the turn is degraded: %s", "; ".join(causes))
         return TurnDecision(enhancement=enhancement, selection=selection, commands=merged, stages=stages)
@@ -131,7 +132,7 @@ class TurnSteps:
             # A stand-in answered: what it found is used, and the turn says so.
             context.recall_failure = found.cause if isinstance(found, Degraded) else None
         except Exception as error:
-            context.recall_failure = f"recall: {error}"
+            context.recall_failure = f"recall: {format_error(error)}"
 
     def _stage(self, stage: Any, context: Context) -> Steps[tuple[Any, StageRecord]]:
         sources = sources_of(stage, self.bindings, self.policy)

@@ -125,7 +125,9 @@ def _object(text: str, error: type[AnswerError]) -> dict[str, Any]:
             return data
         # What lies inside of an unreadable object is no answer of its own.
         start = whole.find("{", start + len(candidate))
-    raise error("The answer holds no JSON object", where=f"text {whole[:40]!r}", remedy="Ask again.")
+    raise error(
+        "The answer holds no JSON object", where=f"text of {len(whole)} characters", remedy="Ask again."
+    )
 
 
 def _balanced(text: str, start: int) -> str | None:

@@ -67,7 +67,7 @@ def test_crashed_and_degraded_are_counted_apart(mixed: tuple[Scripted, list[Exam
     found = evaluate(*mixed)
     assert (found.n, found.crashed, found.degraded) == (4, 1, 1)
     assert found.outcomes == {"right": 1, "wrong": 1, "degraded": 1, "crashed": 1}
-    assert found.turns[3].error == "ValueError: no such thing"
+    assert found.turns[3].error == "ValueError"
     assert found.turns[3].decision is None
     metric = found.metrics["flow_set_exact"]
     assert (metric.value, metric.n) == (0.25, 4)

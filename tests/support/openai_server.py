@@ -11,25 +11,31 @@ from typing import Any
 
 
 class OpenAIServer:
-    """What runs: its ``address``, and the path and body of each request so far in ``asked``."""
+    """What runs: its ``address``; of each request so far path and body in ``asked``, and its ``headers``."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.headers: list[dict[str, str]] = []
 
 
 @contextmanager
-def serving(answer: str | Callable[[dict[str, Any]], str | int]) -> Iterator[OpenAIServer]:
+def serving(
+    answer: str | Callable[[dict[str, Any]], str | int],
+    error: Callable[[dict[str, Any], dict[str, str]], str] | None = None,
+) -> Iterator[OpenAIServer]:
     """Serve on the loopback interface.
 
     Args:
         answer: The text of every answer, or a function of a request's body that gives it, or an HTTP status to fail
             with.
+        error: What a failure says, of a request's body and headers; "refused" where None.
     """
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            server.headers.append({name.lower(): value for name, value in self.headers.items()})
             server.asked.append((self.path, body))
             said = answer if isinstance(answer, str) else answer(body)
             message = {"role": "assistant", "content": said}
@@ -39,7 +45,8 @@ def serving(answer: str | Callable[[dict[str, Any]], str | int]) -> Iterator[Ope
                 "usage": {"prompt_tokens": 11, "completion_tokens": 4, "total_tokens": 15},
             }  # fmt: skip
             if isinstance(said, int):
-                content = {"error": {"message": "refused", "type": "error", "code": said}}
+                told = error(body, server.headers[-1]) if error else "refused"
+                content = {"error": {"message": told, "type": "error", "code": said}}
             data = json.dumps(content).encode()
             self.send_response(said if isinstance(said, int) else 200)
             self.send_header("content-type", "application/json")

@@ -21,7 +21,7 @@ import qdrant_edge as edge
 from jazzmine_dspy.memory.errors import DimensionError
 from jazzmine_dspy.memory.procedural import _folder
 from jazzmine_dspy.memory.procedural.engine import EXACT_UP_TO, Branch, Hit, Layout, StoredPoint, Where
-from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError
+from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError, format_error
 
 _OVERSAMPLING = 2.0
 """In larger collections 4 bits of each number choose so many times the candidates, and the vectors themselves rank
@@ -276,7 +276,7 @@ class EdgeEngine:
                     "The flow index is closed", where=self._where, remedy=_ANEW
                 ) from error
             raise MemoryUnavailableError(
-                f"The flow index does not answer: {type(error).__name__}: {error}",
+                f"The flow index does not answer: {format_error(error)}",
                 where=self._where,
                 remedy="See that the folder can be written and has room, or remove it and build it anew.",
             ) from error
@@ -388,7 +388,7 @@ def _give_back(shards: dict[str, _Shard], held: Any, folder: Path, kept: bool, p
                     if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
                         raise
                     # As a text: the frames of an exception would hold the shard.
-                    failed = failed or f"{type(error).__name__}: {error}"
+                    failed = failed or format_error(error)
     finally:
         shards.clear()
         _folder.release(held)

@@ -14,7 +14,7 @@ from qdrant_client import models
 
 from jazzmine_dspy.memory.procedural import _client
 from jazzmine_dspy.memory.procedural.engine import Branch, Hit, Layout, StoredPoint, Where
-from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError
+from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError, format_error
 
 _BATCH = 1000
 
@@ -173,7 +173,7 @@ class LocalEngine:
                         remedy="Close that one, or use another folder, or ':memory:'.",
                     ) from error
                 raise MemoryUnavailableError(
-                    f"The flow index does not answer: {type(error).__name__}: {error}",
+                    f"The flow index does not answer: {format_error(error)}",
                     where=where,
                     remedy="See that the folder can be written and has room, or remove it and build it anew.",
                 ) from error

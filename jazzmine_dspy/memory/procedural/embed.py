@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.memory.procedural import _minilm
-from jazzmine_dspy.models.errors import EmbeddingError
+from jazzmine_dspy.models.errors import EmbeddingError, format_error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -149,7 +149,7 @@ class FastembedEmbedder:
                 made = np.asarray(list(model.embed(missing, batch_size=32)), dtype=np.float32)
             except Exception as error:
                 raise EmbeddingError(
-                    f"The embedding model {self.model!r} failed: {type(error).__name__}: {error}",
+                    f"The embedding model {self.model!r} failed: {format_error(error)}",
                     remedy="Check the text that was given to it, or choose another model.",
                 ) from error
             if made.shape != (len(missing), self._row_size) or not np.isfinite(made).all():

@@ -15,7 +15,7 @@ from typing import Any
 from jazzmine_dspy.memory.errors import DimensionError
 from jazzmine_dspy.memory.procedural.points import BlockingRecall
 from jazzmine_dspy.models.decision import Degraded, Recalled
-from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.models.errors import MemoryUnavailableError, format_error
 from jazzmine_dspy.models.ports import RecallPort
 
 logger = logging.getLogger("jazzmine_dspy")
@@ -158,8 +158,10 @@ class FallbackRecall:
     def _failed(self, error: Exception) -> str:
         with self._lock:
             if not self._cause:
-                logger.warning("procedural memory is down, the registry's own index stands in: %s", error)
-            self._cause = str(error)
+                logger.warning(
+                    "procedural memory is down, the registry's own index stands in: %s", format_error(error)
+                )
+            self._cause = format_error(error)
             self._again = self._clock() + self._pause
             return self._cause
 
@@ -174,7 +176,7 @@ class FallbackRecall:
             stand_in = self._stand_in()
             found = stand_in.recall(query, **asked) if stand_in is not None else []
         except _DOWN as error:
-            return Degraded(cause=f"{cause}; and the stand-in: {error}")
+            return Degraded(cause=f"{cause}; and the stand-in: {format_error(error)}")
         return Degraded(found, cause=cause)
 
     async def _in_own_thread(self, work: Callable[[], list[Recalled]]) -> list[Recalled]:

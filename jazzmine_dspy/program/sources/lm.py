@@ -10,7 +10,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from jazzmine_dspy.models.commands import UNDERSTOOD, Command
 from jazzmine_dspy.models.decision import Enhancement, LMCall, Selection
-from jazzmine_dspy.models.errors import AnswerError
+from jazzmine_dspy.models.errors import AnswerError, format_error
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import Entity
 from jazzmine_dspy.program import render
@@ -27,7 +27,6 @@ from jazzmine_dspy.program.stage import (
     PredictFailed,
     Source,
     Steps,
-    format_error,
 )  # fmt: skip
 from jazzmine_dspy.signatures.answers import ALIASES
 from jazzmine_dspy.signatures.contract import CONTRACTS
@@ -178,8 +177,7 @@ class LMSource(Source[Any]):
         if invented:
             context.memo["invented"] = invented
         if letters and not known:
-            strange = ", ".join(invented)[:60]
-            return Declined(f"no such flow was offered: {strange}", failed=True, calls=calls)
+            return Declined(f"no such flow was offered ({len(invented)} named)", failed=True, calls=calls)
         reason = "chosen by the language model"
         if invented:
             reason += f"; not offered: {', '.join(invented)[:200]}"
