@@ -151,7 +151,7 @@ class FlowSelector:
         context = Context(turn=turn, registry=self.registry)
         context.recalled = [one for one in known if one.name in context.choosable]
         context.candidates = list(context.recalled)
-        steps = self._program._stage("select", context)
+        steps = self._program._turn_steps._stage("select", context)
         left = None if ends is None else max(0.0, ends - time.monotonic())
         selection, record = await adrive(steps, self._program, self._program.bindings, left)
         result.invented_ids = list(context.memo.get("invented", ()))
