@@ -138,6 +138,24 @@ class Evaluation:
             [turn.scores for turn in self.turns], [turn.scores for turn in other.turns], clusters, metric
         )
 
+    def shared_difference(self, other: Evaluation, metric: str) -> Difference | None:
+        """The same on the turns that both programs answered; None where the metric says nothing of any."""
+        theirs = {turn.example.key: turn.scores for turn in other.turns}
+        held = [
+            turn
+            for turn in self.turns
+            if turn.example.key in theirs and (metric in turn.scores or metric in theirs[turn.example.key])
+        ]
+        try:
+            return paired_metric(
+                [turn.scores for turn in held],
+                [theirs[turn.example.key] for turn in held],
+                [turn.example.conversation_id for turn in held],
+                metric,
+            )
+        except InputError:
+            return None
+
     @cached_property
     def sources(self) -> dict[str, dict[str, float]]:
         """For each stage, the share of its decided turns that each kind of source answered."""

@@ -25,7 +25,7 @@ from jazzmine_dspy.eval.equality import (
     words,
 )  # fmt: skip
 from jazzmine_dspy.models.commands import Command
-from jazzmine_dspy.models.decision import STAGES, Selection, Stage, TurnDecision
+from jazzmine_dspy.models.decision import Selection, Stage, TurnDecision
 from jazzmine_dspy.models.turn import Turn
 
 SENTIMENTS = ("negative", "neutral", "positive")
@@ -92,7 +92,7 @@ def token_f1(answer: str, gold: str) -> float:
 
 
 def stage_score(stage: Stage, decision: TurnDecision | None, labels: Labels, turn: Turn) -> float | None:
-    """One number for one stage of one turn, in [0, 1]: what optimizers raise.
+    """One number for one stage of one turn, in [0, 1]: how far the stage can be trusted. Nothing is optimized by it.
 
     ``enhance``: the mean over what is labelled of the rewrite's word F1, 1 - |sentiment error| / 2, and
     whether the two flags are right. ``select``: whether the set of flows is right. ``understand``: F1 over
@@ -121,11 +121,30 @@ def stage_score(stage: Stage, decision: TurnDecision | None, labels: Labels, tur
     return 2.0 * longest_common(answer, gold) / (len(answer) + len(gold))
 
 
-def turn_score(decision: TurnDecision | None, labels: Labels, turn: Turn) -> float | None:
-    """The mean of :func:`stage_score` over the stages that are labelled, or None where none is."""
-    scores = [stage_score(stage, decision, labels, turn) for stage in STAGES]
-    known = [score for score in scores if score is not None]
-    return sum(known) / len(known) if known else None
+def commands_f1(decision: TurnDecision | None, labels: Labels, turn: Turn) -> float | None:
+    """F1 over the commands with their values, in their order, by their longest common subsequence.
+
+    It grows on the way to ``commands_exact``, and is 1 where that is 1 and nowhere else: what optimizers raise instead.
+
+    Returns:
+        From 0 to 1, 1 where there are none on both sides, 0 for a crash; None where commands are not labelled.
+
+    Example:
+        >>> from jazzmine_dspy.models import Enhancement, TurnDecision
+        >>> labels = Labels.model_validate({"commands": [{"type": "affirm"}, {"type": "handoff"}]})
+        >>> turn = Turn(text="yes, and get me a human")
+        >>> found = TurnDecision(enhancement=Enhancement(enhanced_query=turn.text), commands=[labels.commands[0]])
+        >>> round(commands_f1(found, labels, turn), 3)
+        0.667
+    """
+    if labels.commands is None:
+        return None
+    if decision is None:
+        return 0.0
+    answer, gold = (command_keys(said, turn) for said in (decision.commands, labels.commands))
+    if not answer and not gold:
+        return 1.0
+    return 2.0 * longest_common(answer, gold) / (len(answer) + len(gold))
 
 
 def _enhance_score(decision: TurnDecision | None, labels: Labels) -> float | None:

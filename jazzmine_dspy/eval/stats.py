@@ -287,6 +287,17 @@ def paired_metric(
     return _bounded(values[0] - values[1], [float(x) for x in moved[0] - moved[1]], n)
 
 
+def pooled(scores: Sequence[TurnScores], name: str) -> float | None:
+    """The score of one metric over turns, without an interval; None where no turn says anything."""
+    sums: dict[str, tuple[float, float]] = {}
+    for turn in scores:
+        for part in turn[name].parts if name in turn else ():
+            top, bottom = sums.get(part.name, (0.0, 0.0))
+            sums[part.name] = (top + part.numerator, bottom + part.denominator)
+    ratios = [top / bottom for top, bottom in sums.values() if bottom]
+    return sum(ratios) / len(ratios) if ratios else None
+
+
 def _bounded(value: float, influence: Sequence[float], n: int) -> Difference:
     clusters = len(influence)
     error = math.sqrt(clusters / max(1, clusters - 1) * sum(x * x for x in influence))

@@ -1,1 +1,34 @@
-"""Compiling programs against labelled conversations, and the artefacts that this leaves."""
+"""Compiling: ``optimize(recipe)`` runs a recipe, ``read_recipe(path)`` reads one.
+
+Names are imported when they are first used, so that importing the package stays cheap.
+
+Example:
+    >>> from jazzmine_dspy.optimize import optimize
+    >>> optimize.__name__
+    'optimize'
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.optimize.plan import Plan, plan
+    from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
+    from jazzmine_dspy.optimize.run import RunResult, optimize
+
+_HOMES = {
+    "optimize": "run", "RunResult": "run", "Recipe": "recipe", "read_recipe": "recipe", "Plan": "plan", "plan": "plan",
+}  # fmt: skip
+
+__all__ = ["Plan", "Recipe", "RunResult", "optimize", "plan", "read_recipe"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value

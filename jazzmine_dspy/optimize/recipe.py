@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
+from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
+from jazzmine_dspy.eval.objective import CONSTRAINTS, OBJECTIVES
 from jazzmine_dspy.models._base import Value, sha256
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.parsing import MalformedError, from_toml, read_file
@@ -72,6 +74,8 @@ class Recipe(Value):
     Args:
         name: Name of the run and of its program.
         dataset: Folder of the dataset, from where the run starts.
+        objective: The metric that the run raises.
+        constraints: For further metrics, how much of them may be lost for it.
         lm: Name of the language model; ``none`` runs without one.
         top_k: Flows offered to the language model.
         history_shown: Earlier messages shown to it.
@@ -88,6 +92,8 @@ class Recipe(Value):
 
     name: str = Field(min_length=1, pattern=r"^[\w.-]+$")
     dataset: str = Field(min_length=1)
+    objective: str = OBJECTIVES[0]
+    constraints: dict[str, float] = Field(default_factory=dict)
     shape: Shape = "fused"
     lm: str = "local/smollm2-135m"
     lm_settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
@@ -109,6 +115,28 @@ class Recipe(Value):
     gates: GatesPart = GatesPart()
     clarify: ClarifyPart = ClarifyPart()
     open_set: OpenSetPart = OpenSetPart()
+
+    @field_validator("objective")
+    @classmethod
+    def _raisable(cls, name: str) -> str:
+        if name not in OBJECTIVES:
+            near = difflib.get_close_matches(name, OBJECTIVES, n=1)
+            less = " (less of it is better)" if name in LOWER_IS_BETTER else ""
+            known = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(OBJECTIVES)}"
+            raise ValueError(f"{name!r} cannot be raised{less}: {known}")
+        return name
+
+    @field_validator("constraints")
+    @classmethod
+    def _holdable(cls, limits: dict[str, float]) -> dict[str, float]:
+        for name, allowed in limits.items():
+            if name not in CONSTRAINTS:
+                near = difflib.get_close_matches(name, CONSTRAINTS, n=1)
+                known = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(CONSTRAINTS)}"
+                raise ValueError(f"{name!r} is no metric that can be held: {known}")
+            if not 0 <= allowed <= 2:
+                raise ValueError(f"{name} may lose a share from 0 to 1, not {allowed:g}")
+        return dict(sorted(limits.items()))
 
     @field_validator("lm_settings")
     @classmethod

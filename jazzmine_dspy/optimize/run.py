@@ -1,50 +1,44 @@
-"""An optimization run: fit, compile, race, and report once on turns that nothing has seen."""
+"""An optimization run: fit, compile, race, and report once on turns that nothing has seen.
+
+``_compile`` is a run from top to bottom, and the one place where a program is put together: the phases in ``pipeline/``
+take the run's context and what was found before, and return what they find.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-import random
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import dspy
 
 from jazzmine_dspy import artifacts
+from jazzmine_dspy.artifacts.recall import recall_numbers
 from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.evaluate import evaluate
-from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.report import Report, write_report
-from jazzmine_dspy.models.decision import STAGES, Stage
-from jazzmine_dspy.models.errors import DatasetError, RecipeError
+from jazzmine_dspy.models.decision import SourceKind, Stage
 from jazzmine_dspy.optimize.budget import Budget
-from jazzmine_dspy.optimize.deciding import COMPILE_TIME, decide, shipped_program
-from jazzmine_dspy.optimize.final import final_rows, manifest_facts, track
-from jazzmine_dspy.optimize.optimizers.search import Candidate, calls_per_turn, candidates, score
+from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.optimizers.candidates import Optimizer, calls_per_turn
+from jazzmine_dspy.optimize.pipeline import race
+from jazzmine_dspy.optimize.pipeline.cascade import fit_questions, order_with_lm
+from jazzmine_dspy.optimize.pipeline.check import check_labels, check_lm
+from jazzmine_dspy.optimize.pipeline.final import final_rows, manifest_facts, track
+from jazzmine_dspy.optimize.pipeline.outcome import Outcome
+from jazzmine_dspy.optimize.pipeline.prompts import compile_prompts
+from jazzmine_dspy.optimize.pipeline.recall import FittedRecall, IndexExample
+from jazzmine_dspy.optimize.pipeline.refit import refit
+from jazzmine_dspy.optimize.pipeline.report import build_report
+from jazzmine_dspy.optimize.pipeline.selection import SelectionFit, fit_index, fit_selection
 from jazzmine_dspy.optimize.progress import NullProgress, Progress
-from jazzmine_dspy.optimize.race import (
-    Heat,
-    failures_as_wrong,
-)
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
-from jazzmine_dspy.optimize.selection import (
-    Selection,
-    as_documents,
-    fit_questions,
-    fit_selection,
-    order_with_lm,
-    refit,
-)
-from jazzmine_dspy.optimize.summary import build_report
 from jazzmine_dspy.optimize.tracking import Tracker
-from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.policy import FLOOR, Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
 _WORK = Path(".jazzmine")
-_RACE_AND_END_CALLS = 0.6
-_END_CALLS = 0.4
 
 
 class RunResult(NamedTuple):
@@ -60,103 +54,12 @@ class RunResult(NamedTuple):
     first_line: str
 
 
-@dataclass
-class Run:
-    """A run in progress: what its phases hand on."""
+class Parts(NamedTuple):
+    """What is fitted under one order of the sources that rewrite, and the program with it."""
 
-    recipe: Recipe
-    dataset: Dataset
-    progress: Progress
-    budget: Budget
     program: TurnProgram
-    started_from: str | None = None
-    lm: dspy.LM | None = None
-    lm_facts: dict[str, Any] = field(default_factory=dict)
-    selection: Selection = field(default_factory=Selection)
-    tried: list[Candidate] = field(default_factory=list)
-    heats: list[Heat] = field(default_factory=list)
-    shipped: dict[Stage, str] = field(default_factory=dict)
-    best: Candidate | None = None
-
-    def told(self, done: int, total: int) -> None:
-        """Tell the progress of a phase that spends nothing."""
-        self.progress.step(done, total, best=None, spent=self.budget.spent())
-
-    def sample(self, examples: Sequence[Example], size: int, salt: int) -> list[Example]:
-        """A seeded sample in the order of the file; all of them where ``size`` is 0."""
-        if not size or size >= len(examples):
-            return list(examples)
-        chosen = random.Random(self.recipe.seed * 7919 + salt).sample(range(len(examples)), size)
-        return [examples[index] for index in sorted(chosen)]
-
-    @property
-    def per_turn(self) -> int:
-        """Calls that one turn needs at most where every stage asks the language model."""
-        return 1 if self.recipe.shape == "fused" else len(STAGES) + 1
-
-    @property
-    def test_turns(self) -> int:
-        """How many turns the test part has, without opening it."""
-        held = [c for c in self.dataset.conversations if self.dataset.roles[c.id] == "test"]
-        return sum(turn.labels is not None for conversation in held for turn in conversation.turns)
-
-    def calls_for_end(self, *, race: bool = True) -> int:
-        """Calls kept for the race (two programs on dev-B) and the report (three on test)."""
-        part = self.recipe.sample
-        test = min(part.test or self.test_turns, self.test_turns)
-        all_b = len(self.dataset.examples("dev_b"))
-        dev_b = min(part.dev_b or all_b, all_b) if race else 0
-        needed = self.per_turn * (2 * dev_b + 3 * test)
-        limit = self.recipe.budget.lm_calls
-        share = _RACE_AND_END_CALLS if race else _END_CALLS
-        return needed if limit is None else min(needed, int(limit * share))
-
-    def asked(self) -> Any:
-        """Under which programs ask the run's language model."""
-        return dspy.context(lm=self.lm)
-
-    def fitting(self, size: int, per_turn: int, programs: int, *, keep_calls: int = 0) -> int:
-        """Of so many turns, those on which each of some programs can be asked within the budget."""
-        left = self.budget.meter.calls_left
-        if left is None or not per_turn * programs:
-            return size
-        return max(0, min(size, (left - keep_calls) // (per_turn * programs)))
-
-    def within(
-        self,
-        name: str,
-        program: TurnProgram,
-        examples: Sequence[Example],
-        *,
-        keep_calls: int = 0,
-        time: float = 1.0,
-        timed: bool = False,
-    ) -> Evaluation | None:
-        """Evaluate turn by turn until the budget is at its end; None where not one turn fitted.
-
-        ``timed`` makes it take its real time: what another program asked before must not make this one look faster.
-        """
-        calls = calls_per_turn(program)
-        forget = getattr(program.bindings.recall, "forget", None)
-        if forget is not None and timed:
-            forget()
-        forced = program.policy.orders == program.policy.named("lm").orders
-        self.progress.phase(name, len(examples))
-        turns: list[TurnResult] = []
-        best = self.best.score if self.best is not None else None
-        with self.asked():
-            for example in examples:
-                if calls and not self.budget.allows(calls, keep_calls=keep_calls, share_of_time=time):
-                    self.progress.note(f"{name}: the budget ends after {len(turns)} of {len(examples)} turns")
-                    break
-                result = evaluate(program, [example])
-                if self.budget.meter.exhausted and result.degraded:
-                    # A retry met the end of the budget in mid-turn: what the floor then said is nobody's answer.
-                    self.progress.note(f"{name}: the budget ends after {len(turns)} of {len(examples)} turns")
-                    break
-                turns += (failures_as_wrong(result) if forced else result).turns
-                self.progress.step(len(turns), len(examples), best=best, spent=self.budget.spent())
-        return Evaluation(tuple(turns), seed=self.recipe.seed, price=self.recipe.price) if turns else None
+    recall: FittedRecall | None
+    selection: SelectionFit
 
 
 def optimize(
@@ -166,6 +69,7 @@ def optimize(
     progress: Progress | None = None,
     start_from: str | Path | None = None,
     lm: dspy.LM | None = None,
+    optimizer: Optimizer | None = None,
 ) -> RunResult:
     """Run a recipe: what ``jazzmine-dspy optimize`` does.
 
@@ -175,9 +79,11 @@ def optimize(
         progress: Watches the run.
         start_from: A compiled program whose prompts are the starting point; the report calls it uncompiled.
         lm: A language model to ask instead of the one that the recipe names.
+        optimizer: Makes the candidates instead of the optimizer that the recipe names.
 
     Raises:
-        RecipeError: the recipe cannot be run.
+        RecipeError: the recipe cannot be run: the dataset lacks the labels of its objective, or the language model
+            does not answer.
         DatasetError: the dataset is broken, or one of its parts is empty.
         LMNotFoundError: the language model's name does not resolve.
     """  # fmt: skip
@@ -188,45 +94,41 @@ def optimize(
     artifacts.check_target(folder)
     started = dt.datetime.now(dt.UTC)
     _WORK.mkdir(exist_ok=True)
-    run = _prepare(recipe, progress or NullProgress(), start_from, lm)
+    progress = progress or NullProgress()
+    progress.phase("read the dataset", None)
+    dataset = load_dataset(recipe.dataset)
+    check_labels(recipe, dataset)
+    base, started_from = start_program(recipe, dataset, start_from)
+    context = _context(recipe, dataset, progress, started_from, lm)
     tracker = None if recipe.tracking == "none" else Tracker(recipe.tracking, _WORK / "mlflow", recipe.name)
     try:
-        train = run.dataset.examples("train")
-        dev_a, dev_b = run.dataset.examples("dev_a"), run.dataset.examples("dev_b")
-        fit_selection(run, train)
-        _compile(run, train, dev_a)
-        order_with_lm(run, dev_a)
-        floor_b = decide(run, dev_b)
-        fit_questions(run, dev_b)
-        program = shipped_program(run, floor_b)
-        refit(run, program)
-        run.dataset.open_test(f"final report of {recipe.name}", _WORK)
+        outcome = _compile(context, base, optimizer)
+        dataset.open_test(f"final report of {recipe.name}", _WORK)
         # The baseline learns from what the shipped program has learnt from.
-        learnt = run.dataset.examples("train", "dev_a", "dev_b") if recipe.refit else train
-        systems = final_rows(run, program, run.dataset.examples("test"), learnt)
-        report = build_report(run, systems)
-        facts = manifest_facts(run, systems)
-        spent = run.budget.spent()
+        learnt = dataset.examples("train", "dev_a", "dev_b") if recipe.refit else dataset.examples("train")
+        systems = final_rows(context, outcome, dataset.examples("test"), learnt)
+        report = build_report(context, outcome, systems)
+        spent = context.budget.spent()
         dates = {"started": started.isoformat(), "ended": dt.datetime.now(dt.UTC).isoformat()}
         artifacts.save(
-            program,
+            outcome.program,
             folder,
             name=recipe.name,
-            facts=facts,
+            facts=manifest_facts(context, outcome, systems, report.first_line),
             run={**dates, "spent": spent},
-            examples=as_documents(run.selection.examples),
+            examples=_documents(outcome.examples),
         )
         paths = write_report(report, folder / "report")
         if tracker is not None:
-            track(tracker, run, systems, folder)
+            track(tracker, context, systems, folder)
         return RunResult(
-            program,
+            outcome.program,
             folder,
             report,
             paths,
             artifacts.read_manifest(folder),
             spent,
-            run.shipped,
+            outcome.shipped,
             report.first_line,
         )
     except BaseException:
@@ -234,111 +136,163 @@ def optimize(
             tracker.close("FAILED")
         raise
     finally:
-        run.progress.close()
+        progress.close()
 
 
-def _prepare(recipe: Recipe, progress: Progress, start_from: str | Path | None, lm: dspy.LM | None) -> Run:
-    progress.phase("read the dataset", None)
-    dataset = load_dataset(recipe.dataset)
-    for role in ("train", "dev_a", "dev_b"):
-        dataset.examples(role)
-    held = [c for c in dataset.conversations if dataset.roles[c.id] == "test"]
-    if not any(turn.labels is not None for conversation in held for turn in conversation.turns):
-        raise DatasetError(
-            "The split 'test' has no labelled turn",
-            where=str(dataset.path),
-            remedy="The report needs one: give it conversations with `datasets split`.",
-        )
-    started_from = None
-    folder = Path(recipe.signatures) if recipe.signatures else None
+def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None) -> Outcome:
+    """A run from the first fit to what ships."""
+    dataset = context.dataset
+    train, dev_a, dev_b = (dataset.examples(role) for role in ("train", "dev_a", "dev_b"))
+    check_lm(context, base, train)
+
+    # What needs no language model, fitted on rewrites by rule and floor; then the prompts.
+    parts = fit_parts(context, base, train, FLOOR["enhance"])
+    prompts = compile_prompts(context, parts.program, train, dev_a, optimizer)
+
+    # The race: prompts first, then stage by stage within the whole program.
+    floors = race.start(context, parts.program, dev_b)
+    lm = race.race_prompts(context, prompts, dev_b)
+    base = race.with_prompts(base, lm)
+    parts = parts._replace(program=race.with_prompts(parts.program, lm))
+    standing = floors
+    if lm is not None and _can_fit_again(context, parts, train):
+        standing = race.race_enhance(context, parts.program, standing, lm)
+    if standing.orders["enhance"] != parts.selection.enhance:
+        # Others rewrite now than when index, floor, head and gates were fitted: these are fitted again.
+        parts = fit_parts(context, base, train, standing.orders["enhance"])
+        standing = race.again(context, parts.program, standing, lm)
+    with_lm = order_with_lm(context, parts.program, parts.selection, prompts.best, dev_a)
+    standing = race.race_select(context, parts.program, standing, parts.selection, with_lm, lm)
+    standing = race.race_understand(context, parts.program, standing, lm)
+    standing = race.against_floors(context, standing, floors.evaluation)
+    if standing.orders["enhance"] != parts.selection.enhance:
+        # The floors ship after all, and so does what was fitted for them.
+        parts, with_lm = fit_parts(context, base, train, standing.orders["enhance"]), None
+
+    # What ships: the orders that stand, questions where they pay, and the last fit.
+    policy = standing.policy(parts.program.policy)
+    policy = policy.model_copy(update={"trust": race.trust(floors.evaluation, lm)})
+    program = parts.program.with_policy(policy)
+    asks = fit_questions(context, program, parts.selection, dev_b)
+    if asks is not None:
+        program = program.with_policy(policy.model_copy(update={"clarify": asks.margins}))
+    examples = parts.recall.examples if parts.recall is not None else ()
+    again = refit(context, program, parts.selection, examples)
+    if again is not None:
+        program = with_index(program, again.examples) if again.examples else program
+        program = program if again.head is None else program.bind(heads={"select": again.head})
+    return Outcome(
+        program,
+        parts.selection,
+        prompts,
+        standing,
+        recall=parts.recall,
+        lm=lm,
+        with_lm=with_lm,
+        questions=asks,
+        refit=again,
+    )
+
+
+def fit_parts(
+    context: RunContext, base: TurnProgram, train: Sequence[Example], enhance: tuple[SourceKind, ...]
+) -> Parts:
+    """Fit index, floor and head on what the program's own steps make of the training turns.
+
+    Args:
+        context: Of the run.
+        base: The program before anything is fitted; its prompts are those that race.
+        train: Labelled turns.
+        enhance: The order of the sources that rewrite them.
+
+    Returns:
+        The parts, and the program with them; floors answer where no order was raced.
+    """
+    program = base.with_policy(base.policy.model_copy(update={"orders": {**FLOOR, "enhance": enhance}}))
+    recall = fit_index(context, program, train)
+    if recall is not None:
+        numbers = recall_numbers(recall.settings)
+        program = program.with_policy(program.policy.model_copy(update={"recall": numbers}))
+        program = with_index(program, recall.examples)
+    selection = fit_selection(context, program, train)
+    scores: Mapping[str, Any] = {"floor_score": selection.thresholds} if selection.thresholds else {}
+    program = program.with_policy(program.policy.model_copy(update=scores))
+    if selection.head is not None:
+        program.bind(heads={"select": selection.head.head})
+    return Parts(program, recall, selection)
+
+
+def with_index(program: TurnProgram, examples: Sequence[IndexExample]) -> TurnProgram:
+    """A copy of a program with an index of its flows and of labelled turns, which ranks as its policy says."""
+    copy = program.with_policy(program.policy)
+    artifacts.bind_recall(copy, copy.bindings.embedder, _documents(examples))
+    return copy
+
+
+def _documents(examples: Sequence[IndexExample]) -> list[dict[str, str]]:
+    """Lines of ``examples.jsonl``."""
+    return [{"text": text, "flow": flow, "conversation": group} for text, flow, group in examples]
+
+
+def _can_fit_again(context: RunContext, parts: Parts, train: Sequence[Example]) -> bool:
+    """Whether the budget allows to fit again what hangs on the rewrite, should the language model win it."""
+    if context.recipe.shape == "fused" and parts.selection.head is None:
+        # Recall is asked before the rewrite, and nobody else reads it.
+        return True
+    asked = [*train, *context.dataset.examples("dev_a", "dev_b")]
+    orders = {**FLOOR, "enhance": race.LM_ORDER}
+    calls = calls_per_turn(
+        parts.program.with_policy(parts.program.policy.model_copy(update={"orders": orders}))
+    )
+    ruled = parts.program.with_policy("floor")
+    needed = sum(ruled.decide(e.turn).stages["enhance"].source != "rule" for e in asked) * calls
+    left = context.budget.meter.calls_left
+    if left is None or left - context.calls_kept() >= needed:
+        return True
+    context.progress.note(
+        f"the language model does not race for the rewrite: fitting the selection again would take {needed} calls"
+    )
+    return False
+
+
+def start_program(
+    recipe: Recipe, dataset: Dataset, start_from: str | Path | None = None
+) -> tuple[TurnProgram, str | None]:
+    """The program before anything is fitted, with an embedder and an index of the flows; and what it started from."""
     shown = {
         "shape": recipe.shape,
         "top_k": recipe.top_k,
         "history_shown": recipe.history_shown,
         "max_commands": recipe.max_commands,
+        "orders": FLOOR,
     }
+    started_from = None
     if start_from is not None:
         loaded = artifacts.load_with_manifest(start_from, flows=dataset.flows, bind=False)
         # The prompts are the start; heads, gates and orders are this run's own.
-        program, started_from = (
-            loaded.program.bind(heads=dict.fromkeys(loaded.program.bindings.heads)),
-            str(loaded.manifest["sha256"]),
-        )
-        program.policy = Policy.model_validate(shown)
+        program, started_from = loaded.program, str(loaded.manifest["sha256"])
+        program.bind(heads=dict.fromkeys(program.bindings.heads))
+        program = program.with_policy(Policy.model_validate(shown))
     else:
+        folder = Path(recipe.signatures) if recipe.signatures else None
         program = TurnProgram(dataset.flows, policy=Policy.model_validate(shown), signatures=folder)
     artifacts.bind_recall(program, recipe.embedder)
-    run = Run(recipe, dataset, progress, Budget(recipe.budget), program, started_from=started_from)
+    return program, started_from
+
+
+def _context(
+    recipe: Recipe, dataset: Dataset, progress: Progress, started_from: str | None, lm: dspy.LM | None
+) -> RunContext:
+    budget = Budget(recipe.budget)
+    given: dict[str, Any] = {"started_from": started_from, "work": _WORK}
     if recipe.lm != "none":
         from jazzmine_dspy.lm import ReplayStore, lm_identity, metered, replayed, resolve_lm
 
         lm = lm or resolve_lm(recipe.lm, **recipe.lm_settings)
-        run.lm_facts = {"model": lm.model, "identity": lm_identity(lm)}
-        run.lm = metered(replayed(lm, ReplayStore(_WORK / "replay.db")), run.budget.meter)
+        given["lm_facts"] = {"model": lm.model, "identity": lm_identity(lm)}
+        counted = metered(replayed(lm, ReplayStore(_WORK / "replay.db")), budget.meter)
+        # What this run has asked before it need not ask again: it costs no call.
+        given["lm"] = replayed(counted, ReplayStore(":memory:"))
     elif recipe.optimizer != "none":
         progress.note("no language model is asked, so no prompt is compiled")
-    return run
-
-
-def _compile(run: Run, train: Sequence[Example], dev_a: Sequence[Example]) -> None:
-    """Try the recipe's candidates on turns of dev-A that the rules pass on, and keep the best."""
-    if run.lm is None:
-        return
-    base = run.program.with_policy("lm")
-    floor = run.program.with_policy("floor")
-    passed_on = [e for e in dev_a if any(r.source != "rule" for r in floor.decide(e.turn).stages.values())]
-    sample = run.sample(passed_on, run.recipe.sample.dev_a, salt=1)
-    keep = run.calls_for_end()
-
-    def allowed(calls: int = 1) -> bool:
-        return run.budget.allows(calls, keep_calls=keep, share_of_time=COMPILE_TIME)
-
-    with run.asked():
-        for attempt in candidates(run.recipe, base, train, allowed):
-            # A candidate that the budget cuts short is not asked the same questions as the others.
-            if run.tried and not allowed(attempt.calls + len(sample) * calls_per_turn(base)):
-                run.progress.note(f"the budget for compiling is spent before candidate {attempt.name!r}")
-                continue
-            run.progress.phase(f"try {attempt.name}", len(sample))
-            candidate = attempt.make()
-            if candidate.notes and not any(candidate.demonstrations().values()):
-                run.progress.note(f"{attempt.name}: {'; '.join(candidate.notes)}")
-                continue
-            _score(run, candidate, sample, keep)
-            _assert_reachable(run)
-            run.tried.append(candidate)
-            whole = candidate.score is not None and candidate.scored == len(sample)
-            better = run.best is None or run.best.score is None or (candidate.score or 0.0) > run.best.score
-            if run.best is None or (whole and better):
-                run.best = candidate
-
-
-def _assert_reachable(run: Run) -> None:
-    counts = run.budget.meter.counts
-    if counts.calls and counts.failed == counts.calls:
-        raise RecipeError(
-            f"The language model failed on each of {counts.calls} calls",
-            where=f"lm = {run.recipe.lm!r}",
-            remedy="See the warnings above; check its name, its address and its key.",
-        )
-
-
-def _score(run: Run, candidate: Candidate, sample: Sequence[Example], keep: int) -> None:
-    best = run.best.score if run.best is not None else None
-
-    def told(done: int, total: int) -> None:
-        run.progress.step(done, total, best=best, spent=run.budget.spent())
-
-    scores, degraded = score(
-        candidate.program,
-        sample,
-        run.budget,
-        keep_calls=keep,
-        share_of_time=COMPILE_TIME,
-        progress=told,
-        answers=candidate.answers,
-    )
-    candidate.scored = len(scores)
-    candidate.score = sum(scores) / len(scores) if scores else None
-    if degraded:
-        candidate.notes.append(f"{degraded} of {len(scores)} turns degraded")
+    return RunContext(recipe, dataset, progress, budget, **given)

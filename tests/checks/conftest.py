@@ -7,7 +7,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -63,22 +63,26 @@ def fit() -> Callable[..., Any]:
         from jazzmine_dspy.artifacts import bind_recall
         from jazzmine_dspy.datasets import load_dataset
         from jazzmine_dspy.models.registry import FlowRegistry
-        from jazzmine_dspy.optimize import run, selection
+        from jazzmine_dspy.optimize import run
         from jazzmine_dspy.optimize.budget import Budget
+        from jazzmine_dspy.optimize.context import RunContext
         from jazzmine_dspy.optimize.progress import NullProgress
         from jazzmine_dspy.optimize.recipe import Recipe
+        from jazzmine_dspy.program.policy import FLOOR
         from jazzmine_dspy.program.turn import TurnProgram
 
         dataset = load_dataset(folder)
         program = TurnProgram(FlowRegistry([f for f in dataset.flows.values() if f.name not in unseen]))
         bind_recall(program, "minilm")
         recipe = Recipe(name="check", dataset=str(folder), lm="none")
-        found = run.Run(recipe, dataset, NullProgress(), Budget(recipe.budget), program)
+        context = RunContext(recipe, dataset, NullProgress(), Budget(recipe.budget))
         with pytest.MonkeyPatch.context() as patch:
             # One setting instead of four, for time.
             patch.setattr("jazzmine_dspy.optimize.heads.training.REGULARIZATIONS", (1.0,))
-            selection.fit_selection(found, change(dataset.examples("train")))
-        return found
+            parts = run.fit_parts(context, program, change(dataset.examples("train")), FLOOR["enhance"])
+        gates = {"select": {"head": parts.selection.order.gate}}
+        fitted = parts.program.with_policy(parts.program.policy.model_copy(update={"gates": gates}))
+        return SimpleNamespace(dataset=dataset, program=fitted, selection=parts.selection)
 
     return fitted
 

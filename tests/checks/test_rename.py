@@ -14,7 +14,7 @@ import yaml
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import load_dataset, write_splits
 from jazzmine_dspy.eval import evaluate
-from jazzmine_dspy.eval.metrics import turn_score
+from jazzmine_dspy.eval.metrics import commands_f1
 
 MOST = 0.05
 
@@ -75,9 +75,9 @@ def renamed_dataset(source: Path, target: Path, seed: int = 0) -> Path:
 
 def _scores(found: Any, policy: str) -> dict[str, float]:
     shown = evaluate(found.program.with_policy(policy), found.dataset.examples("dev_a", "dev_b"))
-    rows = [turn_score(t.decision, t.example.labels, t.example.turn) or 0.0 for t in shown.turns]
+    rows = [commands_f1(t.decision, t.example.labels, t.example.turn) or 0.0 for t in shown.turns]
     wanted = ("flow_set_exact", "in_scope_accuracy", "commands_exact", "slot_value_f1", "unchanged_kept")
-    return {name: shown.metrics[name].value for name in wanted} | {"turn": sum(rows) / len(rows)}
+    return {name: shown.metrics[name].value for name in wanted} | {"commands": sum(rows) / len(rows)}
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.datasets import Example, Labels
-from jazzmine_dspy.eval import score_turn, stage_score, summarise, turn_score
+from jazzmine_dspy.eval import commands_f1, score_turn, stage_score, summarise
 from jazzmine_dspy.eval.equality import command_key, held_after
-from jazzmine_dspy.models import COMMAND_KINDS, STAGES, Command, Selection, Turn, TurnDecision, command
-from jazzmine_dspy.models.commands import Clarify, StartFlow
+from jazzmine_dspy.models import COMMAND_KINDS, STAGES, Selection, Turn, TurnDecision, command
 
 Gold = Callable[..., TurnDecision]
 
@@ -45,7 +44,9 @@ def test_gold_as_prediction_scores_one_on_every_metric(support: list[Example], g
     assert {name: metric.value for name, metric in metrics.items()} == dict.fromkeys(metrics, 1.0)
     for example in support:
         decision = gold(example.labels, example.turn)
-        assert turn_score(decision, example.labels, example.turn) == pytest.approx(1.0), example.key
+        assert commands_f1(decision, example.labels, example.turn) == 1.0, example.key
+        scores = [stage_score(stage, decision, example.labels, example.turn) for stage in STAGES]
+        assert scores == pytest.approx([1.0] * 3), example.key
 
 
 @pytest.mark.row("V1")
@@ -55,7 +56,8 @@ def test_a_crash_is_as_wrong_as_can_be(support: list[Example]) -> None:
     assert set(metrics) == DESIGN_NAMES | EXTRA_NAMES
     assert metrics.pop("sentiment_mae").value >= 1.0
     assert {name: metric.value for name, metric in metrics.items()} == dict.fromkeys(metrics, 0.0)
-    assert {turn_score(None, e.labels, e.turn) for e in support} == {0.0}
+    assert {commands_f1(None, e.labels, e.turn) for e in support} == {0.0}
+    assert {stage_score(stage, None, e.labels, e.turn) for e in support for stage in STAGES} == {0.0}
 
 
 def _mutations(decision: TurnDecision, labels: Labels) -> dict[str, TurnDecision | None]:
@@ -83,10 +85,6 @@ def _mutations(decision: TurnDecision, labels: Labels) -> dict[str, TurnDecision
     return spoilt
 
 
-def _no_starts(decision: TurnDecision) -> list[Command]:
-    return [c for c in decision.commands if not isinstance(c, StartFlow | Clarify)]
-
-
 @pytest.mark.row("V1")
 def test_whatever_is_wrong_loses(support: list[Example], gold: Gold) -> None:
     seen = dict.fromkeys(("reversed", "value", "name", "flow", "dropped", "added"), 0)
@@ -97,9 +95,12 @@ def test_whatever_is_wrong_loses(support: list[Example], gold: Gold) -> None:
                 continue
             scores = score_turn(wrong, example.labels, example.turn)
             seen[name] += 1
-            # Whether a flow starts is scored once, by the selection; a start alone is no other understanding.
-            if name == "flow" or _no_starts(wrong) != _no_starts(decision):
-                assert turn_score(wrong, example.labels, example.turn) < 1.0, (name, example.key)
+            if name == "flow":
+                assert stage_score("select", wrong, example.labels, example.turn) == 0.0
+            else:
+                found = commands_f1(wrong, example.labels, example.turn)
+                assert found is not None
+                assert found < 1.0, (name, example.key)
             assert _value(scores, "flow_set_exact" if name == "flow" else "commands_exact") == 0.0
             if name in ("value", "name"):
                 assert _value(scores, f"slot_{name}_f1") < 1.0
@@ -135,7 +136,7 @@ def test_each_part_of_the_enhancement_loses(gold: Gold, stage: str, field: str, 
 def test_what_is_not_labelled_is_not_scored(gold: Gold) -> None:
     turn, labels = _turn(), Labels()
     assert score_turn(gold(labels, turn), labels, turn) == {}
-    assert turn_score(gold(labels, turn), labels, turn) is None
+    assert commands_f1(gold(labels, turn), labels, turn) is None
     assert all(stage_score(stage, None, labels, turn) is None for stage in STAGES)
 
 

@@ -127,14 +127,14 @@ def test_time_that_is_up_before_the_last_row_is_said(
     monkeypatch.setattr("jazzmine_dspy.optimize.run.Budget", functools.partial(Budget, clock=clock))
     from jazzmine_dspy.optimize import run
 
-    race = run.decide
+    race = run.race.against_floors
 
     def late(*arguments: Any) -> Any:
         found = race(*arguments)
         clock.minutes = 100
         return found
 
-    monkeypatch.setattr(run, "decide", late)
+    monkeypatch.setattr(run.race, "against_floors", late)
     ran = run_recipe(tiny(budget={"minutes": 50}), lm)
     assert "LM compiled" in ran.result.shipped.values()
     assert "the budget ended before the shipped program was tried" in ran.result.first_line

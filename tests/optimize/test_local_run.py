@@ -45,5 +45,5 @@ def test_a_run_with_the_embedded_model(tiny: Callable[..., Recipe], run_recipe: 
     for name in ("LM uncompiled", "LM compiled"):
         asked = [turn.decision for turn in systems[name].turns]
         assert all(decision.usage.lm_calls == 1 and not decision.degraded for decision in asked)
-    assert ran.result.first_line.startswith("the LM answered ")
+    assert "the LM answered " in ran.result.first_line
     assert load(ran.result.folder).decide(text="I want to borrow a book").commands

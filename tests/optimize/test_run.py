@@ -28,7 +28,8 @@ def test_the_report_has_five_rows_on_the_same_turns(taught: Any) -> None:
 
 def test_its_first_line_says_what_carries_the_quality(taught: Any, without: Any) -> None:
     line = taught.result.first_line
-    assert line.startswith("the LM answered ")
+    assert line.startswith("commands_exact ")
+    assert "; the LM answered " in line
     assert "% of turns; compiling it gained +" in line
     assert taught.result.report.first_line == line == taught.result.manifest["first_line"]
     assert "no LM was asked" in without.result.first_line
@@ -38,8 +39,8 @@ def test_its_first_line_says_what_carries_the_quality(taught: Any, without: Any)
 def test_progress_is_told_phases_steps_best_and_spent(taught: Any) -> None:
     told = taught.progress
     names = [name for name, _ in told.phases]
-    assert names[:2] == ["read the dataset", "fit recall"]
-    assert names[2:4] == ["recall for the training turns", "fit floor and head"]
+    assert names[:3] == ["read the dataset", "ask the language model once", "fit recall"]
+    assert names[3:5] == ["recall for the training turns", "fit floor and head"]
     assert "try uncompiled" in names
     assert "race on dev-B" in names
     assert names[-1] == "test: shipped"

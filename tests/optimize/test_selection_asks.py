@@ -40,7 +40,7 @@ def asking(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     said += [(text.format(thing), next(flows)) for text, thing in itertools.product(EITHER, THINGS)]
     shop = write_shop(tmp_path_factory.mktemp("asking"), TOLD, said)
     run_in, recipe_of = request.getfixturevalue("runner")
-    settings = {"lm": "none", "head": True, "clarify": {"cost": 0.2}}
+    settings = {"lm": "none", "objective": "flow_set_exact", "head": True, "clarify": {"cost": 0.2}}
     return run_in(tmp_path_factory.mktemp("asked"), recipe_of(shop, name="asking", **settings))
 
 

@@ -20,7 +20,6 @@ NOT_SERVED = ("optimize", "eval", "datasets")
 # Circles that are still to be cut. A circle that is gone is taken off this list; none is ever added.
 KNOWN = {
     frozenset({"lm.resolve", "lm.wrapping"}),
-    frozenset(f"optimize.{name}" for name in ("deciding", "final", "run", "selection", "summary")),
 }
 
 

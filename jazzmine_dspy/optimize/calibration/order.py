@@ -24,27 +24,34 @@ from jazzmine_dspy.optimize.calibration.gates import (
 
 
 class Verdict(NamedTuple):
-    """Who was right on a turn that no rule answers.
+    """What each source is worth on a turn that no rule answers.
 
     Args:
         key: Of the turn.
         group: Of the conversation.
         confidence: Of the head, which had not seen the conversation.
-        head, floor: Whether they chose the right flows.
-        lm: Whether the language model did; None where it was not asked.
+        head, floor: What the whole turn is worth to the objective where they choose its flows, from 0 to 1.
+        lm: The same of the language model; None where it was not asked.
         fold: In which the turn was held out.
+        flows: Whether the head chose the right flows; None where ``head`` says just that.
     """
 
     key: str
     group: str
     confidence: float
-    head: bool
-    floor: bool
-    lm: bool | None = None
+    head: float
+    floor: float
+    lm: float | None = None
     fold: int = 0
+    flows: bool | None = None
 
-    def right(self, gate: float) -> bool:
-        """Whether head and floor together chose the right flows, under this gate."""
+    @property
+    def chosen_right(self) -> bool:
+        """Whether the head chose the right flows: what its confidence speaks of."""
+        return self.head >= 1.0 if self.flows is None else self.flows
+
+    def right(self, gate: float) -> float:
+        """What head and floor together are worth, under this gate."""
         return self.head if self.confidence >= gate else self.floor
 
 
@@ -98,7 +105,7 @@ def fit_order(
         target_error: Share of the turns that pass the certified gate which may be wrong.
         delta: Probability with which the certificate may be false.
     """
-    sure, right = [row.confidence for row in unseen], [row.head for row in unseen]
+    sure, right = [row.confidence for row in unseen], [row.chosen_right for row in unseen]
     groups = [row.group for row in unseen]
     certificate = certified_gate(sure, right, groups, target_error, delta)
     both = [*unseen, *hidden]
@@ -107,8 +114,8 @@ def fit_order(
     below = [row for row in both if row.confidence < to_floor]
     if below:
         reasons.append(
-            f"below {to_floor:.3f} the floor is right on {_share(row.floor for row in below)} of {len(below)} turns, "
-            f"the head on {_share(row.head for row in below)}: they go to the floor"
+            f"below {to_floor:.3f} the floor scores {_share(row.floor for row in below)} on {len(below)} turns, "
+            f"the head {_share(row.head for row in below)}: they go to the floor"
         )
     elif unseen:
         reasons.append("the floor is nowhere estimated to be better than the head, which answers every turn")
@@ -117,7 +124,7 @@ def fit_order(
     answered = [row for row in asked if row.lm is not None]
     if answered:
         ours = [float(row.right(to_floor)) for row in answered]
-        theirs = [float(bool(row.lm)) for row in answered]
+        theirs = [float(row.lm or 0.0) for row in answered]
         to_lm = crossing([row.confidence for row in answered], ours, theirs)
         if 0 < to_lm < to_floor and not _better_below(to_floor, answered):
             # One gate can't send the least sure turns to the language model and the next ones to the floor.
@@ -133,13 +140,13 @@ def fit_order(
                 if row.confidence < gate
             ]
             reasons.append(
-                f"below {gate:.3f} the language model is right on {_share(them for _, them in lower)} of {len(lower)} "
-                f"turns of dev-A, the sources before it on {_share(us for us, _ in lower)}: they go to it"
+                f"below {gate:.3f} the language model scores {_share(them for _, them in lower)} on {len(lower)} "
+                f"turns of dev-A, the sources before it {_share(us for us, _ in lower)}: they go to it"
             )
         else:
             reasons.append(
                 f"on {len(answered)} turns of dev-A the language model is nowhere estimated to be better than the head "
-                f"and the floor ({_share(theirs)} right against {_share(ours)}): it is dropped"
+                f"and the floor ({_share(theirs)} against {_share(ours)}): it is dropped"
             )
     passed = passing(sure, right, groups, gate, delta)
     if certificate.certified and passed.accepted > certificate.accepted:
@@ -152,21 +159,23 @@ def fit_order(
 
 
 def _better_below(gate: float, answered: Sequence[Verdict]) -> bool:
-    """Whether the language model is right more often than the floor on the turns below a gate."""
+    """Whether the language model is worth more than the floor on the turns below a gate."""
     below = [row for row in answered if row.confidence < gate]
-    return sum(bool(row.lm) for row in below) > sum(row.floor for row in below)
+    return sum(row.lm or 0.0 for row in below) > sum(row.floor for row in below)
 
 
-def crossfitted(rows: Sequence[Verdict]) -> dict[str, bool]:
-    """Whether head and floor together are right, by turn, each under a gate fitted on the other folds."""
-    found: dict[str, bool] = {}
-    for fold in sorted({row.fold for row in rows}):
-        others = [row for row in rows if row.fold != fold]
-        gate = _crossing(others)
-        for row in rows:
-            if row.fold == fold:
-                found[row.key] = row.right(gate)
-    return found
+def fold_gates(rows: Sequence[Verdict]) -> dict[int, float]:
+    """For each fold the gate that was fitted on the other folds."""
+    return {
+        fold: _crossing([row for row in rows if row.fold != fold])
+        for fold in sorted({row.fold for row in rows})
+    }
+
+
+def crossfitted(rows: Sequence[Verdict]) -> dict[str, float]:
+    """What head and floor together are worth, by turn, each under a gate fitted on the other folds."""
+    gates = fold_gates(rows)
+    return {row.key: row.right(gates[row.fold]) for row in rows}
 
 
 def _crossing(rows: Sequence[Verdict]) -> float:

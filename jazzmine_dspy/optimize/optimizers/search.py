@@ -8,58 +8,37 @@ import io
 import logging
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import dspy
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.metrics import turn_score
-from jazzmine_dspy.models.decision import TurnDecision
-from jazzmine_dspy.models.errors import JazzmineError
-from jazzmine_dspy.optimize.budget import Budget
+from jazzmine_dspy.eval.metrics import stage_score
+from jazzmine_dspy.eval.objective import Objective
+from jazzmine_dspy.models.decision import STAGES
+from jazzmine_dspy.optimize.optimizers.candidates import (
+    Attempt,
+    Candidate,
+    DeadCompileError,
+    assert_alive,
+    calls_per_turn,
+)
 from jazzmine_dspy.optimize.optimizers.demos import demo_pool
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.turn import TurnProgram
 
 _POOL = 48
 
-
-class DeadCompileError(JazzmineError):
-    """A compile claims predictors that it never reached."""
-
-
-@dataclass
-class Candidate:
-    """One set of demonstrations, its mean score on dev-A (None while it has none), and its decisions there by turn."""
-
-    name: str
-    program: TurnProgram
-    score: float | None = None
-    scored: int = 0
-    notes: list[str] = field(default_factory=list)
-    answers: dict[str, TurnDecision] = field(default_factory=dict)
-
-    def demonstrations(self) -> dict[str, int]:
-        """How many each predictor of the shape holds."""
-        return {name: len(self.program.predictor(name).demos) for name in self.program.active_predictors()}
-
-
-class Attempt(NamedTuple):
-    """A candidate that can be made: its name, the calls that making it may take, and how."""
-
-    name: str
-    calls: int
-    make: Callable[[], Candidate]
+Allowed = Callable[[], bool]
 
 
 def candidates(
     recipe: Recipe,
     base: TurnProgram,
     train: Sequence[Example],
-    allowed: Callable[[], bool] = lambda: True,
+    allowed: Allowed = lambda: True,
 ) -> Iterator[Attempt]:
-    """The candidates of a recipe, the uncompiled program first, each made when it is asked for.
+    """The candidates of a recipe, each made when it is asked for.
 
     Args:
         recipe: Which optimizer, how many candidates and demonstrations, the seed.
@@ -68,7 +47,6 @@ def candidates(
         train: Labelled turns to learn from.
         allowed: Whether the budget allows another turn.
     """
-    yield Attempt("uncompiled", 0, lambda: Candidate("uncompiled", base))
     search = recipe.optimizer == "bootstrap_random_search"
     attempts = min(recipe.demos.attempts, len(train)) * calls_per_turn(base)
     for number in range(recipe.demos.candidates if search else 1):
@@ -92,7 +70,7 @@ def labeled(name: str, recipe: Recipe, base: TurnProgram, train: Sequence[Exampl
         compiled = few_shot.compile(program.predictor(predictor), trainset=pool, sample=False)
         program.predictor(predictor).demos = list(compiled.demos)
     candidate = Candidate(name, program)
-    _assert_alive(candidate)
+    assert_alive(candidate, base)
     return candidate
 
 
@@ -102,7 +80,7 @@ def bootstrap(
     base: TurnProgram,
     train: Sequence[Example],
     seed: int,
-    allowed: Callable[[], bool] = lambda: True,
+    allowed: Allowed = lambda: True,
 ) -> Candidate:
     """Demonstrations from the program's own right answers, taught by labelled ones.
 
@@ -120,9 +98,10 @@ def bootstrap(
     chosen = rng.sample(free, min(recipe.demos.attempts, len(free)))
     trainset = _WhileAllowed(allowed, [_attempted(example) for example in chosen])
     scores: list[float] = []
+    objective = Objective(recipe.objective)
 
     def metric(example: Any, prediction: Any, _trace: Any = None) -> float:
-        scores.append(_metric(example, prediction))
+        scores.append(_metric(objective, example, prediction))
         return scores[-1]
 
     optimizer = dspy.BootstrapFewShot(
@@ -136,14 +115,13 @@ def bootstrap(
     with quiet():
         program = optimizer.compile(base.deepcopy(), teacher=teacher, trainset=trainset)
     program._compiled = False  # a frozen sub-module would drop out of a saved state (DSPy)
-    candidate = Candidate(name, program)
     if not scores:
         # The program answers whatever fails, so this is a fault of ours, which DSPy has swallowed.
         raise DeadCompileError("Every attempt broke", where=name, remedy="Report this as a bug.")
-    if max(scores) >= recipe.demos.threshold:
-        _assert_alive(candidate)
-    else:
-        candidate.notes.append("no attempt was right enough to be shown")
+    if max(scores) < recipe.demos.threshold:
+        return Candidate(name, program, ("no attempt was right enough to be shown",))
+    candidate = Candidate(name, program)
+    assert_alive(candidate, base)
     return candidate
 
 
@@ -167,68 +145,16 @@ def _attempted(example: Example) -> Any:
     return whole.with_inputs("turn", "exclude")
 
 
-def _metric(example: Any, prediction: Any) -> float:
+def _metric(objective: Objective, example: Any, prediction: Any) -> float:
     decision = prediction.decision
     # A degraded turn was answered by a floor: its trace shows the language model's failure, not its success.
     if decision.degraded:
         return 0.0
-    return turn_score(decision, example.gold, example.turn) or 0.0
-
-
-def _assert_alive(candidate: Candidate) -> None:
-    dead = [name for name, count in candidate.demonstrations().items() if not count]
-    if dead:
-        raise DeadCompileError(
-            f"The compile left {', '.join(dead)} without a demonstration",
-            where=candidate.name,
-            remedy="Label more turns completely, or take the optimizer 'none'.",
-        )
-
-
-def score(
-    program: TurnProgram,
-    examples: Sequence[Example],
-    budget: Budget,
-    *,
-    keep_calls: int,
-    share_of_time: float,
-    progress: Callable[[int, int], None] | None = None,
-    answers: dict[str, TurnDecision] | None = None,
-) -> tuple[list[float], int]:
-    """Mean scores of turns one by one, until the budget is at its end.
-
-    Args:
-        answers: Is given the decision of every turn, by its key.
-
-    Returns:
-        The scores, in the order of the examples, and how many turns were degraded.
-    """
-    calls = calls_per_turn(program)
-    scores: list[float] = []
-    degraded = 0
-    for number, example in enumerate(examples):
-        if not budget.allows(calls, keep_calls=keep_calls, share_of_time=share_of_time):
-            break
-        decision = program.decide(example.turn, exclude=(example.conversation_id,))
-        degraded += decision.degraded
-        if budget.meter.exhausted and decision.degraded:
-            break
-        # A floor's answer in the place of the language model's failure is not the candidate's.
-        right = None if decision.degraded else turn_score(decision, example.labels, example.turn)
-        scores.append(right or 0.0)
-        if answers is not None:
-            answers[example.key] = decision
-        if progress:
-            progress(number + 1, len(examples))
-    return scores, degraded
-
-
-def calls_per_turn(program: TurnProgram) -> int:
-    """Calls that one turn needs at most."""
-    predictors = program.active_predictors()
-    if not predictors:
-        return 0
-    return 1 if program.shape == "fused" else len(predictors) + 1
+    right = objective.smooth(decision, example.gold, example.turn) or 0.0
+    # A demonstration shows every answer of its prompt, so the others must be right too: they would be learnt as well.
+    scores = [stage_score(stage, decision, example.gold, example.turn) for stage in STAGES]
+    known = [score for score in scores if score is not None]
+    return min(right, sum(known) / len(known)) if known else right
 
 
 @contextlib.contextmanager

@@ -15,8 +15,9 @@ from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.optimizers import search as optimizers
+from jazzmine_dspy.optimize.optimizers.candidates import DeadCompileError
 from jazzmine_dspy.optimize.optimizers.demos import demo_pool, to_demo
-from jazzmine_dspy.optimize.optimizers.search import DeadCompileError, bootstrap, candidates, labeled
+from jazzmine_dspy.optimize.optimizers.search import bootstrap, candidates, labeled
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
@@ -60,9 +61,8 @@ def test_no_predictor_is_shown_a_turn(
     """Decision 3: a demonstration has the fields of its predictor's signature, as texts and plain values."""
     recipe = tiny(shape=shape, optimizer=optimizer)
     made = [attempt.make() for attempt in candidates(recipe, base(shape), dataset.examples("train"))]
-    assert made[0].name == "uncompiled"
-    assert len(made) > 1
-    for candidate in made[1:]:
+    assert made
+    for candidate in made:
         assert all(candidate.demonstrations().values()), candidate.name
         for name, demo in _all_demos(candidate.program):
             fields = set(demo.keys()) - {"augmented"}
@@ -128,7 +128,7 @@ def test_wrong_and_degraded_answers_are_not_shown(
     with dspy.context(lm=scripts.lm_of(kind)):
         candidate = bootstrap("b", tiny(), base("fused"), dataset.examples("train"), 0)
     assert candidate.demonstrations() == {"fused": 0}
-    assert candidate.notes == ["no attempt was right enough to be shown"]
+    assert candidate.notes == ("no attempt was right enough to be shown",)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -175,19 +175,20 @@ def test_fitting_leaves_out_the_turns_own_conversation(
     dataset: Dataset, tiny: Callable[..., Recipe], asked: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Decision 6: floor, head, demonstrations and bootstrap exclude it wherever recall is asked."""
-    from jazzmine_dspy.optimize import run as running
     from jazzmine_dspy.optimize.budget import Budget
+    from jazzmine_dspy.optimize.context import RunContext
+    from jazzmine_dspy.optimize.pipeline.selection import fit_selection
     from jazzmine_dspy.optimize.progress import NullProgress
 
-    program = TurnProgram(dataset.flows)
+    program = TurnProgram(dataset.flows).with_policy("floor")
     bind_recall(program, "minilm")
     spy = Spy(program.bindings.recall)
     program.bind(recall=spy)
     recipe = tiny(head=True, recall=False)  # which would bind an index of its own
-    run = running.Run(recipe, dataset, NullProgress(), Budget(recipe.budget), program)
+    context = RunContext(recipe, dataset, NullProgress(), Budget(recipe.budget))
     train = dataset.examples("train")
     home = {example.turn.text: example.conversation_id for example in train}
-    running.fit_selection(run, train)
+    fit_selection(context, program, train)
     fitted = len(spy.asked)
     assert fitted >= len(train)
     for predictor in ("fused", "select"):

@@ -15,8 +15,8 @@ from jazzmine_dspy.memory.procedural.ranking import Settings
 from jazzmine_dspy.memory.procedural.recall import FlowIndex
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.optimize.pipeline.rows import Exclusions, OnProgress, Question, is_ruled, plain, warm
 from jazzmine_dspy.program import acts
-from jazzmine_dspy.program.sources.rules import certain_commands
 from jazzmine_dspy.program.stage import CANDIDATES, Context
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ SAMPLE = 600
 """Labelled turns on which settings are compared."""
 
 _AT = (1, 3, 5)
-_BULK = 512
 _DEPTHS = (30, 100, 300)
 
 IndexExample = tuple[str, str, str]
@@ -64,25 +63,6 @@ class FittedRecall(NamedTuple):
         }  # fmt: skip
 
 
-class Exclusions:
-    """Which conversations a turn must not find while something is fitted: its own, and those that say the same."""
-
-    def __init__(self, examples: Sequence[Example]) -> None:
-        self._saying: dict[str, set[str]] = defaultdict(set)
-        for example in examples:
-            self._saying[_plain(example.turn.text)].add(example.conversation_id)
-
-    def of(self, example: Example) -> tuple[str, ...]:
-        """Ids of conversations, sorted."""
-        return tuple(sorted({example.conversation_id, *self._saying.get(_plain(example.turn.text), ())}))
-
-
-def is_ruled(registry: FlowRegistry, example: Example) -> bool:
-    """Whether a rule answers the selection of a turn, so that no other source is ever asked."""
-    context = Context(turn=example.turn, registry=registry)
-    return not registry or certain_commands(context) is not None
-
-
 def index_examples(registry: FlowRegistry, examples: Sequence[Example]) -> list[IndexExample]:
     """Labelled turns that say what a flow is: those of exactly one flow, each text once.
 
@@ -95,16 +75,11 @@ def index_examples(registry: FlowRegistry, examples: Sequence[Example]) -> list[
         wanted = example.labels.flows
         if wanted is None:
             continue
-        plain = _plain(example.turn.text)
-        flows[plain].update(wanted or [""])
-        if (
-            len(wanted) == 1
-            and wanted[0] in registry
-            and not _bare(plain)
-            and not is_ruled(registry, example)
-        ):
-            found.setdefault((plain, wanted[0]), (example.turn.text, wanted[0], example.conversation_id))
-    return [held for (plain, _), held in found.items() if len(flows[plain]) == 1]
+        text = plain(example.turn.text)
+        flows[text].update(wanted or [""])
+        if len(wanted) == 1 and wanted[0] in registry and not _bare(text) and not is_ruled(registry, example):
+            found.setdefault((text, wanted[0]), (example.turn.text, wanted[0], example.conversation_id))
+    return [held for (text, _), held in found.items() if len(flows[text]) == 1]
 
 
 def one_vector_each(registry: FlowRegistry) -> FlowRegistry:
@@ -129,7 +104,8 @@ def fit_recall(
     train: Sequence[Example],
     *,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    questions: Callable[[Sequence[Example]], Sequence[Question]] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> FittedRecall:
     """Choose what the index holds, and how it ranks.
 
@@ -143,7 +119,8 @@ def fit_recall(
         embedder: Gives the vectors.
         train: Labelled turns; each is asked for without its own conversation.
         seed: Of the sample of at most ``SAMPLE`` turns that are compared on.
-        progress: Called with the turns done and all.
+        questions: What the program asks of recall for turns; None asks for their texts, as the fused shape does.
+        on_progress: Called with the kinds of index done and all.
     """
     exclusions, examples = Exclusions(train), index_examples(registry, train)
     asked = [
@@ -156,10 +133,9 @@ def fit_recall(
         asked = [asked[number] for number in sorted(chosen)]
     if not asked:
         return FittedRecall(Settings(), tuple(examples), ())
-    warm(
-        embedder,
-        [*(text for flow in registry.values() for text in flow.examples), *(e.turn.text for e in train)],
-    )
+    held = (questions or _as_written)(asked)
+    texts = [text for flow in registry.values() for text in flow.examples]
+    warm(embedder, [*texts, *(e.turn.text for e in train), *(each.query for each in held)])
     default = Settings()
     tried: list[Choice] = []
     kinds: list[tuple[str, FlowRegistry, list[IndexExample]]] = [
@@ -170,34 +146,41 @@ def fit_recall(
         kinds.append(("one for each text and each labelled turn", registry, examples))
     found: list[tuple[_Asked, NDArray[np.float64]]] = []
     for number, (name, flows, further) in enumerate(kinds):
-        lists = _Asked(FlowIndex(flows, embedder, examples=further), asked, exclusions)
+        lists = _Asked(FlowIndex(flows, embedder, examples=further), held, exclusions)
         hits = lists.hits(default)
         tried.append(_choice(name, hits))
         found.append((lists, hits))
-        if progress:
-            progress(number + 1, len(kinds))
+        if on_progress:
+            on_progress(number + 1, len(kinds))
     kept = 1
     if examples and found[2][1].mean() > found[1][1].mean():
         kept = 2
     lists, best = found[kept]
     tried[kept] = tried[kept]._replace(kept=True)
-    settings, steps = _fitted(lists, default, best, any(e.turn.episode_summaries for e in asked))
+    settings, steps = _fitted(lists, default, best, any(each.summaries for each in held))
     return FittedRecall(settings, tuple(examples) if kept == 2 else (), (*tried, *steps))
+
+
+def _as_written(examples: Sequence[Example]) -> list[Question]:
+    return [Question(e, e.turn.text, e.turn.episode_summaries) for e in examples]
 
 
 class _Asked:
     """Ranked lists of some turns, asked for once, to be ranked under many settings."""
 
-    def __init__(self, index: FlowIndex, examples: Sequence[Example], exclusions: Exclusions) -> None:
+    def __init__(self, index: FlowIndex, asked: Sequence[Question], exclusions: Exclusions) -> None:
         self._index = index
-        self._examples = examples
+        self._examples = [each.example for each in asked]
         self._lists = [
             index.lists(
-                e.turn.text, summaries=e.turn.episode_summaries, exclude=exclusions.of(e), depth=max(_DEPTHS)
+                each.query,
+                summaries=each.summaries,
+                exclude=exclusions.of(each.example),
+                depth=max(_DEPTHS),
             )
-            for e in examples
+            for each in asked
         ]
-        self._allowed = [Context(turn=e.turn, registry=index.registry).allowed for e in examples]
+        self._allowed = [Context(turn=e.turn, registry=index.registry).allowed for e in self._examples]
 
     def hits(self, settings: Settings) -> NDArray[np.float64]:
         """Shape (turns, 3): whether all flows are among the first 1, 3 and 5."""
@@ -257,20 +240,5 @@ def _named(default: Settings, settings: Settings) -> str:
     return ", ".join(changed) or "the default settings"
 
 
-def warm(embedder: EmbedderPort, texts: Sequence[str]) -> None:
-    """Let an embedder see many texts in bulk, so that it remembers them when they are asked for one by one."""
-    remember = getattr(embedder, "remember", None)
-    distinct = list(dict.fromkeys(texts))
-    if remember is not None:
-        # Other texts are asked for in between, such as those of the flows.
-        remember(2 * len(distinct) + _BULK)
-    for start in range(0, len(distinct), _BULK):
-        embedder.features(distinct[start : start + _BULK])
-
-
 def _bare(text: str) -> bool:
     return acts.plain(text) in acts.YES | acts.NO or not any(character.isalpha() for character in text)
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.lower().split())

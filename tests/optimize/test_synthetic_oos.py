@@ -9,9 +9,9 @@ import pytest
 
 from jazzmine_dspy import load
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.optimize.fit import fit_head, recalled_rows
-from jazzmine_dspy.optimize.settings import Exclusions
-from jazzmine_dspy.optimize.stand_ins import stand_ins
+from jazzmine_dspy.optimize.pipeline.heads import fit_head
+from jazzmine_dspy.optimize.pipeline.rows import Exclusions, collect_rows
+from jazzmine_dspy.optimize.pipeline.synthetic_oos import synthetic_oos
 from shop_dataset import write_shop
 
 TOLD = {
@@ -51,7 +51,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
 
     def of(share: float) -> Any:
         if share not in made:
-            recipe = recipe_of(shop, name="all-in-scope", lm="none", head=True, open_set={"share": share})
+            named = {"name": "all-in-scope", "lm": "none", "head": True}
+            recipe = recipe_of(shop, objective="flow_set_exact", open_set={"share": share}, **named)
             made[share] = run_in(tmp_path_factory.mktemp("ran"), recipe)
         return made[share]
 
@@ -83,9 +84,9 @@ def test_foreign_messages_are_refused_where_they_are_expected(runs: Any) -> None
 def test_the_flow_is_hidden_from_all_that_judge_it(runs: Any) -> None:
     ran = runs(0.5)
     program, examples = load(ran.result.folder), load_dataset(ran.recipe.dataset).examples("train")
-    rows = recalled_rows(program, examples, exclude=Exclusions(examples))
+    rows = collect_rows(program, examples, exclude=Exclusions(examples))
     trained = fit_head(program, rows, 0, out_of_scope_share=0.2)
-    found = stand_ins(program, rows, trained, seed=0, exclude=Exclusions(examples))
+    found = synthetic_oos(program, rows, trained, seed=0, exclude=Exclusions(examples))
     assert len(found) == round(0.25 * len(rows))
     assert not any(each.flows & set(each.head.labels) for each in trained.without)
     wanted = {row.example.key: row.wanted[0] for row in rows}
@@ -93,6 +94,6 @@ def test_the_flow_is_hidden_from_all_that_judge_it(runs: Any) -> None:
         flow = wanted[each.row.example.key.removesuffix("#without")]
         assert each.row.wanted == ()
         assert flow not in {one.name for one in each.row.recalled}
-        assert flow not in {name for name, _ in each.judgement.ranking}
-    assert stand_ins(program, rows, trained, seed=0, exclude=Exclusions(examples)) == found
-    assert not stand_ins(program, rows, fit_head(program, rows, 0, out_of_scope_share=0.0), seed=0)
+        assert flow not in {name for name, _ in each.output.ranking}
+    assert synthetic_oos(program, rows, trained, seed=0, exclude=Exclusions(examples)) == found
+    assert not synthetic_oos(program, rows, fit_head(program, rows, 0, out_of_scope_share=0.0), seed=0)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jazzmine_dspy.eval.diagnose import sent_on
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
-from jazzmine_dspy.eval.metrics import turn_score
+from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.eval.report import (
     Change,
     Choosing,
@@ -19,81 +19,73 @@ from jazzmine_dspy.eval.report import (
     Report,
     System,
 )
-from jazzmine_dspy.eval.stats import Difference, paired_difference
+from jazzmine_dspy.eval.stats import Difference
 from jazzmine_dspy.models.decision import STAGES, TurnDecision
-from jazzmine_dspy.optimize.fit import judged, recalled_rows, verdicts
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.optimize.race import Heat
-    from jazzmine_dspy.optimize.run import Run
+from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.pipeline.heads import worth
+from jazzmine_dspy.optimize.pipeline.heats import Heat
+from jazzmine_dspy.optimize.pipeline.outcome import Outcome, Systems, objective_difference
+from jazzmine_dspy.optimize.pipeline.rows import collect_rows, judged
 
 _NOTES = {
     "TF-IDF + logistic regression": "chooses flows only; the rest is left to the floors",
     "floors alone": "rules, copied message, best recalled flow, values told by their type",
     "LM uncompiled": "the language model on every turn, prompts as written",
-    "LM compiled": "the language model on every turn, with the demonstrations that were best on dev-A",
+    "LM compiled": "the language model on every turn, with the prompts that were best on dev-A",
     "shipped": "the choice per stage that the race on dev-B left standing",
 }
 _SELECTION = frozenset({"flow_set_exact", "flow_order_exact", "in_scope_accuracy", "out_of_scope_recall"})
+_GAINS = (
+    ("compiling the LM", "LM compiled", "LM uncompiled"),
+    ("LM uncompiled over floors", "LM uncompiled", "floors alone"),
+    ("LM compiled over floors", "LM compiled", "floors alone"),
+    ("shipped over floors", "shipped", "floors alone"),
+)
 _SHOWN = 6
 
 
-def turn_difference(a: Evaluation | None, b: Evaluation | None) -> Difference | None:
-    """The paired difference of turn scores over the turns that both answered; None where there are none."""
-    if a is None or b is None:
-        return None
-    theirs = {t.example.key: _score(t) for t in b.turns}
-    rows = [(t, _score(t), theirs[t.example.key]) for t in a.turns if t.example.key in theirs]
-    if not rows:
-        return None
-    return paired_difference(
-        [mine for _, mine, _ in rows],
-        [other for _, _, other in rows],
-        [t.example.conversation_id for t, _, _ in rows],
-    )
-
-
-def _score(turn: TurnResult) -> float:
-    return turn_score(turn.decision, turn.example.labels, turn.example.turn) or 0.0
-
-
-def first_line(run: Run, systems: Mapping[str, Evaluation | None]) -> str:
-    """What carries the quality, in one sentence."""
-    shipped = systems["shipped"]
+def first_line(context: RunContext, outcome: Outcome, systems: Systems) -> str:
+    """What was raised, how far, and what carries it, in one sentence."""
+    metric, shipped = context.recipe.objective, systems["shipped"]
     if shipped is None:
         parts = ["the budget ended before the shipped program was tried on the test turns"]
     else:
+        held = shipped.metrics.get(metric)
+        parts = [f"{metric} {held.value:.3f} on {held.n} test turns"] if held is not None else []
         share = sum(map(_asked, shipped.turns)) / shipped.n
-        parts = [f"the LM answered {share:.0%} of turns{_by_head(run, shipped)}"]
-    compiled = turn_difference(systems["LM compiled"], systems["LM uncompiled"])
+        parts.append(f"the LM answered {share:.0%} of turns{_by_head(outcome, shipped)}")
+    compiled = objective_difference(systems, "LM compiled", "LM uncompiled", metric)
     if compiled is not None:
-        parts.append(f"compiling it gained {_signed(compiled)} per turn")
-    elif run.lm is None:
+        parts.append(f"compiling it gained {_signed(compiled)}")
+    elif context.lm is None:
         parts.append("no LM was asked")
-    gain = head_gain(run, systems)
-    if gain is not None:
-        parts.append(f"heads gained {_signed(gain)} in choosing flows")
-    if set(run.shipped.values()) == {"floor"}:
-        parts.append(f"nothing beat the floor on dev-B, so the floor ships{_seen(run)}")
-    whole = next((heat for heat in run.heats if heat.stage == "all"), None)
+    if outcome.standing.all_floors:
+        parts.append(f"nothing beat the floor on dev-B, so the floor ships{_seen(outcome)}")
+    elif (gain := objective_difference(systems, "shipped", "floors alone", metric)) is not None:
+        parts.append(f"what ships gained {_signed(gain)} over the floors")
+    whole = outcome.lm.heat if outcome.lm is not None else None
     if whole is not None and not whole.won:
         parts.append(
             f"on dev-B the compiled prompts did not beat the uncompiled ones ({_detectable([whole])})"
         )
+    broken = [f"{heat.challenger} for {heat.stage}: {each}" for heat in outcome.heats for each in heat.broken]
+    if broken:
+        parts.append(f"held back by constraints: {', '.join(broken)}")
     return "; ".join(parts) + "."
 
 
-def _by_head(run: Run, shipped: Evaluation) -> str:
+def _by_head(outcome: Outcome, shipped: Evaluation) -> str:
     """What the head and its gate spare: the turns whose flows it chose."""
     share = shipped.sources.get("select", {}).get("head", 0.0)
     if not share:
         return ""
-    above = " above its gate" if run.program.policy.gates.get("select", {}).get("head", 0.0) > 0 else ""
+    gates = outcome.program.policy.gates.get("select", {})
+    above = " above its gate" if gates.get("head", 0.0) > 0 else ""
     return f", the head chose the flows of {share:.0%}{above}"
 
 
-def _seen(run: Run) -> str:
-    heats = [heat for heat in run.heats if heat.stage != "all"]
+def _seen(outcome: Outcome) -> str:
+    heats = [heat for heat in outcome.heats if heat.stage != "all"]
     return f" ({_detectable(heats)})" if heats else ""
 
 
@@ -107,21 +99,13 @@ def _asked(turn: TurnResult) -> bool:
     return turn.decision is not None and any(r.source == "lm" for r in turn.decision.stages.values())
 
 
-def head_gain(run: Run, systems: Mapping[str, Evaluation | None]) -> Difference | None:
-    """What the head brings to the flow sets of the shipped program; None where no head ships."""
-    shipped, floor = systems["shipped"], systems["floors alone"]
-    if not run.shipped.get("select", "").startswith("head") or shipped is None or floor is None:
-        return None
-    return shipped.difference(floor, "flow_set_exact") if len(shipped.turns) == len(floor.turns) else None
-
-
 def _signed(found: Difference) -> str:
     return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
 
 
-def build_report(run: Run, systems: Mapping[str, Evaluation | None]) -> Report:
+def build_report(context: RunContext, outcome: Outcome, systems: Systems) -> Report:
     """All that a run found, for the page."""
-    recipe = run.recipe
+    recipe = context.recipe
     rows = [
         System(
             name, found, note=_NOTES[name], shipped=name == "shipped",
@@ -130,57 +114,58 @@ def build_report(run: Run, systems: Mapping[str, Evaluation | None]) -> Report:
         for name, found in systems.items() if found is not None
     ]  # fmt: skip
     gains = []
-    for name, ours, theirs in (
-        ("compiling the LM", "LM compiled", "LM uncompiled"),
-        ("shipped over floors", "shipped", "floors alone"),
-    ):
-        found = turn_difference(systems[ours], systems[theirs])
-        if found is not None:
-            gains.append(Gain(name, "turn score", found))
-    head = head_gain(run, systems)
-    if head is not None:
-        gains.append(Gain("local head over floor", "flow_set_exact", head))
+    for name, ours, theirs in _GAINS:
+        for metric in (recipe.objective, *recipe.constraints):
+            found = objective_difference(systems, ours, theirs, metric)
+            if found is not None:
+                gains.append(Gain(name, metric, found))
     return Report(
-        title=f"{recipe.name}: {run.dataset.name} with {recipe.lm}",
-        first_line=first_line(run, systems),
+        title=f"{recipe.name}: {context.dataset.name} with {recipe.lm}",
+        first_line=first_line(context, outcome, systems),
         systems=rows,
-        stage_race=_race_rows(run),
+        stage_race=_race_rows(outcome),
         gains=gains,
-        facts=_facts(run, systems),
+        facts=_facts(context, outcome, systems),
         reproduce=f"jazzmine-dspy optimize optimize/recipes/{recipe.name}.toml",
-        examples_changed=_changes(systems),
-        choosing=choosing(run, systems),
+        examples_changed=_changes(context.objective, systems),
+        choosing=choosing(context, outcome, systems),
     )
 
 
-def _race_rows(run: Run) -> list[RaceRow]:
+def _objective(objective: Objective) -> str:
+    held = ", ".join(f"{name} may lose {allowed:g}" for name, allowed in objective.constraints.items())
+    return f"{objective.metric}; {held}" if held else objective.metric
+
+
+def _race_rows(outcome: Outcome) -> list[RaceRow]:
     rows = []
     for stage in STAGES:
-        heats = [heat for heat in run.heats if heat.stage == stage]
+        heats = [heat for heat in outcome.heats if heat.stage == stage]
+        won = [heat for heat in heats if heat.won and not outcome.standing.all_floors]
         if heats:
             first = heats[0]
-            kept = run.shipped[stage] == first.incumbent
             rows.append(
-                RaceRow(stage, first.incumbent, first.incumbent_score, kept, "what was there already")
+                RaceRow(stage, first.incumbent, first.incumbent_score, not won, "what was there already")
             )
         rows += [
-            RaceRow(stage, h.challenger, h.score, run.shipped[stage] == h.challenger, h.verdict, h.difference)
+            RaceRow(stage, h.challenger, h.score, bool(won) and h is won[-1], h.verdict, h.difference)
             for h in heats
         ]
     return rows
 
 
-def _facts(run: Run, systems: Mapping[str, Evaluation | None]) -> dict[str, str]:
-    recipe, spent = run.recipe, run.budget.spent()
+def _facts(context: RunContext, outcome: Outcome, systems: Systems) -> dict[str, str]:
+    recipe, spent = context.recipe, context.budget.spent()
     facts = {
+        "objective": _objective(context.objective),
         "recipe": f"{recipe.name}, shape {recipe.shape}, optimizer {recipe.optimizer}, seed {recipe.seed}",
-        "language model": run.lm_facts.get("identity", "none"),
-        "dataset": f"{run.dataset.name}, {run.dataset.fingerprint[:12]}",
+        "language model": context.lm_facts.get("identity", "none"),
+        "dataset": f"{context.dataset.name}, {context.dataset.fingerprint[:12]}",
         "test turns": ", ".join(f"{name} {found.n}" for name, found in systems.items() if found is not None),
         "budget spent": f"{spent['lm_calls']} LM calls ({spent['replayed_calls']} replayed), "
         f"{spent['prompt_tokens']:,} prompt and {spent['completion_tokens']:,} answer tokens",
     }
-    for candidate in run.tried:
+    for candidate in outcome.prompts.tried:
         score = (
             "not scored"
             if candidate.score is None
@@ -197,23 +182,26 @@ def _facts(run: Run, systems: Mapping[str, Evaluation | None]) -> dict[str, str]
             facts[name] = (
                 "not run: nothing to learn from, no language model, no candidate, or no budget left for it"
             )
-    for heat in run.heats:
+    for heat in outcome.heats:
         if heat.stage == "all":
             facts["compiled against uncompiled, dev-B"] = heat.verdict
         if heat.stage == "mix":
             kept = "they ship" if heat.won else "the floors ship"
-            facts["winners together against floors, dev-B"] = f"{heat.difference.value:+.3f} per turn: {kept}"
-    facts["ships"] = ", ".join(f"{stage}: {name}" for stage, name in run.shipped.items())
+            told = "; ".join((f"{heat.difference.value:+.3f}", *heat.broken))
+            facts["winners together against floors, dev-B"] = f"{told}: {kept}"
+    facts["ships"] = ", ".join(f"{stage}: {name}" for stage, name in outcome.shipped.items())
     return facts
 
 
-def choosing(run: Run, systems: Mapping[str, Evaluation | None]) -> Choosing | None:
+def choosing(context: RunContext, outcome: Outcome, systems: Systems) -> Choosing | None:
     """How the selection was fitted; None where neither recall nor a head was."""
-    found = run.selection
-    if found.recall is None and found.head is None:
+    found, recall = outcome.selection, outcome.recall
+    if recall is None and found.head is None:
         return None
-    ordered = found.with_lm or found.order
-    words = [*(ordered.reasons if ordered is not None else ()), found.clarify_told]
+    ordered = outcome.with_lm or found.order
+    words = [*(ordered.reasons if ordered is not None else ())]
+    if outcome.questions is not None:
+        words.append(outcome.questions.words)
     if found.hidden:
         head, floor = (
             sum(right) / len(found.hidden)
@@ -223,47 +211,50 @@ def choosing(run: Run, systems: Mapping[str, Evaluation | None]) -> Choosing | N
             f"on {len(found.hidden)} turns whose flow was hidden, which stand for messages out of scope, the head is "
             f"right on {head:.0%} and the floor on {floor:.0%}"
         )
-    if found.refitted is not None:
+    if outcome.refit is not None:
         words.append(
-            f"head and index were made again from {found.refitted['rows']} turns of train, dev-A and dev-B, "
+            f"head and index were made again from {outcome.refit.rows} turns of train, dev-A and dev-B, "
             "with the choices made before"
         )
     return Choosing(
         words=[text for text in words if text],
         recall=[
             RecallChoice(one.name, *one.at, n=one.n, kept=one.kept)
-            for one in (found.recall.choices if found.recall is not None else ())
+            for one in (recall.choices if recall is not None else ())
         ],
         reliability=found.reliability,
-        curves=_curves(run, systems),
+        curves=_curves(context, outcome, systems),
         open_set=_open_set(found.head.facts if found.head is not None else {}),
     )
 
 
-def _curves(run: Run, systems: Mapping[str, Evaluation | None]) -> list[Curve]:
+def _curves(context: RunContext, outcome: Outcome, systems: Systems) -> list[Curve]:
     """Quality against the share of turns that the head sends on, to what was measured and to what never errs."""
-    found, curves = run.selection, []
+    found, curves, program = outcome.selection, [], outcome.program
     asked = systems["LM compiled"] or systems["LM uncompiled"]
-    if asked is not None and "select" in run.program.bindings.heads:
+    if asked is not None and "select" in program.bindings.heads:
         answers = {turn.example.key: turn for turn in asked.turns}
-        rows = recalled_rows(run.program, [turn.example for turn in asked.turns])
-        told = verdicts(rows, judged(run.program, rows), found.thresholds)
-        right = [_flows_right(answers[row.key]) for row in told]
-        curve = sent_on([row.confidence for row in told], [row.head for row in told], right)
-        curves.append(Curve("the language model, on test turns", curve, len(told)))
-    sure, head = [row.confidence for row in found.verdicts], [row.head for row in found.verdicts]
+        with context.asking():
+            rows = [r for r in collect_rows(program, [turn.example for turn in asked.turns]) if not r.ruled]
+            outputs = judged(program, rows)
+        sure = [each.confidence for each in outputs]
+        head = [float(set(o.flows) == set(r.wanted)) for o, r in zip(outputs, rows, strict=True)]
+        right = [_flows_right(answers[row.example.key]) for row in rows]
+        curves.append(Curve("the language model, on test turns", sent_on(sure, head, right), len(rows)))
+    sure, ours = [row.confidence for row in found.verdicts], [row.head for row in found.verdicts]
     if sure:
         floor = [row.floor for row in found.verdicts]
-        curves.append(Curve("the floor, out of fold", sent_on(sure, head, floor), len(sure)))
-        perfect = sent_on(sure, head, [True] * len(sure))
+        curves.append(Curve("the floor, out of fold", sent_on(sure, ours, floor), len(sure)))
+        perfect = sent_on(sure, ours, [1.0] * len(sure))
         curves.append(Curve("a source that never errs, out of fold", perfect, len(sure), assumed=True))
     return [one for one in curves if one.points]
 
 
-def _flows_right(turn: TurnResult) -> bool:
+def _flows_right(turn: TurnResult) -> float:
     wanted = set(turn.example.labels.flows or ())
     # A floor's answer in the place of the language model's failure is not its own.
-    return turn.decision is not None and not turn.degraded and set(turn.decision.selection.flows) == wanted
+    right = turn.decision is not None and not turn.degraded and set(turn.decision.selection.flows) == wanted
+    return float(right)
 
 
 def _open_set(facts: Mapping[str, Any]) -> list[OpenSetScore]:
@@ -276,33 +267,33 @@ def _open_set(facts: Mapping[str, Any]) -> list[OpenSetScore]:
     ]
 
 
-def _changes(systems: Mapping[str, Evaluation | None]) -> list[Change]:
+def _changes(objective: Objective, systems: Systems) -> list[Change]:
     before, after = systems["LM uncompiled"], systems["LM compiled"]
     if before is None or after is None:
         return []
     old = {turn.example.key: turn for turn in before.turns}
     pairs = [(old[t.example.key], t) for t in after.turns if t.example.key in old]
-    pairs.sort(key=lambda pair: -abs(_score(pair[1]) - _score(pair[0])))
+    pairs.sort(key=lambda pair: -abs(worth(objective, pair[1]) - worth(objective, pair[0])))
     changes = []
     for one, two in pairs[:_SHOWN]:
         labels = two.example.labels
         wanted = (
             f"“{labels.enhanced}” · flows {list(labels.flows or ())} · {_commands(labels.commands or ())}"
         )
-        gain = _score(two) - _score(one)
+        gain = worth(objective, two) - worth(objective, one)
         changes.append(
             Change(
                 two.example.turn.text,
                 wanted,
-                _told(one.decision),
-                _told(two.decision),
+                _words(one.decision),
+                _words(two.decision),
                 None if not gain else gain > 0,
             )
         )
     return changes
 
 
-def _told(decision: TurnDecision | None) -> str:
+def _words(decision: TurnDecision | None) -> str:
     if decision is None:
         return "crashed"
     query, flows = decision.enhancement.enhanced_query, decision.selection.flows

@@ -1,0 +1,98 @@
+"""What a run raises: one metric by its public name, and what the others may lose for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.eval.contribution import Contribution, TurnScores, mean
+from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER, commands_f1, score_turn
+from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.turn import Turn
+
+OBJECTIVES = (
+    "commands_exact", "flow_set_exact", "rewrite_token_f1", "joint_goal", "slot_value_f1", "slot_name_f1",
+    "flow_order_exact", "in_scope_accuracy", "out_of_scope_recall", "rewrite_exact", "rewrite_needed_exact",
+    "intent_accuracy", "entity_f1", "cancellation_f1", "topic_shift_f1", "sentiment_macro_f1",
+)  # fmt: skip
+"""Metrics that a run can raise: each says something of a single turn, and more is better."""
+
+CONSTRAINTS = (*OBJECTIVES, "unchanged_kept", "entity_recall_in_rewrite", "sentiment_mae",
+               "recall_at_1", "recall_at_3", "recall_at_5")  # fmt: skip
+"""Metrics that a run can hold: what is lost of them has a limit. More of ``sentiment_mae`` is a loss."""
+
+_SMOOTH = {"rewrite_exact": "rewrite_token_f1", "rewrite_needed_exact": "rewrite_token_f1"}
+_BY_FLOWS = frozenset({"commands_exact", "flow_set_exact", "flow_order_exact", "joint_goal"})
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The metric that decides, and the limits of what others may lose.
+
+    Args:
+        metric: A name of :data:`OBJECTIVES`.
+        constraints: For names of :data:`CONSTRAINTS`, the loss that is allowed, from 0 to 1.
+
+    Example:
+        >>> Objective().metric
+        'commands_exact'
+    """
+
+    metric: str = OBJECTIVES[0]
+    constraints: Mapping[str, float] = field(default_factory=dict)
+
+    def smooth(self, decision: TurnDecision | None, labels: Labels, turn: Turn) -> float | None:
+        """What optimizers and gates raise instead: where the metric is all or nothing, one that grows on the way to it.
+
+        For ``commands_exact`` that is the F1 of the commands with their values, for exact rewrites the F1 of their
+        words; every other metric stands for itself.
+
+        Returns:
+            From 0 to 1, 0 for a crash; None where the labels say nothing of the turn.
+        """
+        if self.metric == "commands_exact":
+            return commands_f1(decision, labels, turn)
+        found = score_turn(decision, labels, turn)
+        held = found.get(self.metric)
+        if held is None or self.metric not in _SMOOTH:
+            return None if held is None else held.value
+        return found[_SMOOTH[self.metric]].value
+
+    def refusal(self, right: float) -> TurnScores:
+        """Scores of a turn that stands for a message out of scope: right where no flow is started.
+
+        Nothing where the metric does not tell whether a flow is started.
+        """
+        held: dict[str, Contribution] = {self.metric: mean(right)}
+        return held if self.metric in _BY_FLOWS else {}
+
+    def broken(self, ours: Evaluation, theirs: Evaluation) -> tuple[str, ...]:
+        """The constraints that one program breaks against another, on the turns that both answered, in words."""
+        found = []
+        for metric, allowed in sorted(self.constraints.items()):
+            difference = ours.shared_difference(theirs, metric)
+            if difference is None:
+                continue
+            loss = difference.value if metric in LOWER_IS_BETTER else -difference.value
+            if loss > allowed + 1e-12:
+                found.append(f"{metric} loses {loss:.3f}, {allowed:g} is allowed")
+        return tuple(found)
+
+
+def says(metric: str, example: Example) -> bool:
+    """Whether a metric says something of a turn, by its labels.
+
+    Example:
+        >>> labels, turn = Labels(flows=("a",)), Turn(text="x")
+        >>> one = Example(conversation_id="c", turn_id="t", turn=turn, labels=labels, role="train", line=1)
+        >>> says("flow_set_exact", one), says("commands_exact", one)
+        (True, False)
+    """
+    return metric in score_turn(None, example.labels, example.turn)
+
+
+def labelled(parts: Sequence[Sequence[Example]]) -> tuple[str, ...]:
+    """The objectives of which some turn of every part has the label."""
+    return tuple(name for name in OBJECTIVES if all(any(says(name, each) for each in part) for part in parts))

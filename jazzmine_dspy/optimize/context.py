@@ -1,0 +1,116 @@
+"""What does not change while a run is under way."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from jazzmine_dspy.datasets import Dataset
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.objective import Objective
+from jazzmine_dspy.models.decision import STAGES
+from jazzmine_dspy.optimize.budget import Budget
+from jazzmine_dspy.optimize.progress import Progress
+from jazzmine_dspy.optimize.recipe import Recipe
+
+COMPILE_TIME = 0.35
+"""Share of the minutes after which no further candidate is tried."""
+
+RACE_TIME = 0.65
+"""Share of the minutes after which the race is over."""
+
+_RACE_AND_END_CALLS = 0.6
+_END_CALLS = 0.4
+_STAGED_MIXES = 12
+"""Calls that the mixed programs of the race need for a turn at most, where each stage asks on its own. In the fused
+shape they ask what was asked already."""
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What a run is given: its phases take it with their inputs, and return what they found.
+
+    Args:
+        recipe: What is to be done.
+        dataset: The labelled conversations.
+        progress: Watches the run.
+        budget: Counts what is spent.
+        lm: The language model, metered and replayed; None runs without one.
+        lm_facts: Its name and identity.
+        started_from: Hash of the program whose prompts were the start.
+        work: Folder for what a run keeps for the next.
+    """
+
+    recipe: Recipe
+    dataset: Dataset
+    progress: Progress
+    budget: Budget
+    lm: dspy.LM | None = None
+    lm_facts: dict[str, Any] = field(default_factory=dict)
+    started_from: str | None = None
+    work: Path = Path(".jazzmine")
+
+    @property
+    def objective(self) -> Objective:
+        """What the run raises."""
+        return Objective(self.recipe.objective, self.recipe.constraints)
+
+    def on_progress(self, done: int, total: int) -> None:
+        """Tell of a phase that spends nothing."""
+        self.progress.step(done, total, best=None, spent=self.budget.spent())
+
+    def sample(self, examples: Sequence[Example], size: int, salt: int) -> list[Example]:
+        """A seeded sample in the order of the file; all of them where ``size`` is 0."""
+        if not size or size >= len(examples):
+            return list(examples)
+        chosen = random.Random(self.recipe.seed * 7919 + salt).sample(range(len(examples)), size)
+        return [examples[index] for index in sorted(chosen)]
+
+    def asking(self) -> AbstractContextManager[Any]:
+        """Under which programs ask the run's language model."""
+        context: AbstractContextManager[Any] = dspy.context(lm=self.lm)
+        return context
+
+    @property
+    def calls_per_turn(self) -> int:
+        """Calls that one turn needs at most where every stage asks the language model."""
+        return 1 if self.recipe.shape == "fused" else len(STAGES) + 1
+
+    @property
+    def test_turns(self) -> int:
+        """How many turns the test part has, without opening it."""
+        held = [c for c in self.dataset.conversations if self.dataset.roles[c.id] == "test"]
+        return sum(turn.labels is not None for conversation in held for turn in conversation.turns)
+
+    @property
+    def calls_for_race(self) -> int:
+        """Calls that the race needs at most, for what the recipe samples of dev-B."""
+        all_b = len(self.dataset.examples("dev_b"))
+        turns = min(self.recipe.sample.dev_b or all_b, all_b)
+        mixes = 0 if self.recipe.shape == "fused" else _STAGED_MIXES
+        return turns * (2 * self.calls_per_turn + mixes)
+
+    @property
+    def calls_for_report(self) -> int:
+        """Calls that the three asking rows of the report need at most."""
+        return 3 * self.calls_per_turn * min(self.recipe.sample.test or self.test_turns, self.test_turns)
+
+    def calls_kept(self, *, race: bool = True) -> int:
+        """Calls kept for the race and the report, or for the report alone: what they need, or a share of the limit."""
+        needed = self.calls_for_report + (self.calls_for_race if race else 0)
+        limit = self.recipe.budget.lm_calls
+        share = _RACE_AND_END_CALLS if race else _END_CALLS
+        return needed if limit is None else min(needed, int(limit * share))
+
+    def affordable(self, turns: int, calls: int, *, keep_calls: int = 0) -> int:
+        """Of so many turns, those for which so many calls each are within the budget."""
+        left = self.budget.meter.calls_left
+        if left is None or not calls:
+            return turns
+        return max(0, min(turns, (left - keep_calls) // calls))

@@ -1,0 +1,121 @@
+"""What an optimizer of prompts yields: candidates, with what each may cost and the whole state of its predictors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import dspy
+
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.models.errors import JazzmineError
+from jazzmine_dspy.program.turn import TurnProgram
+
+States = Mapping[str, Mapping[str, Any]]
+"""The state of predictors by name: demonstrations, instructions, and descriptions of the fields."""
+
+_PASSING = ("lm", "traces", "train")
+
+
+class DeadCompileError(JazzmineError):
+    """A compile claims predictors that it never reached."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A program with its predictors in one state: demonstrations, instructions, descriptions of fields.
+
+    Args:
+        name: Such as "labeled 1".
+        program: Asks the language model in every stage.
+        notes: What was told of making it.
+    """
+
+    name: str
+    program: TurnProgram
+    notes: tuple[str, ...] = ()
+
+    @property
+    def states(self) -> States:
+        """The whole state of every predictor of the shape."""
+        return states_of(self.program)
+
+    def demonstrations(self) -> dict[str, int]:
+        """How many each predictor of the shape holds."""
+        return {name: len(self.program.predictor(name).demos) for name in self.program.active_predictors()}
+
+    def reworded(self, base: TurnProgram) -> list[str]:
+        """The predictors whose instructions or descriptions of fields are others than those of a program."""
+        mine, theirs = states_of(self.program), states_of(base)
+        return [name for name in mine if mine[name]["signature"] != theirs[name]["signature"]]
+
+
+class Attempt(NamedTuple):
+    """A candidate that can be made: its name, the calls that making it may take, and how."""
+
+    name: str
+    calls: int
+    make: Callable[[], Candidate]
+
+
+class Optimizer(Protocol):
+    """Makes candidates of a program. Duties: nothing is asked before an attempt's ``make`` is called; a candidate may
+    change any part of a predictor's state, which is carried whole through race and artefact. Errors:
+    :class:`DeadCompileError` where it claims a predictor that it did not reach."""
+
+    def __call__(
+        self, base: TurnProgram, train: Sequence[Example], allowed: Callable[[], bool]
+    ) -> Iterator[Attempt]:
+        """The attempts, the cheapest first.
+
+        Args:
+            base: The uncompiled program; its policy asks the language model in every stage.
+            train: Labelled turns to learn from.
+            allowed: Whether the budget allows another turn.
+        """
+        ...
+
+
+def states_of(program: TurnProgram) -> States:
+    """The whole state of the predictors that a program asks, as an artefact keeps it."""
+    found = {}
+    for name in program.active_predictors():
+        state = program.predictor(name).dump_state(json_mode=True)
+        found[name] = {key: value for key, value in state.items() if key not in _PASSING}
+    return found
+
+
+def with_states(program: TurnProgram, states: States) -> TurnProgram:
+    """A copy of a program with the predictors in another state; policy and bindings are the same."""
+    copy = program.with_policy(program.policy)
+    for name, state in states.items():
+        predictor = copy.predictor(name)
+        passing = {key: getattr(predictor, key, None) for key in _PASSING}
+        predictor.load_state({**passing, **state})
+        predictor.demos = [dspy.Example(**demo) for demo in predictor.demos]
+    return copy
+
+
+def assert_alive(candidate: Candidate, base: TurnProgram) -> None:
+    """Make sure that a compile reached each predictor: by demonstrations, or by other words.
+
+    Raises:
+        DeadCompileError: a predictor has no demonstration and is worded as it was.
+    """
+    reworded = candidate.reworded(base)
+    dead = [name for name, count in candidate.demonstrations().items() if not count and name not in reworded]
+    if dead:
+        raise DeadCompileError(
+            f"The compile left {', '.join(dead)} without a demonstration, and worded as before",
+            where=candidate.name,
+            remedy="Label more turns completely, or take the optimizer 'none'.",
+        )
+
+
+def calls_per_turn(program: TurnProgram) -> int:
+    """Calls that one turn needs at most."""
+    predictors = program.active_predictors()
+    if not predictors:
+        return 0
+    return 1 if program.shape == "fused" else len(predictors) + 1

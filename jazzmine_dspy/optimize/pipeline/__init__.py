@@ -1,0 +1,1 @@
+"""The phases of a compile, in their order: each takes the run's context and its inputs, and returns what it found."""

@@ -1,0 +1,106 @@
+"""Head, language model and floor together: in which order they choose flows, and when the user is asked instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.models.decision import SourceKind
+from jazzmine_dspy.optimize.calibration.asking import Asked, Effect, effect, facts, fit_margin
+from jazzmine_dspy.optimize.calibration.order import Ordered, fit_order
+from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.pipeline.heads import asked_of_floor, asked_of_head, verdicts, worth
+from jazzmine_dspy.optimize.pipeline.prompts import Tried
+from jazzmine_dspy.optimize.pipeline.rows import answered, collect_rows, judged
+from jazzmine_dspy.optimize.pipeline.selection import SelectionFit
+from jazzmine_dspy.program.ports import SelectionOutput
+from jazzmine_dspy.program.turn import TurnProgram
+
+
+class Questions(NamedTuple):
+    """When the shipped source of the selection asks which flow is meant.
+
+    Args:
+        margins: For the policy; empty where it never asks.
+        facts: For the manifest.
+        words: For a person.
+    """
+
+    margins: dict[SourceKind, float]
+    facts: dict[str, Any]
+    words: str
+
+
+def order_with_lm(
+    context: RunContext,
+    program: TurnProgram,
+    selection: SelectionFit,
+    best: Tried | None,
+    dev_a: Sequence[Example],
+) -> Ordered | None:
+    """Fit the order once more with the language model's answers on dev-A; None where it was not asked, or no head is.
+
+    All three sources are compared within the same program: only who chooses the flows differs.
+    """
+    if selection.head is None or best is None or not best.answers:
+        return None
+    asked = [e for e in dev_a if e.key in best.answers and e.labels.flows is not None]
+    with context.asking():
+        rows = collect_rows(program, asked)
+        outputs = judged(program, rows)
+        by_head, by_floor = answered(program, rows, outputs), answered(program, rows)
+        decisions = [best.answers[row.example.key] for row in rows]
+        chosen = [SelectionOutput(tuple(each.selection.flows), 1.0, ()) for each in decisions]
+        by_lm = answered(program, rows, chosen)
+    # A floor's answer in the place of the language model's failure is not its own.
+    lm = {
+        turn.example.key: 0.0 if decision.degraded else worth(context.objective, turn)
+        for turn, decision in zip(by_lm, decisions, strict=True)
+    }
+    told = verdicts(context.objective, rows, outputs, by_head, by_floor)
+    part = context.recipe.gates
+    return fit_order(
+        selection.verdicts,
+        [verdict._replace(lm=lm[verdict.key]) for verdict in told],
+        hidden=selection.hidden,
+        target_error=part.target_error,
+        delta=part.delta,
+    )
+
+
+def fit_questions(
+    context: RunContext, program: TurnProgram, selection: SelectionFit, dev_b: Sequence[Example]
+) -> Questions | None:
+    """Fit the margin under which the shipped source asks which flow is meant; kept only where dev-B gains by it too."""
+    cost = context.recipe.clarify.cost
+    if cost is None or not selection.rows:
+        return None
+    with context.asking():
+        rows = collect_rows(program, dev_b)
+        kind: SourceKind = "head" if "head" in program.policy.orders["select"] and selection.head else "floor"
+        seen: list[Asked]
+        if kind == "head" and selection.head is not None:
+            gate = program.policy.gates.get("select", {}).get("head", 0.0)
+            rows_seen = [*selection.rows, *(each.row for each in selection.synthetic)]
+            outputs = [*selection.head.judgements, *(each.output for each in selection.synthetic)]
+            seen = asked_of_head(rows_seen, outputs, gate)
+            fresh = asked_of_head(rows, judged(program, rows), gate)
+        else:
+            seen = asked_of_floor(selection.rows, selection.thresholds)
+            fresh = asked_of_floor(rows, selection.thresholds)
+    fitted = fit_margin(seen, cost)
+    checked = effect(fresh, fitted.margin)
+    kept = fitted.margin > 0 and checked.saved(cost) > 0
+    found = {"source": kind, "kept": kept, "out_of_fold": facts(fitted, cost), "dev_b": facts(checked, cost)}
+    return Questions({kind: fitted.margin} if kept else {}, found, _words(kind, kept, fitted, checked, cost))
+
+
+def _words(kind: str, kept: bool, fitted: Effect, checked: Effect, cost: float) -> str:
+    if not fitted.margin:
+        return (
+            f"no margin saves more wrong answers than questions at {cost:g} each cost: the {kind} never asks"
+        )
+    said = f"under a lead of {fitted.margin:.3f} the {kind} asks: "
+    said += f"out of fold {fitted.told()}; on dev-B {checked.told()}"
+    return said if kept else f"{said}, which does not pay at {cost:g} a question: it never asks"

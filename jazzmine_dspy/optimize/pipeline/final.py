@@ -1,0 +1,169 @@
+"""The end of a run: the report's rows on the test turns, the manifest's facts, and what is tracked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.models.errors import DatasetError, EmbeddingError
+from jazzmine_dspy.optimize.context import RACE_TIME, RunContext
+from jazzmine_dspy.optimize.heads.baseline import tfidf_baseline
+from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
+from jazzmine_dspy.optimize.pipeline.heads import own_examples, selection_label
+from jazzmine_dspy.optimize.pipeline.heats import Heat
+from jazzmine_dspy.optimize.pipeline.measure import evaluate_within
+from jazzmine_dspy.optimize.pipeline.outcome import Outcome, Systems
+from jazzmine_dspy.optimize.tracking import Tracker
+from jazzmine_dspy.program.turn import TurnProgram
+
+PREDICTORS = ("enhance", "select", "understand", "fused")
+
+
+def final_rows(
+    context: RunContext, outcome: Outcome, test: Sequence[Example], learnt: Sequence[Example]
+) -> Systems:
+    """The five rows: what asks the language model on a sample of the test turns, the others on all of them.
+
+    Args:
+        context: Of the run.
+        outcome: What ships, and the candidates.
+        test: The test turns.
+        learnt: The turns that the shipped program has learnt from; the baseline learns from the same.
+    """
+    program, prompts = outcome.program, outcome.prompts
+    best, uncompiled = prompts.best_compiled, prompts.uncompiled
+    ships_lm = calls_per_turn(program) > 0
+    sample = (
+        context.sample(test, context.recipe.sample.test, salt=3) if context.lm is not None else list(test)
+    )
+    if uncompiled is not None:
+        # These rows get the same turns, so the budget is shared before the first is asked.
+        askers = 1 + (best is not None) + ships_lm
+        fitting = context.affordable(len(sample), calls_per_turn(uncompiled.program) * askers)
+        sample = context.sample(test, fitting, salt=3) if fitting else sample
+        uncompiled = uncompiled if fitting else None
+
+    def row(
+        name: str, system: TurnProgram, turns: Sequence[Example], *, judge_lm: bool = False, time: float = 1.0
+    ) -> Evaluation | None:
+        return evaluate_within(
+            context, f"test: {name}", system, turns, judge_lm=judge_lm, time=time, timed=True
+        )
+
+    classic = _classic(context, program, learnt)
+    systems: dict[str, Evaluation | None] = {
+        "TF-IDF + logistic regression": row("TF-IDF", classic, test) if classic is not None else None,
+        "floors alone": row("floors", program.with_policy("floor"), test),
+        "LM uncompiled": None,
+        "LM compiled": None,
+    }
+    if uncompiled is not None:
+        # What time is left is shared by the two, so that neither row is lost to the other.
+        share = (RACE_TIME + 1.0) / 2 if best is not None else 1.0
+        systems["LM uncompiled"] = row("LM uncompiled", uncompiled.program, sample, judge_lm=True, time=share)
+        if best is not None:
+            systems["LM compiled"] = row("LM compiled", best.program, sample, judge_lm=True)
+    systems["shipped"] = row("shipped", program, sample if ships_lm else test)
+    return systems
+
+
+def _classic(context: RunContext, program: TurnProgram, learnt: Sequence[Example]) -> TurnProgram | None:
+    """The baseline: it learns from the labelled turns and the flows' own examples. None where these can't teach it."""
+    labelled = [example for example in learnt if example.labels.flows is not None]
+    own = own_examples(program)
+    try:
+        embedder, head = tfidf_baseline(
+            [*(e.turn.text for e in labelled), *(text for text, _ in own)],
+            [*map(selection_label, labelled), *(name for _, name in own)],
+            seed=context.recipe.seed,
+        )
+    except (DatasetError, EmbeddingError) as error:
+        context.progress.note(f"no TF-IDF baseline: {error.message}")
+        return None
+    return program.with_policy("head").bind(embedder=embedder, heads={"select": head})
+
+
+def manifest_facts(
+    context: RunContext, outcome: Outcome, systems: Systems, first_line: str
+) -> dict[str, Any]:
+    """What the manifest says of the run; nothing of it depends on time."""
+    recipe, dataset, embedder = context.recipe, context.dataset, outcome.program.bindings.embedder
+    scores = {
+        name: {
+            metric: [round(m.value, 4), round(m.low, 4), round(m.high, 4), m.n]
+            for metric, m in found.metrics.items()
+        }
+        for name, found in systems.items()
+        if found is not None
+    }
+    uncompiled = outcome.prompts.uncompiled
+    return {
+        "dspy": dspy.__version__,
+        "shape": recipe.shape,
+        "objective": recipe.objective,
+        "recipe": recipe.model_dump(mode="json", exclude={"tracking"}),
+        "recipe_fingerprint": recipe.fingerprint,
+        "dataset": {
+            "name": dataset.name,
+            "fingerprint": dataset.fingerprint,
+            "splits": dataset.splits_fingerprint,
+            "roles": dataset.roles,
+        },
+        "lm": context.lm_facts,
+        "started_from": context.started_from,
+        "embedder": {"model": recipe.embedder, "fingerprint": embedder.fingerprint if embedder else None},
+        "head": outcome.selection.head.facts if outcome.selection.head else None,
+        "selection": outcome.selection_facts(),
+        "candidates": [
+            {
+                "name": each.name,
+                "dev_a": each.score,
+                "turns": each.scored,
+                "demonstrations": each.candidate.demonstrations(),
+                "reworded": each.candidate.reworded(uncompiled.program) if uncompiled else [],
+                "notes": list(each.notes),
+            }
+            for each in outcome.prompts.tried
+        ],
+        "race": [_heat_facts(heat) for heat in outcome.heats],
+        "shipped": outcome.shipped,
+        "demonstrations": {name: len(outcome.program.predictor(name).demos) for name in PREDICTORS},
+        "first_line": first_line,
+        "scores": scores,
+    }
+
+
+def _heat_facts(heat: Heat) -> dict[str, Any]:
+    return {
+        "stage": heat.stage,
+        "challenger": heat.challenger,
+        "incumbent": heat.incumbent,
+        "n": heat.difference.n,
+        "out_of_fold": heat.out_of_fold,
+        "synthetic_oos": heat.synthetic,
+        "difference": round(heat.difference.value, 4),
+        "lower_bound": round(heat.difference.lower_bound_one_sided, 4),
+        "detectable": round(heat.difference.detectable, 4),
+        "dev_b": round((heat.alone or heat.difference).value, 4),
+        "broken": list(heat.broken),
+        "won": heat.won,
+    }
+
+
+def track(tracker: Tracker, context: RunContext, systems: Systems, folder: Path) -> None:
+    """Log parameters, metrics, the program and its report."""
+    tracker.params(context.recipe.model_dump(mode="json", exclude={"tracking"}))
+    for name, evaluation in systems.items():
+        if evaluation is not None:
+            tracker.metrics(
+                {f"{name.replace('+', 'and')}/{m}": v.value for m, v in evaluation.metrics.items()}
+            )
+    spent = context.budget.spent()
+    tracker.metrics({f"spent/{k}": float(v) for k, v in spent.items() if isinstance(v, int | float)})
+    tracker.folder(folder, "program")
+    tracker.close()

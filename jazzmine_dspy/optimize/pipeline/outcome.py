@@ -1,0 +1,86 @@
+"""All that a compile found, for the report and the manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.eval.stats import Difference
+from jazzmine_dspy.models.decision import Stage
+from jazzmine_dspy.optimize.calibration.order import Ordered
+from jazzmine_dspy.optimize.pipeline.cascade import Questions
+from jazzmine_dspy.optimize.pipeline.heats import Heat
+from jazzmine_dspy.optimize.pipeline.prompts import PromptsFit
+from jazzmine_dspy.optimize.pipeline.race import LanguageModel, Standing
+from jazzmine_dspy.optimize.pipeline.recall import FittedRecall
+from jazzmine_dspy.optimize.pipeline.refit import Refit
+from jazzmine_dspy.optimize.pipeline.selection import SelectionFit
+from jazzmine_dspy.program.turn import TurnProgram
+
+Systems = Mapping[str, Evaluation | None]
+"""The rows of the report; None where a row was not run."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What ships, and how it came to be.
+
+    Args:
+        program: What ships.
+        selection: As it was fitted under the order of the rewrite that ships.
+        prompts: The candidates.
+        standing: How the race ended.
+        recall: How the index was fitted; None where it was not.
+        lm: The language model as it raced; None where none did.
+        with_lm: The order of head and language model together.
+        questions: When the user is asked which flow is meant.
+        refit: The last fit; None where the recipe wants none.
+    """
+
+    program: TurnProgram
+    selection: SelectionFit
+    prompts: PromptsFit
+    standing: Standing
+    recall: FittedRecall | None = None
+    lm: LanguageModel | None = None
+    with_lm: Ordered | None = None
+    questions: Questions | None = None
+    refit: Refit | None = None
+
+    @property
+    def examples(self) -> tuple[tuple[str, str, str], ...]:
+        """Labelled turns that are in the shipped index."""
+        if self.refit is not None:
+            return self.refit.examples
+        return self.recall.examples if self.recall is not None else ()
+
+    @property
+    def shipped(self) -> dict[Stage, str]:
+        """Who has each stage."""
+        return dict(self.standing.names)
+
+    @property
+    def heats(self) -> tuple[Heat, ...]:
+        """All that was raced, compiled against uncompiled prompts first."""
+        first = (self.lm.heat,) if self.lm is not None and self.lm.heat is not None else ()
+        return (*first, *self.standing.heats)
+
+    def selection_facts(self) -> dict[str, Any]:
+        """What the manifest says of how flows are chosen; nothing of it depends on time."""
+        chosen = self.with_lm or self.selection.order
+        return {
+            "recall": self.recall.facts() if self.recall else None,
+            "index_examples": len(self.examples),
+            **self.selection.facts(),
+            "gates": chosen.facts() if chosen else None,
+            "clarify": self.questions.facts if self.questions else None,
+            "refit": self.refit.facts() if self.refit else None,
+        }
+
+
+def objective_difference(systems: Systems, ours: str, theirs: str, metric: str) -> Difference | None:
+    """How much higher one row is than another, on the turns that both answered; None where there are none."""
+    one, other = systems.get(ours), systems.get(theirs)
+    return None if one is None or other is None else one.shared_difference(other, metric)

@@ -1,0 +1,171 @@
+"""Compiling the prompts: candidates, each scored within the whole program on turns that the rules pass on."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.objective import says
+from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.errors import RecipeError
+from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
+from jazzmine_dspy.optimize.optimizers.candidates import Attempt, Candidate, Optimizer, calls_per_turn
+from jazzmine_dspy.optimize.optimizers.search import candidates
+from jazzmine_dspy.program.turn import TurnProgram
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate with its mean score on dev-A (None while it has none), and its decisions there by turn."""
+
+    candidate: Candidate
+    score: float | None = None
+    scored: int = 0
+    answers: Mapping[str, TurnDecision] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Of the candidate."""
+        return self.candidate.name
+
+    @property
+    def program(self) -> TurnProgram:
+        """Asks the language model in every stage."""
+        return self.candidate.program
+
+
+@dataclass(frozen=True)
+class PromptsFit:
+    """The candidates that were tried, the uncompiled program first, and which of them goes on."""
+
+    tried: tuple[Tried, ...] = ()
+    best: Tried | None = None
+
+    @property
+    def uncompiled(self) -> Tried | None:
+        """The first that was tried; None where no language model is asked."""
+        return self.tried[0] if self.tried else None
+
+    @property
+    def best_compiled(self) -> Tried | None:
+        """Of the compiled candidates, the one that did best on the most turns of dev-A."""
+        scored = [each for each in self.tried[1:] if each.score is not None]
+        return max(scored, key=lambda each: (each.scored, each.score or 0.0), default=None)
+
+
+def turns_to_compile_on(context: RunContext, program: TurnProgram, dev_a: Sequence[Example]) -> list[Example]:
+    """A sample of the turns of dev-A that some rule passes on, and of which the objective says something."""
+    floor, metric = program.with_policy("floor"), context.recipe.objective
+    passed_on = [
+        example
+        for example in dev_a
+        if says(metric, example)
+        and any(record.source != "rule" for record in floor.decide(example.turn).stages.values())
+    ]
+    return context.sample(passed_on, context.recipe.sample.dev_a, salt=1)
+
+
+def compile_prompts(
+    context: RunContext,
+    program: TurnProgram,
+    train: Sequence[Example],
+    dev_a: Sequence[Example],
+    optimizer: Optimizer | None = None,
+) -> PromptsFit:
+    """Try candidates, and keep the best; the one that the budget cut short cannot be the best.
+
+    Args:
+        context: Of the run.
+        program: The program as it is fitted so far.
+        train: Labelled turns to learn from.
+        dev_a: Turns on which the candidates are compared.
+        optimizer: Makes the candidates; None takes the recipe's.
+
+    Raises:
+        RecipeError: the language model failed on every call.
+        DeadCompileError: a candidate claims predictors that its making did not reach.
+    """
+    if context.lm is None:
+        return PromptsFit()
+    base = program.with_policy("lm")
+    sample = turns_to_compile_on(context, program, dev_a)
+    keep = context.calls_kept()
+
+    def allowed(calls: int = 1) -> bool:
+        return context.budget.allows(calls, keep_calls=keep, share_of_time=COMPILE_TIME)
+
+    make = optimizer or functools.partial(candidates, context.recipe)
+    tried: list[Tried] = []
+    best: Tried | None = None
+    with context.asking():
+        for attempt in (_uncompiled(base), *make(base, train, allowed)):
+            # A candidate that the budget cuts short is not asked the same questions as the others.
+            if tried and not allowed(attempt.calls + len(sample) * calls_per_turn(base)):
+                context.progress.note(f"the budget for compiling is spent before candidate {attempt.name!r}")
+                continue
+            context.progress.phase(f"try {attempt.name}", len(sample))
+            candidate = attempt.make()
+            if tried and not _changed(candidate, base):
+                notes = candidate.notes or ("it changes no prompt",)
+                context.progress.note(f"{attempt.name}: {'; '.join(notes)}")
+                continue
+            found = _scored(context, candidate, sample, keep, best)
+            _assert_reachable(context)
+            tried.append(found)
+            whole = found.score is not None and found.scored == len(sample)
+            if best is None or (whole and (best.score is None or (found.score or 0.0) > best.score)):
+                best = found
+    return PromptsFit(tuple(tried), best)
+
+
+def _uncompiled(base: TurnProgram) -> Attempt:
+    return Attempt("uncompiled", 0, lambda: Candidate("uncompiled", base))
+
+
+def _changed(candidate: Candidate, base: TurnProgram) -> bool:
+    return any(candidate.demonstrations().values()) or bool(candidate.reworded(base))
+
+
+def _scored(
+    context: RunContext,
+    candidate: Candidate,
+    sample: Sequence[Example],
+    keep: int,
+    best: Tried | None,
+) -> Tried:
+    """Score a candidate on turns one by one, until the budget is at its end."""
+    calls, objective = calls_per_turn(candidate.program), context.objective
+    scores: list[float] = []
+    answers: dict[str, TurnDecision] = {}
+    degraded = 0
+    for example in sample:
+        if not context.budget.allows(calls, keep_calls=keep, share_of_time=COMPILE_TIME):
+            break
+        decision = candidate.program.decide(example.turn, exclude=(example.conversation_id,))
+        degraded += decision.degraded
+        if context.budget.meter.exhausted and decision.degraded:
+            break
+        # A floor's answer in the place of the language model's failure is not the candidate's.
+        right = None if decision.degraded else objective.smooth(decision, example.labels, example.turn)
+        scores.append(right or 0.0)
+        answers[example.key] = decision
+        shown = best.score if best is not None else None
+        context.progress.step(len(scores), len(sample), best=shown, spent=context.budget.spent())
+    notes = candidate.notes
+    if degraded:
+        notes = (*notes, f"{degraded} of {len(scores)} turns degraded")
+    score = sum(scores) / len(scores) if scores else None
+    return Tried(candidate, score, len(scores), answers, notes)
+
+
+def _assert_reachable(context: RunContext) -> None:
+    counts = context.budget.meter.counts
+    if counts.calls and counts.failed == counts.calls:
+        raise RecipeError(
+            f"The language model failed on each of {counts.calls} calls",
+            where=f"lm = {context.recipe.lm!r}",
+            remedy="See the warnings above; check its name, its address and its key.",
+        )

@@ -1,0 +1,154 @@
+"""What a run would ask of its language model, told before it asks anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jazzmine_dspy.datasets import load_dataset
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.models.errors import JazzmineError
+from jazzmine_dspy.optimize.budget import Budget
+from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.optimizers.candidates import DeadCompileError, calls_per_turn
+from jazzmine_dspy.optimize.optimizers.search import candidates, labeled
+from jazzmine_dspy.optimize.pipeline.check import check_labels
+from jazzmine_dspy.optimize.pipeline.prompts import turns_to_compile_on
+from jazzmine_dspy.optimize.progress import NullProgress
+from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
+from jazzmine_dspy.optimize.run import start_program
+from jazzmine_dspy.program.driver import drive
+from jazzmine_dspy.program.sources.lm import call_for
+from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.signatures.adapter import DecisionAdapter
+
+_LOOKED_AT = 12
+"""Turns whose prompts are written out to know how long they are."""
+
+_CHARACTERS = 4
+"""Of text, in a token: a rule of thumb for English."""
+
+
+class Step(NamedTuple):
+    """One phase: its calls at most, and what they send and bring at most, in tokens."""
+
+    name: str
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class Plan(NamedTuple):
+    """What a run would ask at most.
+
+    Args:
+        lm: Name of the language model.
+        steps: The phases in their order, as if there were no limit.
+        limit: Calls that the recipe allows; None is no limit.
+        price: Money per million prompt tokens and per million completion tokens; None where the recipe has none.
+    """
+
+    lm: str
+    steps: tuple[Step, ...]
+    limit: int | None
+    price: tuple[float, float] | None
+
+    @property
+    def total(self) -> Step:
+        """All phases together, within the limit."""
+        calls, prompt, answer = (
+            sum(numbers) for numbers in zip((0, 0, 0), *(s[1:] for s in self.steps), strict=True)
+        )
+        share = 1.0 if self.limit is None or calls <= self.limit else self.limit / calls
+        return Step("all", round(calls * share), round(prompt * share), round(answer * share))
+
+    @property
+    def cost(self) -> float | None:
+        """Money at most; None where the recipe has no prices."""
+        if self.price is None:
+            return None
+        return (self.total.prompt_tokens * self.price[0] + self.total.completion_tokens * self.price[1]) / 1e6
+
+    def to_json(self) -> dict[str, Any]:
+        """The document that ``optimize --dry-run --json`` prints."""
+        return {
+            "dry_run": True,
+            "lm": self.lm,
+            "limit": self.limit,
+            "steps": [step._asdict() for step in self.steps],
+            **{key: value for key, value in self.total._asdict().items() if key != "name"},
+            "cost": self.cost,
+        }
+
+
+def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -> Plan:
+    """Say what a run would ask at most, without asking anything.
+
+    Calls are counted as the run counts them, those that the replay store would answer included. Tokens are
+    estimated from prompts of the recipe's own turns, four characters a token, answers at their longest.
+
+    Args:
+        recipe: A recipe, or its file.
+        start_from: A compiled program whose prompts are the starting point.
+
+    Raises:
+        RecipeError: as a run would before its first call.
+        DatasetError: the same.
+    """
+    recipe = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
+    dataset = load_dataset(recipe.dataset)
+    check_labels(recipe, dataset)
+    if recipe.lm == "none":
+        return Plan("none", (), recipe.budget.lm_calls, recipe.price)
+    base, _ = start_program(recipe, dataset, start_from)
+    context = RunContext(recipe, dataset, NullProgress(), Budget(recipe.budget))
+    train, dev_a = dataset.examples("train"), dataset.examples("dev_a")
+    asking = base.with_policy("lm")
+    sample = turns_to_compile_on(context, base, dev_a)
+    plain = _tokens(asking, base, sample)
+    shown = _tokens(_with_demonstrations(recipe, asking, train), base, sample)
+    per_turn = calls_per_turn(asking)
+
+    def step(name: str, turns: int, of: tuple[int, int]) -> Step:
+        return Step(name, turns * per_turn, turns * of[0], turns * of[1])
+
+    steps = [Step("ask once", 1, plain[0] // per_turn, plain[1] // per_turn)]
+    steps.append(step("try uncompiled", len(sample), plain))
+    steps += [
+        step(f"try {attempt.name}", len(sample) + attempt.calls // per_turn, shown)
+        for attempt in candidates(recipe, asking, train)
+    ]
+    steps.append(step("race on dev-B", context.calls_for_race // per_turn, shown))
+    steps.append(step("report on test", context.calls_for_report // per_turn, shown))
+    return Plan(recipe.lm, tuple(steps), recipe.budget.lm_calls, recipe.price)
+
+
+def _with_demonstrations(recipe: Recipe, asking: TurnProgram, train: Sequence[Example]) -> TurnProgram:
+    """The program with as many demonstrations as a candidate has; it as it is where the labels give none."""
+    count = max(recipe.demos.labeled, recipe.demos.bootstrapped)
+    if recipe.optimizer == "none" or not count:
+        return asking
+    demos = recipe.demos.model_copy(update={"labeled": count})
+    try:
+        return labeled("plan", recipe.model_copy(update={"demos": demos}), asking, train, recipe.seed).program
+    except DeadCompileError:
+        return asking
+
+
+def _tokens(asking: TurnProgram, base: TurnProgram, sample: Sequence[Example]) -> tuple[int, int]:
+    """Tokens that a turn sends and brings at most, where every stage asks: the mean over some turns."""
+    adapter, sent, brought = DecisionAdapter(), 0, 0
+    looked_at = sample[:_LOOKED_AT]
+    for example in looked_at:
+        context = drive(base.steps_to_select(example.turn, (example.conversation_id,)), base, base.bindings)
+        for name in asking.active_predictors():
+            predictor, call = asking.predictor(name), call_for(context, name, asking.policy)
+            try:
+                messages = adapter.format(predictor.signature, predictor.demos, dict(call.inputs))
+            except JazzmineError:
+                continue
+            sent += sum(len(str(message["content"])) for message in messages) // _CHARACTERS
+            brought += int(call.config["max_tokens"])
+    count = max(1, len(looked_at))
+    return sent // count, brought // count
