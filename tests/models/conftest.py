@@ -87,6 +87,9 @@ def _scalar(annotation: Any, metadata: typing.Sequence[Any]) -> st.SearchStrateg
         return st.integers(low, high)
     if annotation is float:
         return st.floats(low, high, allow_nan=False, allow_infinity=False)
+    pattern = next((one.pattern for one in metadata if getattr(one, "pattern", None)), None)
+    if annotation is str and pattern is not None:
+        return st.from_regex(pattern, fullmatch=True)
     if annotation is str:
         least, most = bound(annotated_types.MinLen, "min_length"), bound(annotated_types.MaxLen, "max_length")
         return st.text(min_size=least or 0, max_size=min(most or 40, 40))

@@ -88,3 +88,4 @@ def test_the_network_is_closed(address: str) -> None:
 def test_the_loopback_interface_is_open() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as sock:
         sock.connect(server.getsockname())
+        assert sock.getpeername() == server.getsockname()
