@@ -11,7 +11,7 @@ import pytest
 
 import qdrant_server
 from jazzmine_dspy.memory.procedural import qdrant
-from jazzmine_dspy.memory.procedural.conformance import WordEmbedder
+from jazzmine_dspy.testing.procedural_memory import WordEmbedder
 
 KEY = "a-very-secret-key"
 FLOWS = """

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 import postgres_server
 from jazzmine_dspy.memory.messages import InMemoryMessageStore, SqlMessageStore
 from jazzmine_dspy.memory.messages import _tables as tables
-from jazzmine_dspy.memory.messages.conformance import Harness
-from jazzmine_dspy.memory.messages.conformance.harness import Kind
+from jazzmine_dspy.testing.messages import Harness
+from jazzmine_dspy.testing.messages.harness import Kind
 
 TABLES = {"conversation": tables.conversations, "message": tables.messages, "trace": tables.traces}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jazzmine_dspy.memory.messages.conformance import (
+from jazzmine_dspy.testing.messages import (
     ConversationSuite,
     DamageSuite,
     Harness,

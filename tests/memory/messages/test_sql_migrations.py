@@ -15,8 +15,8 @@ import pytest
 
 from jazzmine_dspy.memory.errors import SchemaVersionError
 from jazzmine_dspy.memory.messages import SqlMessageStore, _schema
-from jazzmine_dspy.memory.messages.conformance.harness import message
 from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.testing.messages.harness import message
 
 pytestmark = pytest.mark.row("M6")
 

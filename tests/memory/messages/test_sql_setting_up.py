@@ -13,8 +13,8 @@ import pytest
 
 from jazzmine_dspy.memory.messages import SqlMessageStore
 from jazzmine_dspy.memory.messages._url import parse, place
-from jazzmine_dspy.memory.messages.conformance.harness import message
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.testing.messages.harness import message
 
 pytestmark = pytest.mark.row("M6")
 

@@ -15,8 +15,8 @@ import psycopg
 import pytest
 
 from jazzmine_dspy.memory.messages import SqlMessageStore
-from jazzmine_dspy.memory.messages.conformance.harness import conversation, message, trace
 from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.testing.messages.harness import conversation, message, trace
 
 pytestmark = [pytest.mark.row("M6"), pytest.mark.chaos]
 

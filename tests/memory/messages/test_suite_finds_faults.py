@@ -9,7 +9,9 @@ import pytest
 
 from jazzmine_dspy.memory.errors import DamagedRecordError
 from jazzmine_dspy.memory.messages import ENHANCED_FIELDS, InMemoryMessageStore, Page
-from jazzmine_dspy.memory.messages.conformance import (
+from jazzmine_dspy.models.messages import Conversation, Message
+from jazzmine_dspy.models.traces import TurnTrace
+from jazzmine_dspy.testing.messages import (
     ConversationSuite,
     Harness,
     MessageStoreSuite,
@@ -17,8 +19,6 @@ from jazzmine_dspy.memory.messages.conformance import (
     TraceSuite,
     UpdateSuite,
 )
-from jazzmine_dspy.models.messages import Conversation, Message
-from jazzmine_dspy.models.traces import TurnTrace
 
 pytestmark = pytest.mark.row("M6")
 

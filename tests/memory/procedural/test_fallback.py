@@ -20,11 +20,11 @@ from jazzmine_dspy.memory.procedural import (
     QdrantProceduralMemory,
     Settings,
 )
-from jazzmine_dspy.memory.procedural.conformance import WordEmbedder
 from jazzmine_dspy.memory.procedural.points import BlockingRecall
 from jazzmine_dspy.models.decision import Degraded, Recalled
 from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
 from jazzmine_dspy.models.ports import RecallPort
+from jazzmine_dspy.testing.procedural_memory import WordEmbedder
 
 
 class Port:

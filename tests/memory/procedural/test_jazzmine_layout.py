@@ -23,9 +23,9 @@ import qdrant_server
 from jazzmine_dspy import FlowRegistry
 from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.procedural import FastembedEmbedder, QdrantProceduralMemory, jazzmine_layout
-from jazzmine_dspy.memory.procedural.conformance import WordEmbedder
-from jazzmine_dspy.memory.procedural.conformance.harness import flow, shop
 from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.testing.procedural_memory import WordEmbedder
+from jazzmine_dspy.testing.procedural_memory.harness import flow, shop
 
 SUPPORT = Path(__file__).resolve().parents[2] / "support"
 EXAMPLES = {

@@ -10,7 +10,7 @@ import pytest
 
 import qdrant_server
 from jazzmine_dspy.memory.procedural import QdrantProceduralMemory
-from jazzmine_dspy.memory.procedural.conformance import Harness, RecallSuite, SharingSuite, SyncSuite
+from jazzmine_dspy.testing.procedural_memory import Harness, RecallSuite, SharingSuite, SyncSuite
 
 
 class _Embedded(Harness):

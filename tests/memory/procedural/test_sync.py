@@ -18,9 +18,9 @@ import qdrant_server
 from jazzmine_dspy import FlowRegistry
 from jazzmine_dspy.memory.procedural import QdrantProceduralMemory, SyncReport, sync_registry
 from jazzmine_dspy.memory.procedural._wanted import wanted_points
-from jazzmine_dspy.memory.procedural.conformance import WordEmbedder
-from jazzmine_dspy.memory.procedural.conformance.harness import flow, shop
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
+from jazzmine_dspy.testing.procedural_memory import WordEmbedder
+from jazzmine_dspy.testing.procedural_memory.harness import flow, shop
 
 COLLECTION = "jazzmine_flow_examples"
 UPSERT = "PUT /collections/{c}/points"
@@ -175,7 +175,7 @@ WORKER = """
 import asyncio, sys
 from jazzmine_dspy import FlowRegistry
 from jazzmine_dspy.memory.procedural import QdrantProceduralMemory
-from jazzmine_dspy.memory.procedural.conformance import WordEmbedder
+from jazzmine_dspy.testing.procedural_memory import WordEmbedder
 import json
 
 async def main():

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore
-from jazzmine_dspy.memory.working.conformance import Harness
 from jazzmine_dspy.memory.working.in_process import InProcessBackend
+from jazzmine_dspy.testing.working_memory import Harness
 
 
 class InProcessHarness(Harness):

@@ -14,8 +14,8 @@ import pytest
 from jazzmine_dspy.memory.errors import LockTimeoutError, TurnLostError
 from jazzmine_dspy.memory.working import HeldSlot, TurnCache, WorkingMemoryStore
 from jazzmine_dspy.memory.working.backend import Presence
-from jazzmine_dspy.memory.working.conformance import Harness
 from jazzmine_dspy.models.errors import JazzmineError
+from jazzmine_dspy.testing.working_memory import Harness
 
 
 @pytest.fixture

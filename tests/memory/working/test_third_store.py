@@ -11,7 +11,7 @@ import pytest
 
 from jazzmine_dspy.memory.working import WorkingMemoryStore
 from jazzmine_dspy.memory.working.base import RecordStore
-from jazzmine_dspy.memory.working.conformance import Harness, WorkingMemoryConformance
+from jazzmine_dspy.testing.working_memory import Harness, WorkingMemoryConformance
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "stores.md"
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jazzmine_dspy.memory.procedural.conformance import WordEmbedder
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.testing.procedural_memory import WordEmbedder
 
 pytest.importorskip("sklearn")
 pytest.importorskip("scipy")

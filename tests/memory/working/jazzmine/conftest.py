@@ -11,8 +11,8 @@ from redis.asyncio import Redis
 
 import jazzmine_package
 import redis_servers as servers
-from jazzmine_dspy.memory.working.conformance import Harness
 from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore
+from jazzmine_dspy.testing.working_memory import Harness
 
 
 @pytest.fixture(scope="session")

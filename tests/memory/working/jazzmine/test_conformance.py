@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jazzmine_dspy.memory.working.conformance import CAPABILITIES, WorkingMemoryConformance
+from jazzmine_dspy.testing.working_memory import CAPABILITIES, WorkingMemoryConformance
 
 
 @pytest.mark.row("W21", "W22")

@@ -13,9 +13,9 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 import redis_servers as servers
-from jazzmine_dspy.memory.working.conformance import Harness
 from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore
 from jazzmine_dspy.memory.working.redis.keys import Keys
+from jazzmine_dspy.testing.working_memory import Harness
 
 KINDS = ["given"] if os.environ.get(servers.GIVEN) else list(servers.binaries())
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from jazzmine_dspy.memory.messages.conformance.harness import (
+from jazzmine_dspy.memory.messages.store import MessageStore
+from jazzmine_dspy.models.messages import Entity
+from jazzmine_dspy.models.traces import LLMCallRecord
+from jazzmine_dspy.testing.messages.harness import (
     Harness,
     Kind,
     Suite,
@@ -13,9 +16,6 @@ from jazzmine_dspy.memory.messages.conformance.harness import (
     message,
     trace,
 )
-from jazzmine_dspy.memory.messages.store import MessageStore
-from jazzmine_dspy.models.messages import Entity
-from jazzmine_dspy.models.traces import LLMCallRecord
 
 
 async def _add(

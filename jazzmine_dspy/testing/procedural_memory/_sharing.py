@@ -6,7 +6,10 @@ import asyncio
 
 import pytest
 
-from jazzmine_dspy.memory.procedural.conformance.harness import (
+from jazzmine_dspy.memory.procedural.qdrant import QdrantProceduralMemory
+from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.testing.procedural_memory.harness import (
     AGENT,
     Harness,
     Suite,
@@ -15,9 +18,6 @@ from jazzmine_dspy.memory.procedural.conformance.harness import (
     names,
     shop,
 )
-from jazzmine_dspy.memory.procedural.qdrant import QdrantProceduralMemory
-from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
-from jazzmine_dspy.models.registry import FlowRegistry
 
 
 class SharingSuite(Suite):

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from jazzmine_dspy.memory.errors import ConflictError, NotStoredError
-from jazzmine_dspy.memory.messages.conformance.harness import Suite, conversation, message, trace
 from jazzmine_dspy.memory.messages.store import MessageStore
+from jazzmine_dspy.testing.messages.harness import Suite, conversation, message, trace
 
 
 class ConversationSuite(Suite):

@@ -3,7 +3,7 @@
 Give the suite a harness over your store, and a store to begin with; every test is run on both::
 
     import pytest_asyncio
-    from jazzmine_dspy.memory.working.conformance import Harness, WorkingMemoryConformance
+    from jazzmine_dspy.testing.working_memory import Harness, WorkingMemoryConformance
 
     class MyHarness(Harness):
         ...
@@ -42,20 +42,20 @@ PARTS = (
 # Before they are imported, so that a failure shows what was compared.
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in ("_promises", *PARTS)))
 
-from jazzmine_dspy.memory.working.conformance._promises import Promises  # noqa: E402
-from jazzmine_dspy.memory.working.conformance.creation import CreationPromises  # noqa: E402
-from jazzmine_dspy.memory.working.conformance.damage import DamagePromises  # noqa: E402
-from jazzmine_dspy.memory.working.conformance.expiry import ExpiryPromises  # noqa: E402
-from jazzmine_dspy.memory.working.conformance.fencing import FencingPromises  # noqa: E402
-from jazzmine_dspy.memory.working.conformance.harness import CAPABILITIES, Harness, needs  # noqa: E402
-from jazzmine_dspy.memory.working.conformance.listing import ListingPromises  # noqa: E402
-from jazzmine_dspy.memory.working.conformance.operations import OperationPromises  # noqa: E402
-from jazzmine_dspy.memory.working.conformance.schemas import SchemaPromises  # noqa: E402
-from jazzmine_dspy.memory.working.conformance.sharing import SharingPromises  # noqa: E402
-from jazzmine_dspy.memory.working.conformance.states import StatePromises  # noqa: E402
-from jazzmine_dspy.memory.working.conformance.turns import TurnPromises  # noqa: E402
-from jazzmine_dspy.memory.working.conformance.versions import VersionPromises  # noqa: E402
-from jazzmine_dspy.memory.working.conformance.workers import WorkerPromises  # noqa: E402
+from jazzmine_dspy.testing.working_memory._promises import Promises  # noqa: E402
+from jazzmine_dspy.testing.working_memory.creation import CreationPromises  # noqa: E402
+from jazzmine_dspy.testing.working_memory.damage import DamagePromises  # noqa: E402
+from jazzmine_dspy.testing.working_memory.expiry import ExpiryPromises  # noqa: E402
+from jazzmine_dspy.testing.working_memory.fencing import FencingPromises  # noqa: E402
+from jazzmine_dspy.testing.working_memory.harness import CAPABILITIES, Harness, needs  # noqa: E402
+from jazzmine_dspy.testing.working_memory.listing import ListingPromises  # noqa: E402
+from jazzmine_dspy.testing.working_memory.operations import OperationPromises  # noqa: E402
+from jazzmine_dspy.testing.working_memory.schemas import SchemaPromises  # noqa: E402
+from jazzmine_dspy.testing.working_memory.sharing import SharingPromises  # noqa: E402
+from jazzmine_dspy.testing.working_memory.states import StatePromises  # noqa: E402
+from jazzmine_dspy.testing.working_memory.turns import TurnPromises  # noqa: E402
+from jazzmine_dspy.testing.working_memory.versions import VersionPromises  # noqa: E402
+from jazzmine_dspy.testing.working_memory.workers import WorkerPromises  # noqa: E402
 
 
 class WorkingMemoryConformance(

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.memory.errors import ConflictError
-from jazzmine_dspy.memory.messages.conformance.harness import Suite, trace
 from jazzmine_dspy.memory.messages.store import MessageStore
 from jazzmine_dspy.models.traces import LLMCallRecord, SlotEvent, ToolTrace
+from jazzmine_dspy.testing.messages.harness import Suite, trace
 
 
 def _call(**fields: Any) -> LLMCallRecord:

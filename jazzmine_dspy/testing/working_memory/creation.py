@@ -11,11 +11,11 @@ import unicodedata
 import pytest
 
 from jazzmine_dspy.memory.working.backend import Presence
-from jazzmine_dspy.memory.working.conformance._promises import Promises, kept, reply, soon
-from jazzmine_dspy.memory.working.conformance.harness import Harness
 from jazzmine_dspy.memory.working.ids import MAX_ID
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.testing.working_memory._promises import Promises, kept, reply, soon
+from jazzmine_dspy.testing.working_memory.harness import Harness
 
 ODD_IDS = [
     "a:b:c",

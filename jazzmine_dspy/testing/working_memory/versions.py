@@ -10,11 +10,11 @@ import asyncio
 import pytest
 
 from jazzmine_dspy.memory.errors import StaleStateError
-from jazzmine_dspy.memory.working.conformance._promises import Promises, kept, reply, soon
-from jazzmine_dspy.memory.working.conformance.harness import Harness
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
 from jazzmine_dspy.models.errors import JazzmineError
+from jazzmine_dspy.testing.working_memory._promises import Promises, kept, reply, soon
+from jazzmine_dspy.testing.working_memory.harness import Harness
 
 
 class VersionPromises(Promises):

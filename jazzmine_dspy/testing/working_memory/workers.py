@@ -9,9 +9,9 @@ import asyncio
 import random
 
 from jazzmine_dspy.memory.errors import StaleStateError
-from jazzmine_dspy.memory.working.conformance._promises import Promises, count, kept, reply, soon
-from jazzmine_dspy.memory.working.conformance.harness import Harness
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
+from jazzmine_dspy.testing.working_memory._promises import Promises, count, kept, reply, soon
+from jazzmine_dspy.testing.working_memory.harness import Harness
 
 
 class WorkerPromises(Promises):

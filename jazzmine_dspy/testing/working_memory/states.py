@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.memory.working.codec import MAX_BYTES
-from jazzmine_dspy.memory.working.conformance._promises import Promises, flow, kept, reply
 from jazzmine_dspy.memory.working.enums import FlowStatus
 from jazzmine_dspy.memory.working.flow import TurnCache
 from jazzmine_dspy.memory.working.records import (
@@ -27,6 +26,7 @@ from jazzmine_dspy.memory.working.records import (
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.testing.working_memory._promises import Promises, flow, kept, reply
 
 TEXTS = [
     "naïve, 日本語, العربية",

@@ -13,9 +13,9 @@ import pytest
 
 from jazzmine_dspy.memory.errors import NotStoredError, StaleStateError, StateError
 from jazzmine_dspy.memory.working.backend import Presence
-from jazzmine_dspy.memory.working.conformance._promises import Promises, flow, kept, reply
-from jazzmine_dspy.memory.working.conformance.harness import Harness, needs
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
+from jazzmine_dspy.testing.working_memory._promises import Promises, flow, kept, reply
+from jazzmine_dspy.testing.working_memory.harness import Harness, needs
 
 GOOD: dict[str, Any] = {"schema_version": 2, "conversation_id": "c1", "user_id": "u1"}
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from jazzmine_dspy.memory.working.conformance._promises import Promises, reply, soon
-from jazzmine_dspy.memory.working.conformance.harness import needs
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.testing.working_memory._promises import Promises, reply, soon
+from jazzmine_dspy.testing.working_memory.harness import needs
 
 
 class ListingPromises(Promises):

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from jazzmine_dspy.memory.errors import ConflictError, NotStoredError
-from jazzmine_dspy.memory.messages.conformance.harness import Suite, message, trace
 from jazzmine_dspy.memory.messages.store import MessageStore
 from jazzmine_dspy.models.messages import Entity
+from jazzmine_dspy.testing.messages.harness import Suite, message, trace
 
 
 async def _stored(store: MessageStore) -> MessageStore:

@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.memory.procedural.conformance.harness import (
+from jazzmine_dspy.memory.procedural.qdrant import QdrantProceduralMemory
+from jazzmine_dspy.memory.procedural.ranking import Settings
+from jazzmine_dspy.memory.procedural.recall import FlowIndex
+from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.testing.procedural_memory.harness import (
     AGENT,
     Suite,
     WordEmbedder,
@@ -19,11 +24,6 @@ from jazzmine_dspy.memory.procedural.conformance.harness import (
     shop,
     without,
 )
-from jazzmine_dspy.memory.procedural.qdrant import QdrantProceduralMemory
-from jazzmine_dspy.memory.procedural.ranking import Settings
-from jazzmine_dspy.memory.procedural.recall import FlowIndex
-from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
-from jazzmine_dspy.models.registry import FlowRegistry
 
 _WORDS = (
     "order", "track", "cancel", "return", "item", "house", "move", "parcel", "address", "bank", "please", "the", "lamp",

@@ -22,14 +22,14 @@ import pytest
 for _part in ("_conversations", "_damage", "_limits", "_messages", "_newer", "_traces", "_updates"):
     pytest.register_assert_rewrite(f"{__name__}.{_part}")
 
-from jazzmine_dspy.memory.messages.conformance._conversations import ConversationSuite  # noqa: E402
-from jazzmine_dspy.memory.messages.conformance._damage import DamageSuite  # noqa: E402
-from jazzmine_dspy.memory.messages.conformance._limits import LimitSuite  # noqa: E402
-from jazzmine_dspy.memory.messages.conformance._messages import MessageSuite  # noqa: E402
-from jazzmine_dspy.memory.messages.conformance._newer import NewerSuite  # noqa: E402
-from jazzmine_dspy.memory.messages.conformance._traces import TraceSuite  # noqa: E402
-from jazzmine_dspy.memory.messages.conformance._updates import UpdateSuite  # noqa: E402
-from jazzmine_dspy.memory.messages.conformance.harness import Harness, Suite  # noqa: E402
+from jazzmine_dspy.testing.messages._conversations import ConversationSuite  # noqa: E402
+from jazzmine_dspy.testing.messages._damage import DamageSuite  # noqa: E402
+from jazzmine_dspy.testing.messages._limits import LimitSuite  # noqa: E402
+from jazzmine_dspy.testing.messages._messages import MessageSuite  # noqa: E402
+from jazzmine_dspy.testing.messages._newer import NewerSuite  # noqa: E402
+from jazzmine_dspy.testing.messages._traces import TraceSuite  # noqa: E402
+from jazzmine_dspy.testing.messages._updates import UpdateSuite  # noqa: E402
+from jazzmine_dspy.testing.messages.harness import Harness, Suite  # noqa: E402
 
 __all__ = [
     "ConversationSuite",

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from jazzmine_dspy.memory.errors import DimensionError, NotStoredError
-from jazzmine_dspy.memory.procedural.conformance.harness import (
+from jazzmine_dspy.memory.procedural.qdrant import QdrantProceduralMemory
+from jazzmine_dspy.models.errors import EmbeddingError, FlowError, MemoryUnavailableError
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.testing.procedural_memory.harness import (
     AGENT,
     Suite,
     WordEmbedder,
@@ -14,9 +17,6 @@ from jazzmine_dspy.memory.procedural.conformance.harness import (
     shop,
     without,
 )
-from jazzmine_dspy.memory.procedural.qdrant import QdrantProceduralMemory
-from jazzmine_dspy.models.errors import EmbeddingError, FlowError, MemoryUnavailableError
-from jazzmine_dspy.models.registry import FlowRegistry
 
 ALL = ["track_order", "cancel_order", "return_item", "move_house"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from jazzmine_dspy.memory.errors import StaleStateError, TurnLostError
-from jazzmine_dspy.memory.working.conformance._promises import Promises, kept, reply
-from jazzmine_dspy.memory.working.conformance.harness import Harness, needs
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
+from jazzmine_dspy.testing.working_memory._promises import Promises, kept, reply
+from jazzmine_dspy.testing.working_memory.harness import Harness, needs
 
 
 class FencingPromises(Promises):

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.memory.errors import NotStoredError
-from jazzmine_dspy.memory.messages.conformance.harness import Suite, message
 from jazzmine_dspy.memory.messages.store import ENHANCED_FIELDS, OWN_FIELDS, MessageStore
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.messages import Entity, Message
+from jazzmine_dspy.testing.messages.harness import Suite, message
 
 ENHANCED: dict[str, Any] = {
     "enhanced_message": "made complete",

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.memory.errors import DamagedRecordError
-from jazzmine_dspy.memory.messages.conformance.harness import Harness, Suite, conversation, message, trace
 from jazzmine_dspy.memory.messages.store import MessageStore
+from jazzmine_dspy.testing.messages.harness import Harness, Suite, conversation, message, trace
 
 
 def _altered(record: Any, **changes: Any) -> str:

@@ -22,10 +22,10 @@ import pytest
 for _part in ("_recalling", "_sharing", "_syncing"):
     pytest.register_assert_rewrite(f"{__name__}.{_part}")
 
-from jazzmine_dspy.memory.procedural.conformance._recalling import RecallSuite  # noqa: E402
-from jazzmine_dspy.memory.procedural.conformance._sharing import SharingSuite  # noqa: E402
-from jazzmine_dspy.memory.procedural.conformance._syncing import SyncSuite  # noqa: E402
-from jazzmine_dspy.memory.procedural.conformance.harness import Harness, Suite, WordEmbedder  # noqa: E402
+from jazzmine_dspy.testing.procedural_memory._recalling import RecallSuite  # noqa: E402
+from jazzmine_dspy.testing.procedural_memory._sharing import SharingSuite  # noqa: E402
+from jazzmine_dspy.testing.procedural_memory._syncing import SyncSuite  # noqa: E402
+from jazzmine_dspy.testing.procedural_memory.harness import Harness, Suite, WordEmbedder  # noqa: E402
 
 __all__ = [
     "Harness",

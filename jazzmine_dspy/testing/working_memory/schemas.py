@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from jazzmine_dspy.memory.working.conformance._promises import Promises, kept, reply
-from jazzmine_dspy.memory.working.conformance.harness import Harness, needs
-from jazzmine_dspy.memory.working.conformance.states import whole
 from jazzmine_dspy.memory.working.state import SCHEMA_VERSION
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
+from jazzmine_dspy.testing.working_memory._promises import Promises, kept, reply
+from jazzmine_dspy.testing.working_memory.harness import Harness, needs
+from jazzmine_dspy.testing.working_memory.states import whole
 
 
 class SchemaPromises(Promises):

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, TypeVar
 import pytest
 import pytest_asyncio
 
-from jazzmine_dspy.memory.working.conformance.harness import CAPABILITIES, Harness
 from jazzmine_dspy.memory.working.flow import ActiveFlowState
 from jazzmine_dspy.memory.working.records import HeldSlot
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
+from jazzmine_dspy.testing.working_memory.harness import CAPABILITIES, Harness
 
 R = TypeVar("R")
 

@@ -11,11 +11,11 @@ import contextvars
 import pytest
 
 from jazzmine_dspy.memory.errors import LockTimeoutError
-from jazzmine_dspy.memory.working.conformance._promises import Promises, kept, reply, settle, soon
-from jazzmine_dspy.memory.working.conformance.harness import Harness
-from jazzmine_dspy.memory.working.conformance.turns import Visit
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
+from jazzmine_dspy.testing.working_memory._promises import Promises, kept, reply, settle, soon
+from jazzmine_dspy.testing.working_memory.harness import Harness
+from jazzmine_dspy.testing.working_memory.turns import Visit
 
 
 class SharingPromises(Promises):

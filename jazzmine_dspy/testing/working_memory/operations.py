@@ -13,9 +13,6 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.memory.errors import NotStoredError, StateError, TurnLostError
-from jazzmine_dspy.memory.working.conformance._promises import Promises, kept, settle, soon
-from jazzmine_dspy.memory.working.conformance.harness import Harness, needs
-from jazzmine_dspy.memory.working.conformance.turns import Visit
 from jazzmine_dspy.memory.working.flow import ActiveFlowState, TurnCache
 from jazzmine_dspy.memory.working.records import (
     HeldSlot,
@@ -25,6 +22,9 @@ from jazzmine_dspy.memory.working.records import (
 )
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.testing.working_memory._promises import Promises, kept, settle, soon
+from jazzmine_dspy.testing.working_memory.harness import Harness, needs
+from jazzmine_dspy.testing.working_memory.turns import Visit
 
 Operation = Callable[[WorkingMemoryStore, str], Awaitable[Any]]
 

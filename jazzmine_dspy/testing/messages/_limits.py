@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.memory.messages.conformance.harness import Suite, conversation, message, trace
 from jazzmine_dspy.memory.messages.store import MessageStore
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.messages import Entity
 from jazzmine_dspy.models.traces import ToolTrace
+from jazzmine_dspy.testing.messages.harness import Suite, conversation, message, trace
 
 BAD_IDS = {"nul": "a\0b", "half a pair": "a\ud800", "too long": "x" * 513}
 

@@ -9,8 +9,8 @@ import pytest
 
 from jazzmine_dspy.memory.errors import StaleStateError
 from jazzmine_dspy.memory.working.backend import Presence
-from jazzmine_dspy.memory.working.conformance._promises import Promises, kept, reply
-from jazzmine_dspy.memory.working.conformance.harness import Harness, needs
+from jazzmine_dspy.testing.working_memory._promises import Promises, kept, reply
+from jazzmine_dspy.testing.working_memory.harness import Harness, needs
 
 TTL = 100.0
 
