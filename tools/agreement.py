@@ -1,5 +1,7 @@
 """Print how far the first and the second labels of a dataset agree: share, and Cohen's kappa, per label.
 
+Who made either says the dataset's card; those of `datasets/support` are by language models.
+
 Run: .venv/bin/python tools/agreement.py datasets/support
 """
 

@@ -70,6 +70,15 @@ def test_the_folder_is_complete_and_passes_the_check(report: Report) -> None:
 
 
 @pytest.mark.row("D2")
+def test_the_card_says_who_made_it() -> None:
+    card = " ".join((SUPPORT / "card.md").read_text("utf-8").split())
+    assert "All of it is made by language models." in card
+    assert "No user of a real shop, no annotator and no recorded conversation is behind it" in card
+    for word in ("by hand", "writers", "readers", "annotated by"):
+        assert word not in card.lower()
+
+
+@pytest.mark.row("D2")
 def test_it_was_not_made_from_templates(report: Report) -> None:
     assert report.near_duplicate_share < 0.05
     assert report.nearest_train_label_accuracy is not None
