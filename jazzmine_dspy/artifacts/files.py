@@ -28,6 +28,19 @@ for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):  # where the system has t
 AGAIN = "Compile the program again with 'jazzmine-dspy optimize', or restore the folder."
 
 
+def aside(folder: Path) -> str:
+    """How the name of a folder begins to which a save moves the program that it replaces, for a moment."""
+    return f".{folder.name}-old-"
+
+
+def is_replaced(folder: Path) -> bool:
+    """Whether a program is being replaced there just now, or a save was broken off at that."""
+    try:
+        return any(path.name.startswith(aside(folder)) for path in folder.parent.iterdir())
+    except OSError:
+        return False
+
+
 def check_names(names: Iterable[object], where: Path) -> None:
     """Refuse names that no artefact has: a manifest names files of its folder, and nothing else.
 

@@ -6,7 +6,7 @@ import contextlib
 from importlib import resources
 from pathlib import Path
 
-from jazzmine_dspy.artifacts.files import MANIFEST
+from jazzmine_dspy.artifacts.files import MANIFEST, is_replaced
 from jazzmine_dspy.models.errors import ArtifactError
 
 
@@ -24,7 +24,8 @@ def find(name: str | Path) -> Path:
     places = [Path(name), Path("optimize/programs") / text, packaged, source]
     for place in places:
         with contextlib.suppress(OSError, ValueError):  # no path at all: too long, or with a NUL
-            if (place / MANIFEST).is_file():
+            # One that is just being replaced is there again in a moment; reading it waits for that.
+            if (place / MANIFEST).is_file() or (place.name and is_replaced(place)):
                 return place
     raise ArtifactError(
         f"No program {text[:200]!r}", where=", ".join(str(place)[:200] for place in places[:2]),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jazzmine_dspy import __version__
-from jazzmine_dspy.artifacts.files import AGAIN, MANIFEST, check_names, read_file
+from jazzmine_dspy.artifacts.files import AGAIN, MANIFEST, check_names, is_replaced, read_file
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.models.parsing import MalformedError, from_json
@@ -20,7 +21,9 @@ FORMAT = 2
 """Layout of an artefact that this version reads and writes."""
 
 _REQUIRED = ("program.json", "gates.json", "flows.yaml", "examples.jsonl")
-_ATTEMPTS = 3
+_ATTEMPTS = 20
+_PAUSE = 0.01
+"""Seconds between attempts while a program is replaced, which takes two renames."""
 
 
 class _Fact(BaseModel):
@@ -36,7 +39,7 @@ class _Named(_Fact):
 
 class _Recipe(_Fact):
     lm_settings: dict[str, Any] | None = None
-    price: list[float] | None = None
+    price: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
 
 
 class _Manifest(_Fact):
@@ -93,18 +96,22 @@ def read_checked(folder: Path) -> Checked:
     Raises:
         ArtifactError: as :func:`read_manifest`.
     """
-    for _ in range(_ATTEMPTS - 1):
-        raw = read_file(folder, MANIFEST)
+    for attempt in range(_ATTEMPTS):
+        raw = b""
         try:
+            raw = read_file(folder, MANIFEST)
             return _checked(folder, raw)
         except ArtifactError:
-            # Another process may have saved a program here meanwhile: then the manifest is another now.
-            if not _another(folder, raw):
+            if attempt == _ATTEMPTS - 1 or not _replaced(folder, raw):
                 raise
-    return _checked(folder, read_file(folder, MANIFEST))
+    raise AssertionError("unreachable")
 
 
-def _another(folder: Path, raw: bytes) -> bool:
+def _replaced(folder: Path, raw: bytes) -> bool:
+    """Whether another process saves a program here just now, or has done so since the manifest was read."""
+    if is_replaced(folder):
+        time.sleep(_PAUSE)
+        return True
     try:
         return read_file(folder, MANIFEST) != raw
     except ArtifactError:

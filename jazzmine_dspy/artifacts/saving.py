@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.artifacts.files import MANIFEST
+from jazzmine_dspy.artifacts.files import MANIFEST, aside
 from jazzmine_dspy.artifacts.heads import heads_to_files
 from jazzmine_dspy.artifacts.manifest import manifest_of, pretty
 from jazzmine_dspy.models._base import canonical_json
@@ -153,19 +153,19 @@ def _swap(fresh: Path, folder: Path) -> None:
                 errno.EPERM,
             ):
                 raise
-        aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
+        old = Path(tempfile.mkdtemp(prefix=aside(folder), dir=folder.parent))
         with contextlib.suppress(FileNotFoundError):  # another has moved it already
-            folder.rename(aside / folder.name)
+            folder.rename(old / folder.name)
         try:
             fresh.rename(folder)
         except OSError:
             if not folder.exists():
-                (aside / folder.name).rename(folder)
+                (old / folder.name).rename(folder)
                 raise
         else:
             return
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)
     raise OSError(errno.EBUSY, "Others save a program there again and again")
 
 

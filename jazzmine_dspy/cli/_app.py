@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -39,24 +41,45 @@ class _Group(TyperGroup):
         del standalone_mode  # errors end here in any case
         given = list(sys.argv[1:] if args is None else args)
         prog_name = prog_name or "jazzmine-dspy"
-        with session("--json" in given) as out:
-            try:
-                result = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
-                code = result if isinstance(result, int) else 0
-            except (KeyboardInterrupt, typer.Abort):
-                code = INTERRUPTED
-            except BrokenPipeError:
-                # Whoever read our output has seen enough; Python must not complain again at its end.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-                code = 0
-            except Exception as error:
-                if type(error).__name__ == "NoArgsIsHelpError":  # the help was shown
-                    code = BAD_INPUT
-                else:
-                    failure = failure_of(error)
-                    failure.report(out)
-                    code = failure.code
+        _open_streams()
+        try:
+            with session("--json" in given) as out:
+                try:
+                    result = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+                    code = result if isinstance(result, int) else 0
+                except (KeyboardInterrupt, typer.Abort):
+                    code = INTERRUPTED
+                except BrokenPipeError:
+                    raise
+                except Exception as error:
+                    if type(error).__name__ == "NoArgsIsHelpError":  # the help was shown
+                        code = BAD_INPUT
+                    else:
+                        failure = failure_of(error)
+                        failure.report(out)
+                        code = failure.code
+        except BrokenPipeError:
+            # Whoever read our output has seen enough.
+            _close_stdout()
+            code = 0
+        except OSError as error:
+            _close_stdout()
+            print(f"error: the output cannot be written: {error.strerror}", file=sys.stderr)
+            code = BAD_INPUT
         sys.exit(code)
+
+
+def _open_streams() -> None:
+    """A process may be started without stdout or stderr: what is written to them then goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for as long as we run
+
+
+def _close_stdout() -> None:
+    """Let what is left go nowhere: Python must not complain again at its end."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 app = typer.Typer(

@@ -39,6 +39,10 @@ class PlainConsole(Console):
     def __init__(self, file: TextIO) -> None:
         super().__init__(file=file, highlight=False, markup=False, emoji=False)
 
+    def on_broken_pipe(self) -> None:
+        """Whoever read has left: that is for the application to end."""
+        raise BrokenPipeError
+
     def render_str(self, text: str, **options: Any) -> Text:
         """A text, harmless before its width is measured."""
         return super().render_str(harmless(text), **{**options, "markup": False, "emoji": False})

@@ -20,6 +20,7 @@ def report(
 ) -> None:
     """Say where the report of a run is; what is missing of it is made again from report.json."""
     from jazzmine_dspy.eval.report import Paths, write_document
+    from jazzmine_dspy.models.errors import InputError
 
     out = output()
     source = _find(run)
@@ -27,7 +28,14 @@ def report(
     folder = source.parent
     paths = Paths(folder / "report.html", folder / "report.md", source)
     if rebuild or not (paths.html.is_file() and paths.markdown.is_file()):
-        paths = write_document(data, folder)
+        try:
+            paths = write_document(data, folder)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(
+                f"The report is damaged ({type(error).__name__})",
+                where=str(source),
+                remedy="Run 'jazzmine-dspy optimize' again.",
+            ) from error
     told = {name: str(path) for name, path in paths._asdict().items()}
     out.document({"title": data.get("title"), "first_line": data.get("first_line"), "report": told})
     out.show(

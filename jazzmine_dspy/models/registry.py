@@ -171,7 +171,7 @@ def _flow(item: Any, *, where: str) -> Flow:
     if isinstance(item, Flow):
         return item
     if not isinstance(item, Mapping):
-        item = _attributes(item)
+        item = _attributes(item, where)
     try:
         return Flow.model_validate(dict(item))
     except ValidationError as error:
@@ -190,13 +190,15 @@ def _flow(item: Any, *, where: str) -> Flow:
         ) from error
 
 
-def _attributes(item: Any) -> dict[str, Any]:
+def _attributes(item: Any, where: str) -> dict[str, Any]:
     """What a flow object of another system tells: the fields of ours that it has, nested flows included."""
     wanted = ("name", "description", "condition", "desired_effects", "examples", "condition_expr")
     data: dict[str, Any] = {field: getattr(item, field) for field in wanted if getattr(item, field, None)}
     if not data:
         raise FlowError(
-            f"{type(item).__name__} is no flow", remedy="Pass Flow objects, mappings, or flows of jazzmine."
+            f"{type(item).__name__} is no flow",
+            where=where,
+            remedy="Pass Flow objects, mappings, or flows of jazzmine.",
         )
     tools = getattr(item, "tools", None) or []
     data["tools"] = [tool if isinstance(tool, str) else getattr(tool, "name", str(tool)) for tool in tools]
@@ -206,7 +208,7 @@ def _attributes(item: Any) -> dict[str, Any]:
             getattr(item, "true_flow", None),
             getattr(item, "false_flow", None),
         ]
-        data |= {"kind": kind, "subflows": [_attributes(part) for part in parts if part is not None]}
+        data |= {"kind": kind, "subflows": [_attributes(part, where) for part in parts if part is not None]}
     return data
 
 

@@ -27,7 +27,9 @@ PARTS = [{"name": "pack", "description": "Pack."}, {"name": "send", "description
 @pytest.mark.row("W3")
 @pytest.mark.parametrize("success", [True, False])
 def test_a_prompt_never_shows_a_result_even_where_there_is_no_summary(success: bool) -> None:
-    call = ToolCallRecord(tool_name="ledger", result={"iban": "DE02-1203"}, success=success, error="timed out")
+    call = ToolCallRecord(
+        tool_name="ledger", result={"iban": "DE02-1203"}, success=success, error="timed out"
+    )
     shown = call.to_prompt_xml()
     assert "DE02" not in shown
     assert ("(no summary)" in shown, "timed out" in shown) == (success, not success)
