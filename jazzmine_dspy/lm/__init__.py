@@ -23,9 +23,10 @@ if TYPE_CHECKING:
         LMWarning,
         ScriptMissError,
     )
+    from jazzmine_dspy.lm.identity import lm_identity
     from jazzmine_dspy.lm.local import AsyncLocalEngine, LocalEngine, LocalSettings, call_deadline
     from jazzmine_dspy.lm.replay import ReplayStore, is_replayed, replayed
-    from jazzmine_dspy.lm.resolve import lm_identity, resolve_lm
+    from jazzmine_dspy.lm.resolve import resolve_lm
     from jazzmine_dspy.lm.scripted import ScriptedEngine, scripted_lm
 
 _HOMES = {
@@ -45,7 +46,8 @@ _HOMES = {
     ),
     "local": ("AsyncLocalEngine", "LocalEngine", "LocalSettings", "call_deadline"),
     "replay": ("ReplayStore", "is_replayed", "replayed"),
-    "resolve": ("lm_identity", "resolve_lm"),
+    "identity": ("lm_identity",),
+    "resolve": ("resolve_lm",),
     "scripted": ("ScriptedEngine", "scripted_lm"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import ast
 import functools
-import hashlib
 import importlib.util
-import json
 import os
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 import dspy
 from dspy._vendor.lm15.registry import lookup
 from dspy._vendor.lm15.router import LITELLM_PROVIDER_PREFIXES
-from dspy.clients.backend_selection import CLIENT_KEYS
 from dspy.clients.lm import _is_openai_reasoning_model
 from dspy.lm15 import registered_providers
 
@@ -82,28 +78,6 @@ def resolve_lm(name: str | dspy.LM | None, **settings: Any) -> dspy.LM:
     if provider == "local":
         return _local(name, model, settings)
     return _remote(name, provider, settings)
-
-
-def lm_identity(lm: dspy.LM) -> str:
-    """All that an answer of a language model to a given request depends on, as one line; without secrets.
-
-    The model's name, its weights by SHA-256 where they are local, the engine's settings, sampling settings,
-    and of an address only a digest.
-    """
-    from jazzmine_dspy.lm.wrapping import NativeEngine, engine_identity
-
-    engine = lm.engine
-    while not isinstance(engine, str) and hasattr(engine, "source"):
-        engine = engine.source
-    if isinstance(engine, NativeEngine):
-        lm, engine = engine.lm, "auto"
-    kwargs = {key: value for key, value in lm.kwargs.items() if key not in CLIENT_KEYS and value is not None}
-    parts = [lm.model, lm.model_type, json.dumps(kwargs, sort_keys=True, default=str)]
-    if not isinstance(engine, str):
-        parts.append(engine_identity(engine))
-    elif address := lm.kwargs.get("api_base") or lm.kwargs.get("base_url"):
-        parts.append("at " + hashlib.sha256(_without_user(str(address)).encode()).hexdigest()[:16])
-    return " ".join(parts)
 
 
 def _local(name: str, model: str, settings: dict[str, Any]) -> dspy.LM:
@@ -201,8 +175,3 @@ def _litellm_providers() -> frozenset[str]:
                     and isinstance(item.value.value, str)
                 )
     return frozenset()
-
-
-def _without_user(address: str) -> str:
-    parts = urlsplit(address)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()

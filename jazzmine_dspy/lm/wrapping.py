@@ -11,6 +11,7 @@ from dspy.clients.execution import _engine, prepare
 from dspy.lm15 import Request, Response
 
 from jazzmine_dspy.lm.errors import LMSettingsError
+from jazzmine_dspy.lm.identity import engine_identity, lm_identity
 from jazzmine_dspy.lm.requests import small_events
 
 
@@ -33,6 +34,11 @@ class NativeEngine:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NativeEngine:
         return self
+
+    @property
+    def identity(self) -> str:
+        """That of the language model that it asks."""
+        return lm_identity(self.lm)
 
     def complete(self, request: Request) -> Response:
         """One attempt; errors are DSPy's."""
@@ -146,14 +152,3 @@ def with_engines(lm: dspy.LM, engine: Any, async_engine: Any) -> dspy.LM:
     # An engine object owns its connection; DSPy refuses the settings of one beside it.
     dropped = {key: None for key in lm.kwargs if key in CLIENT_KEYS}
     return cast("dspy.LM", lm.copy(engine=engine, async_engine=async_engine, **dropped))
-
-
-def engine_identity(engine: Any) -> str:
-    """What an engine calls itself, else the model and address behind it."""
-    if (identity := getattr(engine, "identity", None)) is not None:
-        return str(identity)
-    if isinstance(engine, NativeEngine):
-        from jazzmine_dspy.lm.resolve import lm_identity
-
-        return lm_identity(engine.lm)
-    return f"{type(engine).__module__}.{type(engine).__qualname__}"

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import dspy
 import pytest
 
-from jazzmine_dspy.lm import counting, local, replay, resolve, scripted, weights
+from jazzmine_dspy.lm import counting, lm_identity, local, replay, resolve, scripted, weights
 from jazzmine_dspy.lm.errors import LMNotFoundError, LMSettingsError
 from jazzmine_dspy.models.errors import JazzmineError
 from openai_server import serving
@@ -61,7 +61,7 @@ async def test_a_servers_calls_are_metered_and_replayed(server: Any, tmp_path: P
     meter, store = counting.Meter(), replay.ReplayStore(tmp_path / "answers.db")
     plain = resolve.resolve_lm("openai/test", api_base=address, api_key="x")
     lm = counting.metered(replay.replayed(plain, store), meter)
-    assert resolve.lm_identity(lm) == resolve.lm_identity(plain)
+    assert lm_identity(lm) == lm_identity(plain)
     with dspy.context(lm=lm, adapter=dspy.JSONAdapter(), track_usage=True):
         first = dspy.Predict(Route)(message="hi")
         again = await dspy.Predict(Route).acall(message="hi")
@@ -128,7 +128,7 @@ def test_the_embedded_model_is_the_default_and_a_path_is_taken(tmp_path: Path) -
     mine = resolve.resolve_lm(f"local/{link}", n_ctx=512, max_tokens=4)
     assert mine("Hello") == lm("Hello")
     for each in (lm, mine):
-        assert each.engine.weights.sha256 in resolve.lm_identity(each)
+        assert each.engine.weights.sha256 in lm_identity(each)
         each.engine.close()
 
 
@@ -140,10 +140,10 @@ def test_identity_tells_models_and_addresses_apart_and_keeps_secrets() -> None:
         resolve.resolve_lm("openai/a", api_key="sk-secret", api_base="http://two.example/v1"),
         resolve.resolve_lm("openai/a", api_key="sk-secret", temperature=0.5),
     ]
-    identities = [resolve.lm_identity(lm) for lm in made]
+    identities = [lm_identity(lm) for lm in made]
     assert len(set(identities)) == len(made)
     assert not any("secret" in identity or "example" in identity for identity in identities)
-    assert resolve.lm_identity(resolve.resolve_lm("openai/a", api_key="another")) == identities[0]
+    assert lm_identity(resolve.resolve_lm("openai/a", api_key="another")) == identities[0]
 
 
 def test_identity_of_a_local_model_holds_what_shapes_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:

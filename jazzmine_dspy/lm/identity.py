@@ -1,0 +1,44 @@
+"""What the answers of a language model depend on, as one line: the key of recorded answers and of decisions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+import dspy
+from dspy.clients.backend_selection import CLIENT_KEYS
+
+
+def lm_identity(lm: dspy.LM) -> str:
+    """All that an answer of a language model to a given request depends on, as one line; without secrets.
+
+    The model's name, its weights by SHA-256 where they are local, the engine's settings, sampling settings,
+    and of an address only a digest.
+    """
+    engine = lm.engine
+    while not isinstance(engine, str) and hasattr(engine, "source"):
+        engine = engine.source
+    if isinstance(native := getattr(engine, "lm", None), dspy.LM):
+        # An engine that only asks another language model: what that one would be asked with is not on the outer one.
+        lm, engine = native, "auto"
+    kwargs = {key: value for key, value in lm.kwargs.items() if key not in CLIENT_KEYS and value is not None}
+    parts = [lm.model, lm.model_type, json.dumps(kwargs, sort_keys=True, default=str)]
+    if not isinstance(engine, str):
+        parts.append(engine_identity(engine))
+    elif address := lm.kwargs.get("api_base") or lm.kwargs.get("base_url"):
+        parts.append("at " + hashlib.sha256(_without_user(str(address)).encode()).hexdigest()[:16])
+    return " ".join(parts)
+
+
+def engine_identity(engine: Any) -> str:
+    """What an engine calls itself, else the name of its class."""
+    if (identity := getattr(engine, "identity", None)) is not None:
+        return str(identity)
+    return f"{type(engine).__module__}.{type(engine).__qualname__}"
+
+
+def _without_user(address: str) -> str:
+    parts = urlsplit(address)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
