@@ -13,6 +13,7 @@ from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import DeadCompileError, calls_per_turn
 from jazzmine_dspy.optimize.optimizers.search import candidates, labeled
+from jazzmine_dspy.optimize.pipeline.added import check_added
 from jazzmine_dspy.optimize.pipeline.check import check_labels
 from jazzmine_dspy.optimize.pipeline.prompts import turns_to_compile_on
 from jazzmine_dspy.optimize.progress import NullProgress
@@ -98,6 +99,7 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
     """
     recipe = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
     dataset = load_dataset(recipe.dataset)
+    check_added(recipe)
     check_labels(recipe, dataset)
     if recipe.lm == "none":
         return Plan("none", (), recipe.budget.lm_calls, recipe.price)
@@ -141,7 +143,9 @@ def _tokens(asking: TurnProgram, base: TurnProgram, sample: Sequence[Example]) -
     adapter, sent, brought = DecisionAdapter(), 0, 0
     looked_at = sample[:_LOOKED_AT]
     for example in looked_at:
-        context = drive(base.steps_to_select(example.turn, (example.conversation_id,)), base, base.bindings)
+        context = drive(
+            base.steps_to("select", example.turn, (example.conversation_id,)), base, base.bindings
+        )
         for name in asking.active_predictors():
             predictor, call = asking.predictor(name), call_for(context, name, asking.policy)
             try:

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, field_validator
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
 from jazzmine_dspy.eval.objective import CONSTRAINTS, OBJECTIVES
 from jazzmine_dspy.models._base import Value, sha256
+from jazzmine_dspy.models.decision import SourceKind, Stage
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.parsing import MalformedError, from_toml, read_file
 from jazzmine_dspy.optimize.calibration.gates import DELTA, TARGET_ERROR
@@ -82,6 +83,8 @@ class Recipe(Value):
         max_commands: Commands that one answer may hold; a tiny model rambles less with few.
         head: Whether a local head for selection is trained and raced.
         recall: Whether the run fits what recall's index holds and how it ranks.
+        orders: Orders of sources to race beside those of the run, by stage; packages may add sources.
+        heads: Kinds of heads to train and to race, by stage, of those that packages add.
         refit: Whether head and index are made again from all labelled turns but the test part's, once all is chosen.
         embedder: ``minilm``, or the name of a fastembed model.
         tracking: MLflow's tracking URI; ``none`` tracks nothing; empty is a SQLite file in
@@ -104,6 +107,8 @@ class Recipe(Value):
     max_commands: int = Field(default=6, ge=1, le=16)
     head: bool = True
     recall: bool = True
+    orders: dict[Stage, tuple[SourceKind, ...]] = Field(default_factory=dict)
+    heads: dict[Stage, str] = Field(default_factory=dict)
     refit: bool = False
     embedder: str = "minilm"
     tracking: str = ""

@@ -18,11 +18,12 @@ from jazzmine_dspy.artifacts.recall import recall_numbers
 from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.report import Report, write_report
-from jazzmine_dspy.models.decision import SourceKind, Stage
+from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import Optimizer, calls_per_turn
 from jazzmine_dspy.optimize.pipeline import race
+from jazzmine_dspy.optimize.pipeline.added import check_added, train_heads
 from jazzmine_dspy.optimize.pipeline.cascade import fit_questions, order_with_lm
 from jazzmine_dspy.optimize.pipeline.check import check_labels, check_lm
 from jazzmine_dspy.optimize.pipeline.final import final_rows, manifest_facts, track
@@ -97,6 +98,7 @@ def optimize(
     progress = progress or NullProgress()
     progress.phase("read the dataset", None)
     dataset = load_dataset(recipe.dataset)
+    check_added(recipe)
     check_labels(recipe, dataset)
     base, started_from = start_program(recipe, dataset, start_from)
     context = _context(recipe, dataset, progress, started_from, lm)
@@ -157,13 +159,16 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
     standing = floors
     if lm is not None and _can_fit_again(context, parts, train):
         standing = race.race_enhance(context, parts.program, standing, lm)
+    standing = race.race_added(context, parts.program, standing, "enhance", lm)
     if standing.orders["enhance"] != parts.selection.enhance:
         # Others rewrite now than when index, floor, head and gates were fitted: these are fitted again.
         parts = fit_parts(context, base, train, standing.orders["enhance"])
         standing = race.again(context, parts.program, standing, lm)
     with_lm = order_with_lm(context, parts.program, parts.selection, prompts.best, dev_a)
     standing = race.race_select(context, parts.program, standing, parts.selection, with_lm, lm)
+    standing = race.race_added(context, parts.program, standing, "select", lm)
     standing = race.race_understand(context, parts.program, standing, lm)
+    standing = race.race_added(context, parts.program, standing, "understand", lm)
     standing = race.against_floors(context, standing, floors.evaluation)
     if standing.orders["enhance"] != parts.selection.enhance:
         # The floors ship after all, and so does what was fitted for them.
@@ -181,6 +186,7 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
     if again is not None:
         program = with_index(program, again.examples) if again.examples else program
         program = program if again.head is None else program.bind(heads={"select": again.head})
+        program.bind(heads=train_heads(context, program, dataset.examples("train", "dev_a", "dev_b")))
     return Outcome(
         program,
         parts.selection,
@@ -209,6 +215,8 @@ def fit_parts(
         The parts, and the program with them; floors answer where no order was raced.
     """
     program = base.with_policy(base.policy.model_copy(update={"orders": {**FLOOR, "enhance": enhance}}))
+    rewriting = train_heads(context, program, train, STAGES[:1])
+    program.bind(heads=rewriting)
     recall = fit_index(context, program, train)
     if recall is not None:
         numbers = recall_numbers(recall.settings)
@@ -219,6 +227,8 @@ def fit_parts(
     program = program.with_policy(program.policy.model_copy(update=scores))
     if selection.head is not None:
         program.bind(heads={"select": selection.head.head})
+    others = train_heads(context, program, train, STAGES[1:])
+    program.bind(heads=others)
     return Parts(program, recall, selection)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jazzmine_dspy.models.commands import Command
-from jazzmine_dspy.models.decision import Degraded, Enhancement, Selection, StageRecord, TurnDecision
+from jazzmine_dspy.models.decision import Degraded, Enhancement, Selection, Stage, StageRecord, TurnDecision
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
@@ -61,21 +61,21 @@ class TurnSteps:
             stages["select"] = record.model_copy(update={"degraded": True, "cause": cause})
         return self._decision(context, enhancement, selection, commands, stages)
 
-    def to_select(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[Context]:
-        """The steps of a decision before flows are selected: what is fitted for that stage is fitted on their result.
+    def to(self, stage: Stage, turn: Turn, exclude: Sequence[str] = ()) -> Steps[Context]:
+        """The steps of a decision before a stage: what is fitted for that stage is fitted on their result.
 
         Returns:
-            The turn's context as the sources of the stage find it: rewritten and recalled by what the policy names.
+            The turn's context as the sources of the stage find it: rewritten, recalled and selected by what the policy
+            names.
         """
         context = Context(turn=turn, registry=self.registry, exclude=frozenset(exclude))
-        yield from self._enhanced(context)
-        return context
-
-    def to_understand(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[Context]:
-        """The same up to the understanding: which flows start is known then, as the policy's sources choose them."""
-        context = yield from self.to_select(turn, exclude)
-        selection, _ = yield from self._stage("select", context)
-        context.selected = _new(selection, turn)
+        if stage != "enhance":
+            yield from self._enhanced(context)
+        elif self.policy.shape == "fused":
+            yield from self._recall(context, turn.text)
+        if stage == "understand":
+            selection, _ = yield from self._stage("select", context)
+            context.selected = _new(selection, turn)
         return context
 
     def _enhanced(self, context: Context) -> Steps[StageRecord]:

@@ -10,7 +10,7 @@ import dspy
 from pydantic import ValidationError
 
 from jazzmine_dspy.models._base import sha256
-from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.decision import Stage, TurnDecision
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import MAX_TEXT, Turn
@@ -247,17 +247,14 @@ class TurnProgram(dspy.Module):
         """All steps of a decision, for a driver to take."""
         return self._turn_steps.decide(turn, exclude)
 
-    def steps_to_select(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[Context]:
-        """The steps of a decision before flows are selected: what is fitted for that stage is fitted on their result.
+    def steps_to(self, stage: Stage, turn: Turn, exclude: Sequence[str] = ()) -> Steps[Context]:
+        """The steps of a decision before a stage: what is fitted for that stage is fitted on their result.
 
         Returns:
-            The turn's context as the sources of the stage find it: rewritten and recalled by what the policy names.
+            The turn's context as the sources of the stage find it: rewritten, recalled and selected by what the policy
+            names.
         """
-        return self._turn_steps.to_select(turn, exclude)
-
-    def steps_to_understand(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[Context]:
-        """The same up to the understanding: which flows start is known then, as the policy's sources choose them."""
-        return self._turn_steps.to_understand(turn, exclude)
+        return self._turn_steps.to(stage, turn, exclude)
 
     @property
     def _turn_steps(self) -> TurnSteps:

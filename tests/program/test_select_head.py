@@ -93,7 +93,7 @@ def test_the_head_reads_the_rewrite_and_recall_the_original_beside_it(
 def test_what_comes_before_the_selection_is_what_a_decision_takes(headed: Make, judge: Make) -> None:
     head = judge(SURE)
     program, turn = headed(head), Turn(text="where is my order")
-    context = drive(program.steps_to_select(turn, ["c1"]), program, program.bindings)
+    context = drive(program.steps_to("select", turn, ["c1"]), program, program.bindings)
     program.decide(turn, exclude=["c1"])
     first, second = program.bindings.recall.asked
     assert first == second

@@ -16,6 +16,7 @@ from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 from jazzmine_dspy.optimize.calibration.order import Ordered
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RACE_TIME, RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import States, calls_per_turn, with_states
+from jazzmine_dspy.optimize.pipeline.added import orders_of
 from jazzmine_dspy.optimize.pipeline.heats import Entry, Heat, mean_stage_scores, run_heat
 from jazzmine_dspy.optimize.pipeline.measure import evaluate_within
 from jazzmine_dspy.optimize.pipeline.prompts import PromptsFit, Tried
@@ -205,6 +206,15 @@ def race_understand(
     orders: dict[Stage, tuple[SourceKind, ...]] = {"select": LM_ORDER, "understand": LM_ORDER}
     together = Challenger(lm.name, orders, {}, f"{lm.name}, flows and commands")
     return _race(context, program, standing, "understand", together, lm)
+
+
+def race_added(
+    context: RunContext, program: TurnProgram, standing: Standing, stage: Stage, lm: LanguageModel | None
+) -> Standing:
+    """Race the orders that the recipe names for a stage, and the heads that it has trained."""
+    for name, order in orders_of(context.recipe, stage):
+        standing = _race(context, program, standing, stage, Challenger(name, {stage: order}, {}), lm)
+    return standing
 
 
 def against_floors(context: RunContext, standing: Standing, floors: Evaluation) -> Standing:

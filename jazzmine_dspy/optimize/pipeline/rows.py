@@ -113,7 +113,7 @@ def collect_rows(
 def row_of(program: TurnProgram, example: Example, exclude: Exclusions | None = None) -> Row:
     """One turn, brought to the selection."""
     left_out = exclude.of(example) if exclude is not None else ()
-    context: Context = drive(program.steps_to_select(example.turn, left_out), program, program.bindings)
+    context: Context = drive(program.steps_to("select", example.turn, left_out), program, program.bindings)
     ruled = is_ruled(program.registry, example)
     return Row(example, tuple(context.recalled), ruled, context.enhancement)
 
@@ -122,7 +122,7 @@ def questions(program: TurnProgram, examples: Sequence[Example]) -> list[Questio
     """What a program asks of recall, turn by turn, whatever its index holds; turns for which it asks nothing lack."""
     found = []
     for example in examples:
-        steps = _to_recall(program.steps_to_select(example.turn, (example.conversation_id,)))
+        steps = _to_recall(program.steps_to("select", example.turn, (example.conversation_id,)))
         asked: Recall | None = drive(steps, program, program.bindings)
         if asked is not None:
             found.append(Question(example, asked.query, asked.summaries))

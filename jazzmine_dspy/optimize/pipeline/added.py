@@ -1,0 +1,180 @@
+"""What a recipe names beside our own: heads of registered kinds to train, and orders of registered sources to race."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.models.decision import STAGES, Enhancement, SourceKind, Stage
+from jazzmine_dspy.models.errors import InputError, RecipeError
+from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.program.driver import drive
+from jazzmine_dspy.program.heads import HEADS
+from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.ports import HeadExample, HeadPort
+from jazzmine_dspy.program.sources import check_orders
+from jazzmine_dspy.program.sources.heads import head_input
+from jazzmine_dspy.program.turn import TurnProgram
+
+
+def check_added(recipe: Recipe) -> None:
+    """Make sure that what the recipe names beside our own is there, before anything is fitted.
+
+    Raises:
+        RecipeError: nobody registered the source or the kind of head, or it cannot be had in this run.
+        ExtensionError: the package that offers it cannot be loaded.
+    """
+    try:
+        check_orders(Policy(orders={**FLOOR, **recipe.orders}))
+    except InputError as error:
+        raise RecipeError(error.message, where=error.where, remedy=error.remedy) from error
+    for stage, order in recipe.orders.items():
+        where = f"orders.{stage}"
+        if "lm" in order and recipe.lm == "none":
+            message, remedy = "asks a language model, and the run has none", "Name one with the key lm."
+            raise RecipeError(f"The order {message}", where=where, remedy=remedy)
+        trained = stage in recipe.heads or (stage == "select" and recipe.head)
+        if "head" in order and not trained:
+            message, remedy = "asks a head, and the run trains none", f"Name a kind with heads.{stage}."
+            raise RecipeError(f"The order {message}", where=where, remedy=remedy)
+    for stage, kind in recipe.heads.items():
+        _check_head(recipe, stage, kind)
+
+
+def _check_head(recipe: Recipe, stage: Stage, kind: str) -> None:
+    name, where = f"{stage}.{kind}", f"heads.{stage}"
+    if name not in HEADS:
+        known = ", ".join(each.partition(".")[2] for each in HEADS if each.startswith(f"{stage}."))
+        raise RecipeError(
+            f"Nobody registered the kind of head {kind!r} for the stage {stage!r}",
+            where=where,
+            remedy=f"Install the package that has it; known: {known or 'none'}.",
+        )
+    if not callable(getattr(HEADS[name], "train", None)):
+        raise RecipeError(
+            f"Heads of the kind {kind!r} cannot be trained so",
+            where=where,
+            remedy="Give the class a class method train(examples, seed); the head of ours is the key head.",
+        )
+    if stage == "select" and recipe.head:
+        raise RecipeError(
+            "Two heads would be trained for the selection",
+            where=where,
+            remedy="Set head = false, or take the other one out.",
+        )
+
+
+def train_heads(
+    context: RunContext,
+    program: TurnProgram,
+    examples: Sequence[Example],
+    stages: Collection[Stage] = STAGES,
+) -> dict[Stage, HeadPort[Any]]:
+    """Train the heads that the recipe names.
+
+    A head is given what it will be given in service: what the program's own steps make of a turn up to its stage, its
+    own conversation left out of recall, the stages before it predicted and never labelled.
+
+    Args:
+        context: Of the run.
+        program: Its policy says who answers the stages before.
+        examples: Labelled turns; those without the label of a stage teach its head nothing.
+        stages: Those whose heads are trained now.
+
+    Raises:
+        RecipeError: no turn has the label that a head learns from, or its training failed.
+    """
+    found: dict[Stage, HeadPort[Any]] = {}
+    for stage in (each for each in STAGES if each in stages and each in context.recipe.heads):
+        kind, where = context.recipe.heads[stage], f"heads.{stage}"
+        labelled = [
+            (each, wanted) for each in examples if (wanted := _WANTED[stage](each.labels)) is not None
+        ]
+        if not labelled:
+            raise RecipeError(
+                f"No training turn has the labels of the stage {stage!r}",
+                where=where,
+                remedy="Label the turns, or take the head out of the recipe.",
+            )
+        context.progress.phase(f"train {kind} for {stage}", len(labelled))
+        made = []
+        with context.asking():
+            for number, (example, wanted) in enumerate(labelled):
+                made.append(_example(program, stage, example, wanted))
+                context.on_progress(number + 1, len(labelled))
+        trainer: Any = HEADS[f"{stage}.{kind}"]
+        try:
+            found[stage] = trainer.train(made, context.recipe.seed)
+        except Exception as error:
+            raise RecipeError(
+                f"The head {kind!r} could not be trained: {type(error).__name__}: {error}",
+                where=where,
+                remedy="Mend the package that has it.",
+            ) from error
+    return found
+
+
+def orders_of(recipe: Recipe, stage: Stage) -> list[tuple[str, tuple[SourceKind, ...]]]:
+    """The orders to race for a stage beside our own, each under the name of whom it asks."""
+    own = recipe.heads.get(stage)
+    orders = [recipe.orders[stage]] if stage in recipe.orders else []
+    if own is not None and not any("head" in order for order in orders):
+        orders.append(("rule", "head", "floor"))
+    names = {"head": own or "head"}
+    return [
+        (
+            ", then ".join(names.get(kind, kind) for kind in order if kind not in FLOOR[stage]) or "floor",
+            order,
+        )
+        for order in orders
+    ]
+
+
+def _example(program: TurnProgram, stage: Stage, example: Example, wanted: Any) -> HeadExample[Any]:
+    left_out = (example.conversation_id,)
+    bindings = program.bindings
+    context = drive(program.steps_to(stage, example.turn, left_out), program, bindings)
+    reader = _Message(embeds=bindings.embedder is not None)
+    steps = head_input(reader, context, context.choosable, rewritten=stage == "select")
+    return HeadExample(drive(steps, program, bindings), wanted, example.conversation_id)
+
+
+class _Message:
+    """Stands for a head that is still to be trained: it wants to see the features of the message."""
+
+    fingerprint = ""
+
+    def __init__(self, embeds: bool) -> None:
+        self._embeds = embeds
+
+    def texts(self, message: str) -> tuple[str, ...]:
+        """The message, where there is an embedder for it."""
+        return (message,) if self._embeds else ()
+
+    def predict(self, given: Any) -> Any:
+        """Nothing yet."""
+        raise NotImplementedError
+
+
+def _rewrite(labels: Labels) -> Enhancement | None:
+    if labels.enhanced is None:
+        return None
+    return Enhancement(
+        enhanced_query=labels.enhanced,
+        sentiment_score=labels.sentiment or 0.0,
+        intent=labels.intent or "unknown",
+        is_cancellation=bool(labels.is_cancellation),
+        is_continuation=labels.is_continuation is not False,
+    )
+
+
+_WANTED: dict[Stage, Callable[[Labels], Any]] = {
+    "enhance": _rewrite,
+    "select": lambda labels: labels.flows,
+    "understand": lambda labels: (
+        None if labels.commands is None else [each for each in labels.commands if each.understood]
+    ),
+}
+"""What the head of each stage is to say, by the labels of a turn; None where these do not tell."""

@@ -1,0 +1,126 @@
+"""A package outside jazzmine_dspy adds a source and a head for understanding, one file each; a run works with them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from jazzmine_dspy.datasets import write_splits
+
+pytest.importorskip("scipy")
+
+HERE = Path(__file__).parent
+SUPPORT = HERE.parent / "support"
+ENTRY_POINTS = """
+[jazzmine_dspy.sources]
+understand.gazetteer = extension.gazetteer:Gazetteer
+understand.broken = extension.nowhere:Broken
+
+[jazzmine_dspy.heads]
+understand.lookup = extension.lookup:Lookup
+understand.broken = extension.nowhere:Broken
+"""
+PLACES = {"the town hall": "M1 1AE", "the old mill": "B33 8TH", "the harbour": "DN55 1PT"}
+WISHES = {"mend_boiler": "mend my boiler", "clean_windows": "clean my windows"}
+ENDS = ("now", "please", "today", "tomorrow", "at noon")
+PARTS = ("train", "dev_a", "dev_b", "test")
+
+
+def write_dataset(folder: Path) -> None:
+    """Forty conversations of one message for each part; two of three name a place that only its name tells."""
+    folder.mkdir()
+    slot = {"name": "place", "type": "text", "pattern": "[A-Z0-9]+ [0-9][A-Z]{2}", "description": "Where."}
+    flows = [
+        {"name": name, "description": wish, "examples": [wish], "slots": [slot]}
+        for name, wish in WISHES.items()
+    ]
+    (folder / "flows.yaml").write_text(yaml.safe_dump({"flows": flows}), "utf-8")
+    (folder / "card.md").write_text("# shop\n", "utf-8")
+    lines, roles = [], {}
+    for part in PARTS:
+        for number in range(40):
+            flow = list(WISHES)[number % 2]
+            name = list(PLACES)[number // 2 % 3] if number % 3 else None
+            where = f" at {name}" if name else ""
+            commands: list[dict[str, Any]] = [{"type": "start_flow", "flow": flow}]
+            commands += [{"type": "set_slot", "name": "place", "value": PLACES[name]}] if name else []
+            turn = {
+                "role": "user",
+                "text": f"{WISHES[flow]}{where} {ENDS[number % 5]}",
+                "labels": {"flows": [flow], "commands": commands},
+            }
+            conversation = f"{part}-{number}"
+            lines.append(json.dumps({"id": conversation, "turns": [turn]}))
+            roles[conversation] = part
+    (folder / "conversations.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    write_splits(folder, roles, replace=True)
+
+
+@pytest.fixture(scope="module", params=["decorators", "installed"])
+def walked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What one process did, to which the package was known by its decorators, or by its entry points alone."""
+    folder = tmp_path_factory.mktemp(request.param)
+    write_dataset(folder / "shop")
+    paths = [str(SUPPORT), os.environ.get("PYTHONPATH", "")]
+    if request.param == "installed":
+        info = folder / "site" / "acme_extension-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-extension\nVersion: 1.0\n", "utf-8")
+        (info / "entry_points.txt").write_text(ENTRY_POINTS, "utf-8")
+        paths.insert(0, str(folder / "site"))
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "COLUMNS": "200"}
+    done = subprocess.run(
+        [sys.executable, str(HERE / "walk_stages.py"), request.param],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.row("X1")
+@pytest.mark.parametrize(("made", "kind"), [("source", "gazetteer"), ("head", "head")])
+def test_it_is_compiled_and_ships(walked: dict[str, Any], made: str, kind: str) -> None:
+    found = walked[made]
+    assert found["order"] == ["rule", kind, "floor"]
+    assert found["shipped"] == {
+        "enhance": "floor",
+        "select": "floor",
+        "understand": "gazetteer" if made == "source" else "lookup",
+    }
+    assert found["heads"] == ({"understand": "Lookup"} if made == "head" else {})
+    assert len(set(found["fingerprint"])) == 1
+
+
+@pytest.mark.row("X1")
+@pytest.mark.parametrize(("made", "kind"), [("source", "gazetteer"), ("head", "head")])
+def test_it_decides_and_serves(walked: dict[str, Any], made: str, kind: str) -> None:
+    found = walked[made]
+    assert found["commands"] == [
+        {"type": "start_flow", "flow": "clean_windows"},
+        {"type": "set_slot", "name": "place", "value": "B33 8TH"},
+    ]
+    assert (found["record"]["source"], found["record"]["degraded"]) == (kind, False)
+    assert found["talk"] == {"next": "run_flow", "values": {"place": "M1 1AE"}}
+
+
+@pytest.mark.row("X1")
+@pytest.mark.parametrize(("made", "kind"), [("source", "gazetteer"), ("head", "head")])
+def test_it_is_evaluated_and_reported(walked: dict[str, Any], made: str, kind: str) -> None:
+    found = walked[made]
+    assert found["scores"]["commands_exact"]["value"] == 1.0
+    assert found["sources"][kind] > 0.5
+    name = "gazetteer" if made == "source" else "lookup"
+    assert f"{name} ships: better by" in found["report"]
+    assert f", {kind}: " in found["page"]
