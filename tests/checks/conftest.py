@@ -54,7 +54,15 @@ def run_library(scripts: ModuleType) -> Callable[..., Any]:
 
 
 @pytest.fixture(scope="session")
-def fit() -> Callable[..., Any]:
+def embedder() -> Any:
+    """One for all fits, which are of nearly the same texts: each is embedded once."""
+    from jazzmine_dspy.memory.procedural import FastembedEmbedder
+
+    return FastembedEmbedder(cache_size=20_000)
+
+
+@pytest.fixture(scope="session")
+def fit(embedder: Any) -> Callable[..., Any]:
     """Fits floor and head on a dataset's training part; no language model, no test part."""
 
     def fitted(
@@ -73,7 +81,7 @@ def fit() -> Callable[..., Any]:
 
         dataset = load_dataset(folder)
         program = TurnProgram(FlowRegistry([f for f in dataset.flows.values() if f.name not in unseen]))
-        bind_recall(program, "minilm")
+        bind_recall(program, embedder)
         recipe = Recipe(name="check", dataset=str(folder), lm="none")
         context = RunContext(recipe, dataset, NullProgress(), Budget(recipe.budget))
         with pytest.MonkeyPatch.context() as patch:

@@ -96,7 +96,7 @@ def test_scores_do_not_hang_on_names(policy: str, fitted_support: Any, renamed: 
 
 @pytest.mark.slow
 def test_flows_never_seen_lose_nothing_to_a_head_that_does_not_know_them(
-    fit: Callable[..., Any], support: Path
+    fit: Callable[..., Any], embedder: Any, support: Path
 ) -> None:
     """Guards against a head that knows its flows by heart and stands in the way of new ones.
 
@@ -110,7 +110,7 @@ def test_flows_never_seen_lose_nothing_to_a_head_that_does_not_know_them(
         unseen = frozenset(random.Random(draw).sample(sorted(known), 5))
         found = fit(support, change=_without(unseen), unseen=unseen)
         assert not unseen & set(found.selection.head.head.labels)
-        bind_recall(found.program.bind(registry=known), "minilm")
+        bind_recall(found.program.bind(registry=known), embedder)
         examples = [e for e in found.dataset.examples("dev_a", "dev_b") if unseen & _flows(e)]
         n += len(examples)
         gates = {"gates": found.program.policy.gates}

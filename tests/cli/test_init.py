@@ -118,6 +118,15 @@ def test_options_change_the_recipe(run: Any, monkeypatch: pytest.MonkeyPatch, tm
 def test_the_main_job_with_the_embedded_model(
     run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """A few calls: each row is there, each of its turns was answered by one call, and the artefact loads."""
+    from jazzmine_dspy import load
+    from jazzmine_dspy.optimize import run as module
+
+    results: list[Any] = []
+    real = module.optimize
+    monkeypatch.setattr(
+        module, "optimize", lambda *args, **kw: results.append(real(*args, **kw)) or results[-1]
+    )
     run("init", "shop")
     monkeypatch.chdir(tmp_path / "shop")
     recipe = Path("optimize") / "recipes" / "shop.toml"
@@ -127,3 +136,13 @@ def test_the_main_job_with_the_embedded_model(
     assert done.code == 0, done.err
     assert {"LM uncompiled", "LM compiled", "floors alone", "shipped"} <= set(done.json["scores"])
     assert 4 <= done.json["spent"]["lm_calls"] <= 7
+    assert done.json["spent"]["prompt_tokens"] > 500
+    [result] = results
+    systems = {system.name: system.evaluation for system in result.report.systems}
+    for name in ("LM uncompiled", "LM compiled"):
+        asked = [turn.decision for turn in systems[name].turns]
+        assert asked
+        assert all(decision.usage.lm_calls == 1 and not decision.degraded for decision in asked)
+    assert result.manifest["lm"]["model"] == "local/smollm2-135m"
+    assert "the LM answered " in result.first_line
+    assert load("optimize/programs/shop").decide(text="my chain keeps falling off").commands is not None
