@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from jazzmine_dspy.memory.working import ActiveFlowState, HeldSlot
+from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, HeldSlot, WorkingMemory
+from jazzmine_dspy.memory.working.operations.slots import empty
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.slots import Slot, breaks_pattern
+from jazzmine_dspy.models.slots import SLOT_TYPES, Slot, breaks_pattern
 
 
 def refusal(slot: Slot, value: Any) -> str:
@@ -25,21 +26,46 @@ def refusal(slot: Slot, value: Any) -> str:
     return ""
 
 
-def align(running: ActiveFlowState, flow: Flow, agent_id: str) -> None:
-    """Bring what the state holds of a flow in line with its definition, which may have changed since.
+def align(state: WorkingMemory, running: ActiveFlowState, flow: Flow) -> None:
+    """Bring what a state holds of a flow in line with its definition, which may have changed since.
 
-    A slot that is defined no longer keeps its value and is not asked for.
+    A value that the definition no longer takes is taken back, to be asked for again, and so is a yes or no about it. A
+    flow that was handed out to run keeps its values. A slot that is defined no longer keeps its value and is not asked
+    for.
     """
     for slot in flow.slots:
         held = running.slots.get(slot.name)
         if held is None:
             running.slots[slot.name] = HeldSlot.of(slot)
-        else:
-            held.type, held.description, held.required = slot.type.value, slot.description, slot.required
+            continue
+        # A type of jazzmine's own says nothing of ours.
+        retyped = held.type in SLOT_TYPES and held.type != slot.type.value
+        held.type, held.description, held.required = slot.type.value, slot.description, slot.required
+        if held.filled and not running.ready:
+            _recheck(state, running, slot, held, retyped=retyped)
     for name in running.slots.keys() - {slot.name for slot in flow.slots}:
         running.slots[name].required = False
-    running.flow_id = running.flow_id or flow.id_for(agent_id)
+    running.flow_id = running.flow_id or flow.id_for(state.agent_id)
     running.instructions = running.instructions or flow.build_prompt(verbose=False)
+
+
+def _recheck(
+    state: WorkingMemory, running: ActiveFlowState, slot: Slot, held: HeldSlot, *, retyped: bool
+) -> None:
+    def fits(value: Any) -> bool:
+        # Values come in more forms than a type writes; those of another type have to be of this one's.
+        return not refusal(slot, value) and not (retyped and slot.type.misfit(slot, value))
+
+    if fits(held.value):
+        return
+    normal = slot.type.normal(slot, held.value)
+    if fits(normal):
+        held.value = normal
+        return
+    empty(state, held)
+    if running is state.active_flow:
+        state.pending_confirmation = None
+        running.become(FlowStatus.COLLECTING_SLOTS if running.wants_values else FlowStatus.ACTIVE)
 
 
 def pending(flow: Flow, running: ActiveFlowState) -> Slot | None:

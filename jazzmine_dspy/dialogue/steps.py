@@ -26,7 +26,7 @@ def settle(state: WorkingMemory, registry: Flows) -> WorkingMemory:
     if state.action is None:
         stack.drop_unknown(state, registry)
         for flow in state.alive:
-            slots.align(flow, registry[flow.flow_name], state.agent_id)
+            slots.align(state, flow, registry[flow.flow_name])
         _finish_ready(state, registry)
     return state
 

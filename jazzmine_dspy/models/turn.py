@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -14,6 +14,9 @@ from jazzmine_dspy.models.messages import Entity, MessageRole
 
 MAX_TEXT = 8_000
 """Characters that a message may have; longer ones are refused, since no stage reads them whole."""
+
+Load = Literal["idle", "busy"]
+"""Whether something is under way when a message comes; what is chosen then needs stronger grounds."""
 
 
 class ConversationStatus(StrEnum):
@@ -123,6 +126,11 @@ class Turn(Value):
     @classmethod
     def _action(cls, data: Any) -> Any:
         return {"action": data} if isinstance(data, str) else data
+
+    @property
+    def load(self) -> Load:
+        """ "busy" where a flow runs or a yes or no is open, else "idle"."""
+        return "busy" if self.flow or self.confirming else "idle"
 
     @property
     def digest(self) -> str:

@@ -9,9 +9,9 @@ from pydantic import Field
 from jazzmine_dspy.models._base import Value
 from jazzmine_dspy.models.decision import SourceKind, Stage
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.turn import Load
 
 Shape = Literal["staged", "fused"]
-Load = Literal["idle", "busy"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 PolicyName = Literal["shipped", "lm", "floor", "head"]
 

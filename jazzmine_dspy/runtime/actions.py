@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -23,8 +22,9 @@ from jazzmine_dspy.memory.working.state import FINISHED_KEPT, QUEUE_KEPT
 from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.runtime.clock import Clock
 from jazzmine_dspy.runtime.outbox import deliver
-from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome
+from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, known_step
 from jazzmine_dspy.runtime.router import is_queued, route
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class Actions(ABC):
     registry: FlowRegistry
     working_memory: WorkingMemoryStore
     messages: MessageStore
-    _clock: Callable[[], float]
+    _clock: Clock
     _ids: Callable[[], str]
 
     async def begin_action(self, conversation_id: str) -> WorkingMemory:
@@ -93,7 +93,7 @@ class Actions(ABC):
                 done = FinishedAction(
                     action_id=action.action_id,
                     message_id=action.message_id,
-                    next_step=step.model_dump(mode="json"),
+                    next_step=step,
                     reply=step.text,
                 )
                 state.finished = [*state.finished, done][-FINISHED_KEPT:]
@@ -145,7 +145,9 @@ class Actions(ABC):
     def _begun(self, state: WorkingMemory) -> WorkingMemory:
         """The state with the action of its running flow begun."""
         led = state.current_turn.message_id if state.current_turn else ""
-        return operations.begin_action(state, now=self._clock(), action_id=self._ids(), message_id=led)
+        return operations.begin_action(
+            state, now=self._clock.seconds(), action_id=self._ids(), message_id=led
+        )
 
     async def _enqueue(self, state: WorkingMemory, incoming: QueuedMessage) -> TurnOutcome:
         state = operations.enqueue(state, incoming)
@@ -189,9 +191,6 @@ class Actions(ABC):
             return state
         return await self.working_memory.save(state.model_copy(update={"outbox": left}))
 
-    def _milliseconds(self, now: dt.datetime | None) -> int:
-        return max(0, int((now.timestamp() if now is not None and now.tzinfo else self._clock()) * 1000))
-
     @abstractmethod
     async def _take(
         self, state: WorkingMemory, incoming: QueuedMessage, *, begin: bool = False
@@ -208,5 +207,5 @@ def _finished_before(state: WorkingMemory, action_id: str) -> ActionOutcome:
             where=f"conversation {state.conversation_id!r}",
             remedy="Pass the action_id that begin_action gave.",
         )
-    step = NextStep.model_validate(done.next_step)
+    step = known_step(done.next_step)
     return ActionOutcome(state=state, next=step, reply=done.reply, message_id=done.message_id, repeated=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.models._base import Value
@@ -59,3 +59,8 @@ class ActionOutcome(Value):
     drained: tuple[TurnOutcome, ...] = ()
     message_id: str = ""
     repeated: bool = False
+
+
+def known_step(stored: NextStep | dict[str, Any]) -> NextStep:
+    """A stored next step; of one that only another version can read, that nothing is to be done."""
+    return stored if isinstance(stored, NextStep) else NextStep(kind="none")

@@ -31,8 +31,9 @@ from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.traces import LLMCallRecord, TaskEmission, ToolTrace
 from jazzmine_dspy.runtime.actions import Actions
+from jazzmine_dspy.runtime.clock import Clock
 from jazzmine_dspy.runtime.outbox import ensure_conversation, entry
-from jazzmine_dspy.runtime.outcome import MessageRoute, TurnOutcome
+from jazzmine_dspy.runtime.outcome import MessageRoute, TurnOutcome, known_step
 from jazzmine_dspy.runtime.recall import resilient
 from jazzmine_dspy.runtime.replies import Done, stored_reply
 from jazzmine_dspy.runtime.router import is_queued, route
@@ -118,7 +119,7 @@ class Runtime(Actions):
         self.messages: MessageStore = messages or InMemoryMessageStore()
         self.agent_id = agent_id
         self._deadline = deadline
-        self._clock = clock
+        self._clock = Clock(clock)
         self._ids = ids
 
     async def process(
@@ -152,7 +153,8 @@ class Runtime(Actions):
             The outcome. Hand back what was then said to the user with :meth:`record_reply`.
 
         Raises:
-            InputError: an empty text or conversation id, a text over the limit, or half of a surrogate pair.
+            InputError: an empty text or id, a text over the limit, half of a surrogate pair, one text where a list is
+                wanted, or a clock that gives no Unix time.
             ConflictError: ``message_id`` belongs to another message, or the conversation to another user.
             QueueFullError: an action runs, and too many messages wait for its end.
             LockTimeoutError: the turn before did not end in time.
@@ -161,14 +163,14 @@ class Runtime(Actions):
         if now is not None and not isinstance(now, dt.datetime):
             raise InputError("The time is no datetime", where="now", remedy="Pass a datetime, or None.")
         incoming = QueuedMessage(
-            message_id=checked_name(message_id or self._ids(), "message_id"),
+            message_id=checked_name(self._ids() if message_id is None else message_id, "message_id"),
             user_id=checked_name(user_id, "user_id"),
             text=clean_message(conversation_id, text),
             explicit_context=clean_snippets(explicit_context, "explicit_context"),
             episode_summaries=clean_snippets(episode_summaries, "episode_summaries"),
             now=now,
             timezone=zone_of(now) if now is not None else None,
-            locale=checked_name(locale, "locale") if locale is not None else None,
+            locale=checked_name(locale, "locale") if locale else None,
             user_attributes=clean_attributes(user_attributes),
         )
         async with self.working_memory.turn(conversation_id):
@@ -221,12 +223,12 @@ class Runtime(Actions):
         async with self.working_memory.turn(conversation_id):
             state = await self._existing(conversation_id)
             message = Message(
-                id=checked_name(message_id or self._ids(), "message_id"),
+                id=checked_name(self._ids() if message_id is None else message_id, "message_id"),
                 conversation_id=conversation_id,
                 user_id=state.user_id,
                 role=MessageRole.ASSISTANT,
                 original_content=said,
-                timestamp=self._milliseconds(None),
+                timestamp=self._clock.milliseconds(None),
                 intent=checked_name(intent or "unknown", "intent"),
                 episode_id=state.episode_id,
                 invoked_tools=[tool.tool_name for tool in done.tool_traces] or None,
@@ -250,7 +252,7 @@ class Runtime(Actions):
         Raises:
             ConflictError: the conversation belongs to another user.
         """
-        stamp = self._milliseconds(incoming.now)
+        stamp = self._clock.milliseconds(incoming.now)
         user, agent = incoming.user_id, self.agent_id
         await ensure_conversation(
             Conversation(
@@ -273,13 +275,15 @@ class Runtime(Actions):
     async def _take(
         self, state: WorkingMemory, incoming: QueuedMessage, *, begin: bool = False
     ) -> TurnOutcome:
-        started = self._clock()
+        started = self._clock.seconds()
         before = settle(state, self.registry)
-        stamp = self._milliseconds(incoming.now)
+        stamp = self._clock.milliseconds(incoming.now)
         history, summaries = await pruned_history(
             self.messages, state.conversation_id, exclude=incoming.message_id
         )
-        turn = build_turn(before, incoming, history, summaries=summaries, now=incoming.now or self._now())
+        turn = build_turn(
+            before, incoming, history, summaries=summaries, now=incoming.now or self._clock.now()
+        )
         decision = await self.program.adecide(turn, deadline=self._deadline)
         after, step, events = carry_out(before, decision, self.registry, message_id=incoming.message_id)
         fingerprint = self.program.fingerprint
@@ -300,7 +304,7 @@ class Runtime(Actions):
             trace_id=f"trace-{message.id}",
             message_id=message.id,
             timestamp=stamp,
-            latency_ms=max(0.0, (self._clock() - started) * 1000.0),
+            latency_ms=max(0.0, (self._clock.seconds() - started) * 1000.0),
             program=self.program,
             started_at_ms=max(0, int(started * 1000)),
             fingerprint=fingerprint,
@@ -309,7 +313,7 @@ class Runtime(Actions):
         after.episode_id = message.episode_id
         after.last_agent_response = step.text or after.last_agent_response
         after.open_trace = trace.id
-        handled = HandledMessage(message_id=message.id, next_step=step.record(), reply=step.text)
+        handled = HandledMessage(message_id=message.id, next_step=step, reply=step.text)
         after.handled = [*after.handled, handled][-HANDLED_KEPT:]
         if begin and step.kind == "run_flow":
             after = self._begun(after)
@@ -353,15 +357,10 @@ class Runtime(Actions):
         return TurnOutcome(
             decision=TurnDecision.model_validate(decided) if decided else None,
             state=state,
-            next=NextStep.model_validate(handled.next_step) if handled else NextStep(kind="none"),
+            next=known_step(handled.next_step) if handled else NextStep(kind="none"),
             reply=handled.reply if handled else "",
             route=MessageRoute(type="nlu_understanding", reason="already_handled"),
             repeated=True,
             episode_id=stored.episode_id if stored else state.episode_id,
             message_id=incoming.message_id,
         )
-
-    # --- what a turn is made of --------------------------------------------------------------------------
-
-    def _now(self) -> dt.datetime:
-        return dt.datetime.fromtimestamp(self._clock(), dt.UTC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jazzmine_dspy.memory.errors import DamagedRecordError
@@ -16,6 +16,7 @@ from jazzmine_dspy.models._base import FrozenMap, canonical_json
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.history import USER_TURNS, prune
 from jazzmine_dspy.models.messages import Message, MessageRole
+from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.turn import MAX_TEXT, Confirming, EntityView, HistoryMessage, Turn
 
@@ -45,15 +46,15 @@ def checked_name(name: object, field: str) -> str:
     """A name or id from outside.
 
     Raises:
-        InputError: no text, over 480 characters, or with characters that no id has.
+        InputError: no text, an empty one, over 480 characters, or with characters that no id has.
     """
-    sound = isinstance(name, str) and len(name) <= MAX_NAME
+    sound = isinstance(name, str) and 0 < len(name) <= MAX_NAME
     if not isinstance(name, str) or not sound or _NO_NAME.search(name):
         what = "is no text" if not isinstance(name, str) else "cannot be used"
         raise InputError(
             f"The {field} {what}",
             where=field,
-            remedy=f"Pass up to {MAX_NAME} characters, no control characters among them.",
+            remedy=f"Pass 1 to {MAX_NAME} characters, no control characters among them.",
         )
     return name
 
@@ -62,8 +63,14 @@ def clean_snippets(snippets: Sequence[str] | None, field: str) -> list[str]:
     """Texts given with a message, cleaned; blank ones are left out.
 
     Raises:
-        InputError: more than 50 of them, or one that is too long or no text.
+        InputError: one text instead of a list, more than 50 of them, or one that is too long or no text.
     """
+    if isinstance(snippets, str | bytes) or not isinstance(snippets, Iterable | None):
+        raise InputError(
+            f"The {field} are no list but {type(snippets).__name__}",
+            where=field,
+            remedy="Pass a list of texts.",
+        )
     given = list(snippets or ())
     if len(given) > MAX_SNIPPETS:
         raise InputError(
@@ -178,8 +185,8 @@ def build_turn(
 
 def clarifying(state: WorkingMemory) -> tuple[str, ...]:
     """Flows between which the last turn asked to choose; what came of it is kept with the message."""
-    choices = state.handled[-1].next_step.get("choices") if state.handled else None
-    return tuple(str(name) for name in choices) if isinstance(choices, list | tuple) else ()
+    last = state.handled[-1].next_step if state.handled else None
+    return last.choices if isinstance(last, NextStep) else ()
 
 
 def _shown(message: Message) -> HistoryMessage:

@@ -85,6 +85,10 @@ async def test_a_text_is_understood_and_stored_clean(make_chat: Any, by_hand: An
         ({"text": "\x00\x07"}, "text is empty"),
         ({"text": "hi", "explicit_context": ["x"] * 51}, r"51 texts.*explicit_context"),
         ({"text": "hi", "episode_summaries": ["ok", "\udfff"]}, r"episode_summaries\[1\]"),
+        ({"text": "hi", "explicit_context": "abc"}, "explicit_context are no list but str"),
+        ({"text": "hi", "episode_summaries": b"abc"}, "episode_summaries are no list but bytes"),
+        ({"text": "hi", "explicit_context": 5}, "explicit_context are no list but int"),
+        ({"text": "hi", "message_id": ""}, "message_id cannot be used"),
     ],
 )
 async def test_what_no_turn_can_be_made_of_is_refused_and_leaves_nothing(
@@ -95,6 +99,32 @@ async def test_what_no_turn_can_be_made_of_is_refused_and_leaves_nothing(
         await chat(text, **given)
     assert await chat.runtime.working_memory.get("c1") is None
     assert await chat.runtime.messages.get_conversation("c1") is None
+
+
+@pytest.mark.row("G5")
+async def test_no_id_is_empty(chat: Any) -> None:
+    runtime = chat.runtime
+    with pytest.raises(InputError, match="user_id cannot be used"):
+        await runtime.process(conversation_id="c1", user_id="", text="hello")
+    assert await runtime.working_memory.get("c1") is None
+    await chat("hello")
+    with pytest.raises(InputError, match="message_id cannot be used"):
+        await runtime.record_reply("c1", "hi", message_id="")
+
+
+@pytest.mark.row("G2")
+@pytest.mark.parametrize(
+    "time", [1_700_000_000_000.0, float("nan"), float("inf"), -float("inf"), None, "now"]
+)
+async def test_a_clock_that_gives_no_unix_time_is_named(make_chat: Any, by_hand: Any, time: Any) -> None:
+    times = [time]
+    chat = make_chat(Runtime(by_hand(), clock=lambda: times[0]))
+    with pytest.raises(InputError, match=r"clock gives .*no Unix time in seconds.*clock.*time\.time"):
+        await chat("hello")
+    assert await chat.runtime.working_memory.get("c1") is None
+    assert await chat.runtime.messages.get_conversation("c1") is None
+    times[0] = 1_700_000_000.0
+    assert not (await chat("hello", message_id="m1")).repeated
 
 
 @pytest.mark.row("G5")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import json
 from copy import deepcopy
-from typing import Any, Self
+from typing import Annotated, Any, Self
 from xml.sax.saxutils import escape, quoteattr
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, PlainSerializer
 
 from jazzmine_dspy.memory.working.enums import FlowStatus
-from jazzmine_dspy.models._base import Record, StoredJson
+from jazzmine_dspy.models._base import Record, StoredJson, Value
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import Entity
+from jazzmine_dspy.models.next_step import NextStep
 
 
 class Stored(Record):
@@ -40,7 +41,7 @@ class Stored(Record):
 
 
 def _copied(value: Any) -> Any:
-    if value is None or isinstance(value, str | int | float):
+    if value is None or isinstance(value, str | int | float | Value):
         return value
     if type(value) is dict:
         return {name: _copied(item) for name, item in value.items()}
@@ -197,12 +198,22 @@ class RunningAction(Stored):
     started_at: int = Field(default=0, ge=0)
 
 
+def _as_stored(step: NextStep | dict[str, Any]) -> dict[str, Any]:
+    return step.record() if isinstance(step, NextStep) else step
+
+
+StoredStep = Annotated[
+    NextStep | dict[str, StoredJson], Field(union_mode="left_to_right"), PlainSerializer(_as_stored)
+]
+"""A next step as it is kept; one that another version wrote, and this one cannot read, is carried along as it is."""
+
+
 class FinishedAction(Stored):
     """What came of an action's end, for its second delivery."""
 
     action_id: str = Field(min_length=1)
     message_id: str = ""
-    next_step: dict[str, Any]
+    next_step: StoredStep
     reply: str = ""
 
 
@@ -243,5 +254,5 @@ class HandledMessage(Stored):
     """What came of a message, for its second delivery; the decision is kept with the message."""
 
     message_id: str = Field(min_length=1)
-    next_step: dict[str, Any]
+    next_step: StoredStep
     reply: str = ""

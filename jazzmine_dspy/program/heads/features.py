@@ -59,7 +59,7 @@ def state_features(turn: Turn) -> Floats:
 
 def busy(turn: Turn) -> float:
     """1 where something runs before the turn, else 0."""
-    return float(bool(turn.flow or turn.confirming))
+    return float(turn.load == "busy")
 
 
 def evidence(recalled: Sequence[Recalled], column: Mapping[str, int], running: str | None) -> Floats:

@@ -27,8 +27,7 @@ class SelectFloor(Source[Selection]):
     def steps(self, context: Context) -> Steps[Answer[Selection] | Declined]:
         """Always answer."""
         yield from ()
-        turn = context.turn
-        needed = self.policy.floor_score["busy" if turn.flow or turn.confirming else "idle"]
+        needed = self.policy.floor_score[context.turn.load]
         best = context.recalled[0] if context.recalled else None
         if best is None or best.score < needed:
             return Answer(Selection(reason="no candidate is near enough"), self.trust)
