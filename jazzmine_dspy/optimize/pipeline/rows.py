@@ -53,7 +53,7 @@ class Row(NamedTuple):
     @property
     def state(self) -> State:
         """Whether something runs before the turn."""
-        return "busy" if self.example.turn.flow or self.example.turn.confirming else "idle"
+        return self.example.turn.load
 
     def context(self, registry: FlowRegistry) -> Context:
         """What the sources of the selection share of this turn."""
