@@ -176,3 +176,16 @@ async def test_a_whole_conversation_lives_in_a_database_and_goes_on(
     trace = (await second.get_turn_traces_by_conversation_id("c1"))[0]
     assert (trace.user_id, trace.turn_number) == ("u1", 1)
     await second.close()
+
+
+@pytest.mark.row("M6")
+async def test_a_message_that_was_deleted_does_not_come_back_with_the_next_turn(chat: Any) -> None:
+    messages, memory = chat.runtime.messages, chat.runtime.working_memory
+    await chat("hello", message_id="m1")
+    state = await memory.get("c1")
+    assert state is not None
+    assert state.outbox == []
+    assert await messages.delete_message("m1")
+    await chat("hello again", message_id="m2")
+    assert await messages.get_message("m1") is None
+    assert await messages.get_message("m2") is not None

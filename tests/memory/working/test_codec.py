@@ -57,6 +57,8 @@ def _of(kind: Any, news: bool, **bounds: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(inner)
     if origin is list:
         return st.lists(_of(inner[0], news), max_size=2)
+    if origin is tuple:
+        return st.lists(_of(inner[0], news), max_size=2).map(tuple)
     if origin is dict:
         return st.dictionaries(TEXT, _of(inner[1], news), max_size=2)
     if kind is type(None):
