@@ -84,7 +84,7 @@ def wanted_points(
             if point.kind == MANIFEST:
                 told = _told(registry[name], agent_id)
                 payload |= {**told, "embedder": embedder, "checksum": sha256(content)}
-                # By which another sync tells what of the flow's texts it must not remove.
+                # By which recall tells which examples are not there.
                 payload["texts"] = [each[:SHORT] for each in sorted(points) if each != point_id]
             wanted[point_id] = Wanted(point_id, name, point.text, payload)
     return wanted
@@ -120,11 +120,6 @@ def _told(flow: Flow, agent_id: str) -> dict[str, Any]:
         "condition": flow.condition,
         "desired_effects": list(flow.desired_effects),
     }
-
-
-def manifests(stored: Stored) -> dict[str, Mapping[str, Any]]:
-    """Payloads of the manifests, by the flow's name."""
-    return {str(held.get("flow_name")): held for held in stored.values() if held.get("kind") == MANIFEST}
 
 
 def write(place: Place, layout: Layout, points: Sequence[tuple[str, str, Mapping[str, Any]]]) -> None:

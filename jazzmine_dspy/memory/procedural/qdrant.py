@@ -168,7 +168,7 @@ class QdrantProceduralMemory:
             agent_id: Whose flows these are; the registry's own where it is empty.
             examples: Further examples, as (text, flow, id of the conversation that it stems from).
             dry_run: Tell only what would be done.
-            patience: Seconds for which points that another sync seems to be writing are left alone.
+            patience: Seconds spent waiting, at most, for a sync that seems to run at the same time.
 
         Raises:
             InputError: ``patience`` is negative or no number, or ``agent_id`` is no text.

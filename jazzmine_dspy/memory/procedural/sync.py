@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
+import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.memory.procedural._mirror import TOLD, Mirror, told
+from jazzmine_dspy.memory.procedural._mirror import Mirror
 from jazzmine_dspy.memory.procedural._wanted import (
     MANIFEST,
-    SHORT,
     Place,
     Stored,
     Wanted,
     batches,
-    is_of,
-    manifests,
     wanted_points,
     write,
 )
@@ -32,11 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("jazzmine_dspy")
 
 _ROUNDS = 12
-_KEYS = ("agent_id", "flow_name", "kind", "text", "conversation", "checksum", "embedder", "texts")
-_TEXT_KEYS = ("agent_id", "flow_name", "kind", "text", "conversation", "checksum")
-
-Touched = dict[str, dict[str, Any] | None]
-"""What a sync wrote last of flows in jazzmine's collection, by name; None where it removed it."""
+_KEYS = ("flow_name", "kind", "checksum", "embedder")
 
 
 @dataclass
@@ -76,16 +69,16 @@ class Sync:
     """One sync of one agent's flows. :meth:`run` blocks; it may be ended between two batches by ``stop``.
 
     Points are written first, then jazzmine's collection where it is kept too, then each flow's manifest; then what is
-    no longer wanted is removed: a sync that is killed leaves nothing that the next one does not complete. Where two
-    processes sync different content at once, the flow belongs to whoever wrote its manifest last, and that one removes
-    what the others left. What a sync writes or removes in a flow that others have taken over meanwhile, it takes back.
+    no longer wanted is removed: a sync that is killed leaves nothing that the next one does not complete. It ends when
+    a look at memory shows nothing but what it wants. So where several run at once, the last one to change anything has
+    seen its own flows whole after it, and nothing of the others'.
 
     Args:
         place: Where.
         registry: The flows that should be there. Flows of other agents are not touched.
         agent_id: Whose flows these are.
         examples: Further examples, as (text, flow, id of the conversation that it stems from).
-        patience: Seconds, 0 or more, that points of a sync which seems to run at the same time are left alone.
+        patience: Seconds, 0 or more, spent waiting for a sync that seems to run at the same time.
         sleep: Waits so many seconds.
         stop: Set to end it.
 
@@ -113,15 +106,10 @@ class Sync:
         self._agent = agent_id
         self._patience = patience
         self._sleep = sleep
+        # Two syncs that undo each other's work must not stay in step; nothing that is stored depends on it.
+        self._chance = random.Random().random
         self._stop = stop
         self._wanted = wanted_points(registry, agent_id, place.embedder.fingerprint, examples)
-        self._wrote: set[str] = set()
-        self._keys: tuple[str, ...] = _KEYS
-        if place.theirs is not None:
-            self._keys = (*_KEYS, TOLD)
-            for point in self._wanted.values():
-                if point.payload["kind"] == MANIFEST:
-                    point.payload[TOLD] = told(registry, agent_id, point.flow)
 
     def run(self, *, dry_run: bool = False) -> SyncReport:
         """Do it, or with ``dry_run`` tell what would be done.
@@ -139,36 +127,57 @@ class Sync:
         else:
             for one in layouts:
                 engine.ensure(one)
-        first = self._scan() if own.collection in present else {}
-        beside = Mirror(self._place, self._registry, self._agent, first) if theirs is not None else None
-        if beside is not None:
-            beside.look(there=theirs is not None and theirs.collection in present)
-        report = self._report(first, beside)
-        if dry_run or not report.changes:
-            return report
-        differing = self._differing(first)
-        self._write([point for point in differing if point.payload["kind"] != MANIFEST])
-        touched = self._follow(beside) if beside is not None else {}
-        # Last of all, since they vouch for the rest: jazzmine's points do not tell of which model they are.
-        self._write([point for point in differing if point.payload["kind"] == MANIFEST])
-        self._settle(first)
-        if beside is not None:
-            self._follow_again(first, beside.known, touched)
+        report: SyncReport | None = None
+        for number in range(_ROUNDS):
+            stored = self._scan() if own.collection in present else {}
+            beside = Mirror(self._place, self._registry, self._agent, stored) if theirs is not None else None
+            if beside is not None:
+                beside.look(there=theirs is not None and theirs.collection in present)
+            found = self._report(stored, beside)
+            report = report or found
+            if dry_run or not found.changes:
+                return report
+            # What the first round has not brought about, another sync has undone.
+            if number:
+                self._sleep(self._patience / (_ROUNDS - 1) * self._chance())
+            self._bring_about(stored, beside)
+        logger.warning("Flows of agent %r are being changed by another sync; sync again.", self._agent)
+        assert report is not None
         return report
 
     # --- steps ---------------------------------------------------------------------------------------------
 
     def _scan(self) -> dict[str, Mapping[str, Any]]:
-        return dict(self._place.engine.scroll(self._place.own, {"agent_id": [self._agent]}, self._keys))
+        return dict(self._place.engine.scroll(self._place.own, {"agent_id": [self._agent]}, _KEYS))
 
-    def _differing(self, stored: Stored, flows: Iterable[str] | None = None) -> list[Wanted]:
-        among = None if flows is None else set(flows)
+    def _differing(self, stored: Stored) -> list[Wanted]:
         return [
             point
             for point in self._wanted.values()
-            if (among is None or point.flow in among)
-            and stored.get(point.id, {}).get("checksum") != point.payload["checksum"]
+            if stored.get(point.id, {}).get("checksum") != point.payload["checksum"]
         ]
+
+    def _bring_about(self, stored: Stored, beside: Mirror | None) -> None:
+        parts: dict[bool, list[Wanted]] = {False: [], True: []}
+        for point in self._differing(stored):
+            parts[point.payload["kind"] == MANIFEST].append(point)
+        self._write(parts[False])
+        if beside is not None:
+            for do in beside.writes():
+                self._going()
+                do()
+        # Last of all, since they vouch for the rest: jazzmine's points do not tell of which model they are.
+        self._write(parts[True])
+        # Manifests first, so that no flow without its points is told of.
+        beyond = [point for point in stored if point not in self._wanted]
+        for batch in batches(sorted(beyond, key=lambda point: stored[point].get("kind") != MANIFEST)):
+            self._going()
+            self._place.engine.delete(self._place.own, batch)
+
+    def _write(self, points: Sequence[Wanted]) -> None:
+        for batch in batches(points):
+            self._going()
+            write(self._place, self._place.own, [(point.id, point.text, point.payload) for point in batch])
 
     def _report(self, stored: Stored, beside: Mirror | None) -> SyncReport:
         known = {str(held.get("flow_name")) for held in stored.values() if held.get("kind") == MANIFEST} | (
@@ -187,133 +196,6 @@ class Sync:
             else:
                 report.skipped.append(name)
         return report
-
-    def _write(self, points: Sequence[Wanted]) -> None:
-        """Write points, manifests after all others."""
-        parted = sorted(points, key=lambda point: point.payload["kind"] == MANIFEST)
-        for _, group in itertools.groupby(parted, key=lambda point: point.payload["kind"] == MANIFEST):
-            self._put([(point.id, point.text, point.payload) for point in group])
-
-    def _put(self, points: Sequence[tuple[str, str, Mapping[str, Any]]]) -> None:
-        for batch in batches(points):
-            self._going()
-            # Before it is sent: a write that fails here may have been carried out there.
-            self._wrote.update(point_id for point_id, _, _ in batch)
-            write(self._place, self._place.own, batch)
-
-    def _follow(self, beside: Mirror) -> Touched:
-        touched: Touched = {}
-        for flows, do in beside.writes():
-            self._going()
-            touched |= flows
-            do()
-        return touched
-
-    def _follow_again(self, first: Stored, known: set[str], touched: Touched) -> None:
-        """Jazzmine's collection once more: for flows that are ours now another sync may have written it in between,
-        and of those that are another's now we may have."""
-        for _ in range(_ROUNDS):
-            beside = Mirror(self._place, self._registry, self._agent, {})
-            beside.look(there=True)
-            # Whose they are is asked last, as near to the writing as can be.
-            now = self._scan()
-            owned = self._owned(first, now)
-            # A manifest that stands again, be it the same as before, is another's: ours are removed by now.
-            ours = (owned & self._registry.keys()) | (
-                (owned | known) - self._registry.keys() - manifests(now).keys()
-            )
-            beside.keep_to(ours)
-            beside.give_back({name: each for name, each in touched.items() if name not in ours}, now)
-            if not beside.differs:
-                return
-            touched |= self._follow(beside)
-        logger.warning("Flows of agent %r are being changed by another sync; sync again.", self._agent)
-
-    def _delete(self, stored: Stored, ids: Iterable[str]) -> None:
-        """Remove points, manifests before all others, so that no flow without its points is told of."""
-        gone = sorted(ids, key=lambda point_id: stored[point_id].get("kind") != MANIFEST)
-        for batch in batches(gone):
-            self._going()
-            self._place.engine.delete(self._place.own, batch)
-
-    def _settle(self, first: Stored) -> None:
-        """Remove what is no longer wanted, looking each time at what is there: another sync may run meanwhile."""
-        removed: dict[str, Mapping[str, Any]] = {}
-        for number in range(_ROUNDS):
-            now = self._scan()
-            owned = self._owned(first, now, removed)
-            missing = self._differing(now, owned)
-            beyond = [
-                point_id
-                for point_id, held in now.items()
-                if point_id not in self._wanted and held.get("flow_name") in owned
-            ]
-            beside = self._beside(now, owned)
-            lost = self._lost(removed, now, owned)
-            if not missing and not beyond and not beside and not lost:
-                return
-            self._write(missing)
-            self._put(lost)
-            # Points that came meanwhile may be of a sync that is about to write its manifest.
-            old = [point_id for point_id in beyond if point_id in first]
-            wait = number < _ROUNDS - 2 and len(old) < len(beyond)
-            gone = [*(old if wait else beyond), *beside]
-            self._delete(now, gone)
-            removed |= {point_id: now[point_id] for point_id in gone}
-            if wait:  # after the removal, which must not be of what was seen long ago
-                self._sleep(self._patience / (_ROUNDS - 2))
-        logger.warning("Flows of agent %r are being changed by another sync; sync again.", self._agent)
-
-    def _owned(self, first: Stored, now: Stored, removed: Stored | None = None) -> set[str]:
-        """Flows that are this sync's to complete: its manifest stands, or nobody has written one since it began.
-
-        A manifest that stands again after it was ``removed`` here is another's, be it the same as before.
-        """
-        taken = {
-            str(held.get("flow_name"))
-            for point_id, held in (removed or {}).items()
-            if point_id in now and held.get("kind") == MANIFEST
-        }
-        stands = manifests(now)
-        stood = manifests(first)
-        mine = {point.flow: point for point in self._wanted.values() if point.payload["kind"] == MANIFEST}
-        owned = {
-            name
-            for name, point in mine.items()
-            if stands.get(name, {}).get("checksum") == point.payload["checksum"]
-        }
-        gone = {str(held.get("flow_name")) for held in first.values()} - mine.keys() - taken
-        return owned | {
-            name
-            for name in gone
-            if stands.get(name, {}).get("checksum") in (None, stood.get(name, {}).get("checksum"))
-        }
-
-    def _beside(self, now: Stored, owned: set[str]) -> list[str]:
-        """What was written here just when another sync took the flow over, and is none of the flow's texts now."""
-        stands = manifests(now)
-        return [
-            point_id
-            for point_id, held in now.items()
-            if point_id in self._wrote
-            and held.get("kind") != MANIFEST
-            and held.get("flow_name") not in owned
-            and point_id[:SHORT] not in (stands.get(str(held.get("flow_name")), {}).get("texts") or ())
-        ]
-
-    def _lost(self, removed: Stored, now: Stored, owned: set[str]) -> list[tuple[str, str, dict[str, Any]]]:
-        """What was removed just when another sync took the flow over, and is one of the flow's texts now."""
-        lost = []
-        stands = manifests(now)
-        for point_id, held in removed.items():
-            name = str(held.get("flow_name"))
-            if point_id in now or name in owned or held.get("kind") == MANIFEST:
-                continue
-            if not is_of(held, self._place.embedder.fingerprint):
-                continue  # this sync can't make its vector
-            if point_id[:SHORT] in (stands.get(name, {}).get("texts") or ()):
-                lost.append((point_id, str(held["text"]), {key: held.get(key, "") for key in _TEXT_KEYS}))
-        return lost
 
     def _going(self) -> None:
         if self._stop is not None and self._stop.is_set():
