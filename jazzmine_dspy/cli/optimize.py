@@ -10,6 +10,7 @@ import typer
 from jazzmine_dspy.cli._output import AsJson, Quiet, output
 
 if TYPE_CHECKING:
+    from jazzmine_dspy.optimize.plan import Plan
     from jazzmine_dspy.optimize.run import RunResult
 
 _OWN_LM = "openai/gpt-4o-mini"
@@ -37,6 +38,9 @@ def optimize(
     start_from: Annotated[
         str | None, typer.Option("--from", metavar="PROGRAM", help="Start from its prompts.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what the run would ask and cost at most; ask nothing.")
+    ] = False,
     quiet: Quiet = False,
     _json: AsJson = False,
 ) -> None:
@@ -57,9 +61,16 @@ def optimize(
         minutes=budget_minutes,
         lm_calls=lm_calls,
     )
+    _hush()
+    if dry_run:
+        from jazzmine_dspy.optimize.plan import plan
+
+        found = plan(chosen, start_from=start_from)
+        to.document(found.to_json())
+        _show_plan(found)
+        return
     from jazzmine_dspy.optimize import run
 
-    _hush()
     progress = None if quiet else RichProgress(to.err)
     try:
         result = run.optimize(chosen, out=out, progress=progress, start_from=start_from)
@@ -88,6 +99,32 @@ def _document(result: RunResult) -> dict[str, Any]:
         "scores": result.manifest.get("scores", {}),
         "manifest": str(result.folder / "manifest.json"),
     }
+
+
+def _show_plan(found: Plan) -> None:
+    from rich.table import Table
+
+    to = output()
+    if not found.steps:
+        to.show("no language model is asked: 0 calls")
+        return
+    table = Table(box=None)
+    for column, side in (
+        ("phase", "left"),
+        ("calls", "right"),
+        ("prompt tokens", "right"),
+        ("answer tokens", "right"),
+    ):
+        table.add_column(column, justify=side)  # type: ignore[arg-type]
+    for step in found.steps:
+        table.add_row(step.name, f"{step.calls:,}", f"{step.prompt_tokens:,}", f"{step.completion_tokens:,}")
+    to.show(table)
+    total, limit = found.total, "no limit" if found.limit is None else f"limit {found.limit:,}"
+    to.show(
+        f"at most {total.calls:,} calls of {found.lm} ({limit}), about {total.prompt_tokens:,} prompt tokens, "
+        f"at most {total.completion_tokens:,} answer tokens"
+    )
+    to.show("no prices in the recipe" if found.cost is None else f"at most about {found.cost:.4f} in money")
 
 
 def _show(result: RunResult, recipe: Path) -> None:
