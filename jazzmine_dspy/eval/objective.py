@@ -68,7 +68,7 @@ class Objective:
         held: dict[str, Contribution] = {self.metric: mean(right)}
         return held if self.metric in _BY_FLOWS else {}
 
-    def broken(self, ours: Evaluation, theirs: Evaluation) -> tuple[str, ...]:
+    def broken_constraints(self, ours: Evaluation, theirs: Evaluation) -> tuple[str, ...]:
         """The constraints that one program breaks against another, on the turns that both answered, in words."""
         found = []
         for metric, allowed in sorted(self.constraints.items()):
@@ -81,13 +81,13 @@ class Objective:
         return tuple(found)
 
 
-def says(metric: str, example: Example) -> bool:
+def has_label(metric: str, example: Example) -> bool:
     """Whether a metric says something of a turn, by its labels.
 
     Example:
         >>> labels, turn = Labels(flows=("a",)), Turn(text="x")
         >>> one = Example(conversation_id="c", turn_id="t", turn=turn, labels=labels, role="train", line=1)
-        >>> says("flow_set_exact", one), says("commands_exact", one)
+        >>> has_label("flow_set_exact", one), has_label("commands_exact", one)
         (True, False)
     """
     return metric in score_turn(None, example.labels, example.turn)
@@ -95,4 +95,6 @@ def says(metric: str, example: Example) -> bool:
 
 def labelled(parts: Sequence[Sequence[Example]]) -> tuple[str, ...]:
     """The objectives of which some turn of every part has the label."""
-    return tuple(name for name in OBJECTIVES if all(any(says(name, each) for each in part) for part in parts))
+    return tuple(
+        name for name in OBJECTIVES if all(any(has_label(name, each) for each in part) for part in parts)
+    )

@@ -1,4 +1,4 @@
-"""What a run would ask of its language model, told before it asks anything."""
+"""What a run would ask of its language model, before it asks anything."""
 
 from __future__ import annotations
 

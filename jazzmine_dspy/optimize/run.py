@@ -164,7 +164,7 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
         # Others rewrite now than when index, floor, head and gates were fitted: these are fitted again.
         parts = fit_parts(context, base, train, standing.orders["enhance"])
         standing = race.again(context, parts.program, standing, lm)
-    with_lm = order_with_lm(context, parts.program, parts.selection, prompts.best, dev_a)
+    with_lm = order_with_lm(context, parts.program, parts.selection, lm.tried if lm else None, dev_a)
     standing = race.race_select(context, parts.program, standing, parts.selection, with_lm, lm)
     standing = race.race_added(context, parts.program, standing, "select", lm)
     standing = race.race_understand(context, parts.program, standing, lm)

@@ -205,8 +205,8 @@ def test_less_error_is_no_loss() -> None:
         return Entry("x", ORDER, Evaluation(tuple(turns)))
 
     held = Objective("flow_set_exact", {"sentiment_mae": 0.1})
-    assert held.broken(entry(0.2).evaluation, entry(0.5).evaluation) == ()
-    assert held.broken(entry(0.5).evaluation, entry(0.2).evaluation) == (
+    assert held.broken_constraints(entry(0.2).evaluation, entry(0.5).evaluation) == ()
+    assert held.broken_constraints(entry(0.5).evaluation, entry(0.2).evaluation) == (
         "sentiment_mae loses 0.300, 0.1 is allowed",
     )
 

@@ -41,7 +41,7 @@ class Effect(NamedTuple):
         """Wrong answers avoided less the cost of the questions."""
         return self.avoided - cost * self.questions
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """For a person."""
         return (
             f"asked on {self.questions} of {self.n} turns; {self.avoided} wrong answers avoided, "

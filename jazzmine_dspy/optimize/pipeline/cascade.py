@@ -12,7 +12,7 @@ from jazzmine_dspy.optimize.calibration.order import Ordered, fit_order
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.pipeline.heads import asked_of_floor, asked_of_head, verdicts, worth
 from jazzmine_dspy.optimize.pipeline.prompts import Tried
-from jazzmine_dspy.optimize.pipeline.rows import answered, collect_rows, judged
+from jazzmine_dspy.optimize.pipeline.rows import collect_rows, decide_rows, predict_all
 from jazzmine_dspy.optimize.pipeline.selection import SelectionFit
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
@@ -36,33 +36,35 @@ def order_with_lm(
     context: RunContext,
     program: TurnProgram,
     selection: SelectionFit,
-    best: Tried | None,
+    tried: Tried | None,
     dev_a: Sequence[Example],
 ) -> Ordered | None:
     """Fit the order once more with the language model's answers on dev-A; None where it was not asked, or no head is.
 
+    The language model is the candidate that races.
+
     All three sources are compared within the same program: only who chooses the flows differs.
     """
-    if selection.head is None or best is None or not best.answers:
+    if selection.head is None or tried is None or not tried.answers:
         return None
-    asked = [e for e in dev_a if e.key in best.answers and e.labels.flows is not None]
+    asked = [e for e in dev_a if e.key in tried.answers and e.labels.flows is not None]
     with context.asking():
         rows = collect_rows(program, asked)
-        outputs = judged(program, rows)
-        by_head, by_floor = answered(program, rows, outputs), answered(program, rows)
-        decisions = [best.answers[row.example.key] for row in rows]
+        outputs = predict_all(program, rows)
+        by_head, by_floor = decide_rows(program, rows, outputs), decide_rows(program, rows)
+        decisions = [tried.answers[row.example.key] for row in rows]
         chosen = [SelectionOutput(tuple(each.selection.flows), 1.0, ()) for each in decisions]
-        by_lm = answered(program, rows, chosen)
+        by_lm = decide_rows(program, rows, chosen)
     # A floor's answer in the place of the language model's failure is not its own.
     lm = {
         turn.example.key: 0.0 if decision.degraded else worth(context.objective, turn)
         for turn, decision in zip(by_lm, decisions, strict=True)
     }
-    told = verdicts(context.objective, rows, outputs, by_head, by_floor)
+    measured = verdicts(context.objective, rows, outputs, by_head, by_floor)
     part = context.recipe.gates
     return fit_order(
         selection.verdicts,
-        [verdict._replace(lm=lm[verdict.key]) for verdict in told],
+        [verdict._replace(lm=lm[verdict.key]) for verdict in measured],
         hidden=selection.hidden,
         target_error=part.target_error,
         delta=part.delta,
@@ -85,7 +87,7 @@ def fit_questions(
             rows_seen = [*selection.rows, *(each.row for each in selection.synthetic)]
             outputs = [*selection.head.judgements, *(each.output for each in selection.synthetic)]
             seen = asked_of_head(rows_seen, outputs, gate)
-            fresh = asked_of_head(rows, judged(program, rows), gate)
+            fresh = asked_of_head(rows, predict_all(program, rows), gate)
         else:
             seen = asked_of_floor(selection.rows, selection.thresholds)
             fresh = asked_of_floor(rows, selection.thresholds)
@@ -102,5 +104,5 @@ def _words(kind: str, kept: bool, fitted: Effect, checked: Effect, cost: float) 
             f"no margin saves more wrong answers than questions at {cost:g} each cost: the {kind} never asks"
         )
     said = f"under a lead of {fitted.margin:.3f} the {kind} asks: "
-    said += f"out of fold {fitted.told()}; on dev-B {checked.told()}"
+    said += f"out of fold {fitted.describe()}; on dev-B {checked.describe()}"
     return said if kept else f"{said}, which does not pay at {cost:g} a question: it never asks"

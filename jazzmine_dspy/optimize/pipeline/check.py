@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.schema import Example, Labels
-from jazzmine_dspy.eval.objective import labelled, says
+from jazzmine_dspy.eval.objective import has_label, labelled
 from jazzmine_dspy.models.errors import DatasetError, RecipeError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.context import RunContext
@@ -34,7 +34,7 @@ def check_labels(recipe: Recipe, dataset: Dataset) -> None:
         )
     named = (("objective", recipe.objective), *(("constraints", name) for name in recipe.constraints))
     for key, metric in named:
-        lacking = [role for role, held in parts.items() if not any(says(metric, each) for each in held)]
+        lacking = [role for role, held in parts.items() if not any(has_label(metric, each) for each in held)]
         if lacking:
             able = labelled(list(parts.values()))
             raise RecipeError(

@@ -116,7 +116,7 @@ def run_heat(stage: str, challenger: Entry, incumbent: Entry, objective: Objecti
     keys = [*keys, *further]
     found = _paired(mine, theirs, keys, metric)
     assert found is not None, "more turns say no less"
-    broken = objective.broken(challenger.evaluation, incumbent.evaluation)
+    broken = objective.broken_constraints(challenger.evaluation, incumbent.evaluation)
     return Heat(
         stage,
         challenger.name,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.objective import says
+from jazzmine_dspy.eval.objective import has_label
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
@@ -62,7 +62,7 @@ def turns_to_compile_on(context: RunContext, program: TurnProgram, dev_a: Sequen
     passed_on = [
         example
         for example in dev_a
-        if says(metric, example)
+        if has_label(metric, example)
         and any(record.source != "rule" for record in floor.decide(example.turn).stages.values())
     ]
     return context.sample(passed_on, context.recipe.sample.dev_a, salt=1)

@@ -92,13 +92,13 @@ class Challenger(NamedTuple):
         name: Of who has the stages then.
         orders: Of the sources, by stage.
         gates: Confidence that the sources need in these stages.
-        told: What the heat calls it, where that is another name.
+        shown_as: What the heat calls it, where that is another name.
     """
 
     name: str
     orders: Mapping[Stage, tuple[SourceKind, ...]]
     gates: Mapping[SourceKind, float]
-    told: str = ""
+    shown_as: str = ""
 
 
 def start(context: RunContext, program: TurnProgram, dev_b: Sequence[Example]) -> Standing:
@@ -262,10 +262,10 @@ def _race(
     gates = {**standing.gates, **dict.fromkeys(challenger.orders, challenger.gates)}
     mixed = replace(standing, orders=orders, gates=gates)
     whole = program.with_policy(mixed.policy(program.policy))
-    evaluation = _measured(context, whole, standing, challenger.told or challenger.name, stage, lm)
+    evaluation = _measured(context, whole, standing, challenger.shown_as or challenger.name, stage, lm)
     if evaluation is None:
         return standing
-    ours = Entry(challenger.told or challenger.name, orders[stage], evaluation, challenger.gates)
+    ours = Entry(challenger.shown_as or challenger.name, orders[stage], evaluation, challenger.gates)
     theirs = Entry(standing.names[stage], standing.orders[stage], standing.evaluation)
     if selection is not None:
         ours, theirs = _with_evidence(context, program, selection, ours, theirs)
@@ -318,11 +318,11 @@ def _with_evidence(
     with context.asking():
         rows = collect_rows(program, [turn.example for turn in head.evaluation.turns])
         found = synthetic_oos(program, rows, selection.head, seed=context.recipe.seed)
-    told = [each.verdict(selection.thresholds) for each in found]
+    refusals = [each.verdict(selection.thresholds) for each in found]
     refusal, gate = context.objective.refusal, selection.order.gate
     return (
-        replace(head, unseen=ours, synthetic={row.key: refusal(row.right(gate)) for row in told}),
-        replace(floor, unseen=theirs, synthetic={row.key: refusal(row.floor) for row in told}),
+        replace(head, unseen=ours, synthetic={row.key: refusal(row.right(gate)) for row in refusals}),
+        replace(floor, unseen=theirs, synthetic={row.key: refusal(row.floor) for row in refusals}),
     )
 
 

@@ -25,7 +25,7 @@ from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.pipeline.heads import worth
 from jazzmine_dspy.optimize.pipeline.heats import Heat
 from jazzmine_dspy.optimize.pipeline.outcome import Outcome, Systems, objective_difference
-from jazzmine_dspy.optimize.pipeline.rows import collect_rows, judged
+from jazzmine_dspy.optimize.pipeline.rows import collect_rows, predict_all
 
 _NOTES = {
     "TF-IDF + logistic regression": "chooses flows only; the rest is left to the floors",
@@ -187,8 +187,8 @@ def _facts(context: RunContext, outcome: Outcome, systems: Systems) -> dict[str,
             facts["compiled against uncompiled, dev-B"] = heat.verdict
         if heat.stage == "mix":
             kept = "they ship" if heat.won else "the floors ship"
-            told = "; ".join((f"{heat.difference.value:+.3f}", *heat.broken))
-            facts["winners together against floors, dev-B"] = f"{told}: {kept}"
+            change = "; ".join((f"{heat.difference.value:+.3f}", *heat.broken))
+            facts["winners together against floors, dev-B"] = f"{change}: {kept}"
     facts["ships"] = ", ".join(f"{stage}: {name}" for stage, name in outcome.shipped.items())
     return facts
 
@@ -236,7 +236,7 @@ def _curves(context: RunContext, outcome: Outcome, systems: Systems) -> list[Cur
         answers = {turn.example.key: turn for turn in asked.turns}
         with context.asking():
             rows = [r for r in collect_rows(program, [turn.example for turn in asked.turns]) if not r.ruled]
-            outputs = judged(program, rows)
+            outputs = predict_all(program, rows)
         sure = [each.confidence for each in outputs]
         head = [float(set(o.flows) == set(r.wanted)) for o, r in zip(outputs, rows, strict=True)]
         right = [_flows_right(answers[row.example.key]) for row in rows]

@@ -156,12 +156,12 @@ def is_ruled(registry: FlowRegistry, example: Example) -> bool:
     raise AssertionError("a rule asks for nothing")
 
 
-def judged(program: TurnProgram, rows: Sequence[Row]) -> list[SelectionOutput]:
+def predict_all(program: TurnProgram, rows: Sequence[Row]) -> list[SelectionOutput]:
     """What the bound head says of turns."""
-    return [judged_by(program.bindings.heads["select"], program, row) for row in rows]
+    return [predict(program.bindings.heads["select"], program, row) for row in rows]
 
 
-def judged_by(
+def predict(
     head: HeadPort[SelectionOutput], program: TurnProgram, row: Row, gone: Collection[str] = frozenset()
 ) -> SelectionOutput:
     """What a head says of a turn, as if some flows did not exist."""
@@ -171,7 +171,7 @@ def judged_by(
     return head.predict(given)
 
 
-def answered(
+def decide_rows(
     program: TurnProgram, rows: Sequence[Row], outputs: Sequence[SelectionOutput] | None = None
 ) -> list[TurnResult]:
     """Whole turns as the program decides them, with what was recalled and predicted for each row put in.

@@ -17,7 +17,7 @@ from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.heads.training import TrainedHead
 from jazzmine_dspy.optimize.pipeline.heads import fit_floor, fit_head, verdicts
 from jazzmine_dspy.optimize.pipeline.recall import FittedRecall, fit_recall
-from jazzmine_dspy.optimize.pipeline.rows import Exclusions, Row, State, answered, collect_rows, questions
+from jazzmine_dspy.optimize.pipeline.rows import Exclusions, Row, State, collect_rows, decide_rows, questions
 from jazzmine_dspy.optimize.pipeline.synthetic_oos import SyntheticTurn, synthetic_oos
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -137,8 +137,8 @@ def fit_selection(context: RunContext, program: TurnProgram, train: Sequence[Exa
         if head is None or not head.judgements:
             return found
         fitted = program.with_policy(program.policy.model_copy(update={"floor_score": thresholds}))
-        by_head, by_floor = answered(fitted, rows, head.judgements), answered(fitted, rows)
-    told = verdicts(context.objective, rows, head.judgements, by_head, by_floor, folds)
+        by_head, by_floor = decide_rows(fitted, rows, head.judgements), decide_rows(fitted, rows)
+    measured = verdicts(context.objective, rows, head.judgements, by_head, by_floor, folds)
     hidden = [each.verdict(thresholds) for each in synthetic]
     part = context.recipe.gates
     return SelectionFit(
@@ -149,9 +149,9 @@ def fit_selection(context: RunContext, program: TurnProgram, train: Sequence[Exa
         synthetic,
         tuple(by_head),
         tuple(by_floor),
-        tuple(told),
+        tuple(measured),
         tuple(hidden),
-        fit_order(told, hidden=hidden, target_error=part.target_error, delta=part.delta),
+        fit_order(measured, hidden=hidden, target_error=part.target_error, delta=part.delta),
     )
 
 

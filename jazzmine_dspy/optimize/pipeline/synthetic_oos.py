@@ -16,7 +16,7 @@ from jazzmine_dspy.optimize.calibration.order import Verdict
 from jazzmine_dspy.optimize.heads._result import HeadWithout, TrainedHead
 from jazzmine_dspy.optimize.pipeline.heads import floor_choice
 from jazzmine_dspy.optimize.pipeline.heats import HIDDEN
-from jazzmine_dspy.optimize.pipeline.rows import Exclusions, Row, State, judged_by, row_of
+from jazzmine_dspy.optimize.pipeline.rows import Exclusions, Row, State, predict, row_of
 from jazzmine_dspy.program.ports import Recalled, SelectionOutput
 from jazzmine_dspy.program.stage import Context
 from jazzmine_dspy.program.turn import TurnProgram
@@ -88,7 +88,7 @@ def synthetic_oos(
     for number in chosen:
         judge = judges[rows[number].wanted[0]]
         row = _without(program, rows[number].example, judge.flows, exclude)
-        output = judged_by(judge.head, program, row, judge.flows)
+        output = predict(judge.head, program, row, judge.flows)
         found.append(SyntheticTurn(row, output, folds[number] if folds is not None else 0))
     return tuple(found)
 
