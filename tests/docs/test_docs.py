@@ -195,6 +195,13 @@ def test_the_two_commands_come_first() -> None:
     assert commands == ["make quickstart", "make test"]
 
 
+def test_files_that_the_design_names_exist() -> None:
+    named = re.findall(r"`(\w[\w/]*(?:\.py|/))`", _page("design.md"))
+    assert len(named) > 10
+    tops = [ROOT, ROOT / "jazzmine_dspy", ROOT / "jazzmine_dspy" / "program"]
+    assert [name for name in named if not any((top / name).exists() for top in tops)] == []
+
+
 # --- tables and the code -----------------------------------------------------------------------------------
 
 

@@ -1,8 +1,8 @@
-"""The store that docs/guide/stores.md writes, over SQLite, keeps every promise of the suite."""
+"""The example of a store over SQLite keeps every promise of the suite."""
 
 from __future__ import annotations
 
-import re
+import runpy
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,8 @@ from jazzmine_dspy.memory.working import WorkingMemoryStore
 from jazzmine_dspy.memory.working.base import RecordStore
 from jazzmine_dspy.testing.working_memory import Harness, WorkingMemoryConformance
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "stores.md"
-
-
-def _backend() -> Any:
-    """The class of the page, as it stands there; what the page does with it is left out."""
-    [block] = re.findall(
-        r"^```python\n((?:(?!^```).)*class SqliteBackend.*?)^```", PAGE.read_text("utf-8"), re.M | re.S
-    )
-    names: dict[str, Any] = {"__name__": "__main__"}
-    exec(compile(block.partition("async def main()")[0], str(PAGE), "exec"), names)
-    return names["SqliteBackend"]
-
-
-SqliteBackend = _backend()
+EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "examples" / "sqlite_backend.py"
+SqliteBackend = runpy.run_path(str(EXAMPLE))["SqliteBackend"]
 
 
 class SqliteHarness(Harness):
