@@ -9,43 +9,36 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.dialogue.machine import carry_out
-from jazzmine_dspy.dialogue.steps import settle
-from jazzmine_dspy.memory.errors import ConflictError, StateError
+from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.messages import InMemoryMessageStore, MessageStore
 from jazzmine_dspy.memory.procedural import FlowIndex
 from jazzmine_dspy.memory.working import (
-    HandledMessage,
     InMemoryWorkingMemoryStore,
     QueuedMessage,
     WorkingMemory,
     WorkingMemoryStore,
 )  # fmt: skip
 from jazzmine_dspy.memory.working.operations import end_turn
-from jazzmine_dspy.memory.working.state import HANDLED_KEPT
 from jazzmine_dspy.models.decision import TurnDecision
-from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
-from jazzmine_dspy.models.messages import Conversation, Message, MessageRole
+from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.messages import Message, MessageRole
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.traces import LLMCallRecord, TaskEmission, ToolTrace
 from jazzmine_dspy.runtime.actions import Actions
 from jazzmine_dspy.runtime.clock import Clock
-from jazzmine_dspy.runtime.outbox import ensure_conversation, entry
-from jazzmine_dspy.runtime.outcome import MessageRoute, TurnOutcome, known_step
+from jazzmine_dspy.runtime.conversations import Conversations
+from jazzmine_dspy.runtime.outcome import ActionOutcome, MessageRoute, TurnOutcome, known_step
 from jazzmine_dspy.runtime.recall import resilient
 from jazzmine_dspy.runtime.replies import Done, stored_reply
-from jazzmine_dspy.runtime.router import is_queued, route
-from jazzmine_dspy.runtime.tracing import enriched, turn_trace
+from jazzmine_dspy.runtime.router import is_queued
+from jazzmine_dspy.runtime.taking import TurnTaker
 from jazzmine_dspy.runtime.turns import (
-    build_turn,
     checked_name,
     clean_attributes,
     clean_message,
     clean_snippets,
-    pruned_history,
-    resume_counting,
     zone_of,
 )
 
@@ -64,7 +57,7 @@ def _new_id() -> str:
     return uuid.uuid4().hex
 
 
-class Runtime(Actions):
+class Runtime:
     """Holds conversations: whole turns in their order, each decided by the program and applied to the state.
 
     Args:
@@ -118,9 +111,11 @@ class Runtime(Actions):
         self.working_memory: WorkingMemoryStore = working_memory or InMemoryWorkingMemoryStore()
         self.messages: MessageStore = messages or InMemoryMessageStore()
         self.agent_id = agent_id
-        self._deadline = deadline
         self._clock = Clock(clock)
         self._ids = ids
+        self._conversations = Conversations(self.working_memory, self.messages, agent_id, self._clock)
+        self._taker = TurnTaker(self.program, self._conversations, deadline, self._clock, ids)
+        self._actions = Actions(self.registry, self._conversations, self._taker)
 
     async def process(
         self,
@@ -173,21 +168,55 @@ class Runtime(Actions):
             locale=checked_name(locale, "locale") if locale else None,
             user_attributes=clean_attributes(user_attributes),
         )
-        async with self.working_memory.turn(conversation_id):
-            state = await self._opened(conversation_id, incoming)
+        async with self._conversations.turn(conversation_id):
+            state = await self._conversations.opened(conversation_id, incoming)
             known = await self._known(state, incoming)
             if known is not None:
                 return known
-            state, drained = await self._drain(state, arriving=True)
+            state, drained = await self._actions.drain(state, arriving=True)
             if is_queued(state):
-                outcome = await self._enqueue(state, incoming)
+                outcome = await self._actions.enqueue(state, incoming)
             else:
-                outcome = await self._take(state, incoming, begin=begin)
+                outcome = await self._taker.take(state, incoming, begin=begin)
             return outcome.model_copy(update={"drained": tuple(drained)})
 
     async def process_message(self, user_msg: str, user_id: str) -> TurnOutcome:
         """:meth:`process` for those who keep one conversation for each user."""
         return await self.process(conversation_id=user_id, user_id=user_id, text=user_msg)
+
+    async def begin_action(self, conversation_id: str) -> WorkingMemory:
+        """Begin the work of the flow that was handed out with ``run_flow``; until it is finished, messages
+        queue. ``state.action.action_id`` is what :meth:`finish_action` knows it by.
+
+        An action that has begun already goes on. Where a message may be delivered twice or the next one may come
+        before this call, begin the action with ``process(…, begin=True)`` instead.
+
+        Raises:
+            StateError: no flow is ready to run. One that was handed out counts as done once a later message
+                was taken.
+        """
+        return await self._actions.begin(conversation_id)
+
+    async def finish_action(
+        self, conversation_id: str, result: Any = None, *, failed: bool = False, action_id: str | None = None
+    ) -> ActionOutcome:
+        """End the running action and its flow, then take the messages that had waited, in their order.
+
+        A waiting message that leads to ``run_flow`` while others wait behind it begins that action at once, so that
+        they keep their place: finish it as well. Each waiting message has a turn of its own; what cannot be taken
+        now waits on.
+
+        Args:
+            result: What the action gave, as JSON values; kept in the record of the flow.
+            failed: The action came to nothing.
+            action_id: The action that this is the end of, the running one without it. With it the call may be
+                repeated, and is answered alike.
+
+        Raises:
+            StateError: no action is running, or another one than ``action_id``.
+            InputError: ``result`` is not JSON.
+        """
+        return await self._actions.finish(conversation_id, result, failed=failed, action_id=action_id)
 
     async def record_reply(
         self,
@@ -220,8 +249,8 @@ class Runtime(Actions):
         """
         said = clean_text(text, limit=MAX_REPLY, field="reply")
         done = Done(tool_traces, llm_calls, task_emissions, reasoning_steps)
-        async with self.working_memory.turn(conversation_id):
-            state = await self._existing(conversation_id)
+        async with self._conversations.turn(conversation_id):
+            state = await self._conversations.existing(conversation_id)
             message = Message(
                 id=checked_name(self._ids() if message_id is None else message_id, "message_id"),
                 conversation_id=conversation_id,
@@ -241,99 +270,10 @@ class Runtime(Actions):
             end_turn.inplace(state, said, intent)
             if trace_id == state.open_trace:
                 state.open_trace = None
-            await self.working_memory.save(state)
+            await self._conversations.save(state)
             return message
 
     # --- one turn, within its lock -----------------------------------------------------------------------
-
-    async def _opened(self, conversation_id: str, incoming: QueuedMessage) -> WorkingMemory:
-        """The state that a message comes to: its user's own, and what the turn before left is stored.
-
-        Raises:
-            ConflictError: the conversation belongs to another user.
-        """
-        stamp = self._clock.milliseconds(incoming.now)
-        user, agent = incoming.user_id, self.agent_id
-        await ensure_conversation(
-            Conversation(
-                id=conversation_id, user_id=user, agent_id=agent, created_at=stamp, last_updated_at=stamp
-            ),
-            self.messages,
-        )
-        state = await self.working_memory.get_or_create(conversation_id, user, agent)
-        if state.user_id != user:
-            raise ConflictError(
-                "The conversation belongs to another user",
-                where=f"conversation {conversation_id!r}",
-                remedy="Give every conversation an id of its own.",
-            )
-        state = await self._delivered(state)
-        if not state.turn_number:
-            await resume_counting(state, self.messages)
-        return state
-
-    async def _take(
-        self, state: WorkingMemory, incoming: QueuedMessage, *, begin: bool = False
-    ) -> TurnOutcome:
-        started = self._clock.seconds()
-        before = settle(state, self.registry)
-        stamp = self._clock.milliseconds(incoming.now)
-        history, summaries = await pruned_history(
-            self.messages, state.conversation_id, exclude=incoming.message_id
-        )
-        turn = build_turn(
-            before, incoming, history, summaries=summaries, now=incoming.now or self._clock.now()
-        )
-        decision = await self.program.adecide(turn, deadline=self._deadline)
-        after, step, events = carry_out(before, decision, self.registry, message_id=incoming.message_id)
-        fingerprint = self.program.fingerprint
-        message = enriched(
-            before,
-            message_id=incoming.message_id,
-            user_id=incoming.user_id,
-            text=incoming.text,
-            timestamp=stamp,
-            decision=decision,
-            context=incoming.explicit_context,
-            fingerprint=fingerprint,
-        )
-        trace = turn_trace(
-            after,
-            decision,
-            events,
-            trace_id=f"trace-{message.id}",
-            message_id=message.id,
-            timestamp=stamp,
-            latency_ms=max(0.0, (self._clock.seconds() - started) * 1000.0),
-            program=self.program,
-            started_at_ms=max(0, int(started * 1000)),
-            fingerprint=fingerprint,
-            turn=turn,
-        )
-        after.episode_id = message.episode_id
-        after.last_agent_response = step.text or after.last_agent_response
-        after.open_trace = trace.id
-        handled = HandledMessage(message_id=message.id, next_step=step, reply=step.text)
-        after.handled = [*after.handled, handled][-HANDLED_KEPT:]
-        if begin and step.kind == "run_flow":
-            after = self._begun(after)
-        # One fenced write decides whether the turn was; what it leaves to the other store is part of it.
-        after.outbox = [*after.outbox, entry(message, trace)]
-        saved = await self.working_memory.save(after)
-        try:
-            saved = await self._delivered(saved)
-        except (MemoryUnavailableError, StateError) as error:
-            logger.warning("Message %r is stored with the next one: %s", message.id, error)
-        return TurnOutcome(
-            decision=decision,
-            state=saved,
-            next=step,
-            reply=step.text,
-            route=route(before, turn),
-            episode_id=message.episode_id,
-            new_episode=message.episode_id != before.episode_id,
-            message_id=message.id,
-        )
 
     async def _known(self, state: WorkingMemory, incoming: QueuedMessage) -> TurnOutcome | None:
         """The outcome of a message that came before, or None."""
@@ -348,7 +288,7 @@ class Runtime(Actions):
                 remedy="Give every message an id of its own, or none.",
             )
         if waiting is not None:
-            return self._queued(state, incoming.message_id, repeated=True)
+            return self._actions.queued(state, incoming.message_id, repeated=True)
         handled = next((h for h in state.handled if h.message_id == incoming.message_id), None)
         # A decision is stored only of a turn that was applied.
         decided = stored.decision if stored else None
