@@ -206,6 +206,7 @@ def _redis(url: str | None) -> Finding:
 
 def _language_model(name: str) -> Finding:
     from jazzmine_dspy.cli._programs import resolve
+    from jazzmine_dspy.models.errors import format_error
 
     try:
         answer = resolve(name, serving=True)(messages=[{"role": "user", "content": "Say yes."}], max_tokens=8)
@@ -214,5 +215,5 @@ def _language_model(name: str) -> Finding:
         remedy = (
             getattr(error, "remedy", "") or "Check its name, its key in the environment, and the network."
         )
-        return Finding(f"language model {name}", False, True, str(error).splitlines()[0][:300], remedy)
+        return Finding(f"language model {name}", False, True, format_error(error), remedy)
     return Finding(f"language model {name}", True, True, f"answered {said!r}")
