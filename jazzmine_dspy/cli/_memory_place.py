@@ -22,8 +22,8 @@ class Place:
     """Records at an address. Whatever is read here lives no longer for it."""
 
     def __init__(self, url: str, prefix: str, records: str, ttl: float = 3600.0) -> None:
+        from jazzmine_dspy.integrations.jazzmine.working_memory import JazzmineCodec
         from jazzmine_dspy.memory.working.codec import JsonCodec
-        from jazzmine_dspy.memory.working.jazzmine import JazzmineCodec
         from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore
 
         store = RedisWorkingMemoryStore(url, prefix=prefix, records=records, ttl=ttl)

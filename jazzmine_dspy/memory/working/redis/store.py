@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from jazzmine_dspy.memory.working.base import RecordStore
@@ -10,6 +11,12 @@ from jazzmine_dspy.memory.working.redis.connect import Client
 from jazzmine_dspy.models.errors import InputError
 
 REMEMBER = 30 * 86400.0
+
+SHARED = {
+    "jazzmine": ("jazzmine_dspy.integrations.jazzmine.working_memory", "SharedBackend", "JazzmineCodec")
+}
+"""Records shared with other packages: the module that knows them, its backend and its codec. They stand here by name
+alone, since what others keep is no part of a store."""
 
 
 class RedisWorkingMemoryStore(RecordStore):
@@ -56,11 +63,11 @@ class RedisWorkingMemoryStore(RecordStore):
         **options: Any,
     ) -> None:
         kind: type[RedisBackend] = RedisBackend
-        if records == "jazzmine":
-            from jazzmine_dspy.memory.working.jazzmine import JazzmineCodec, SharedBackend
-
-            kind = SharedBackend
-            options.setdefault("codec", JazzmineCodec())
+        if records in SHARED:
+            module, backend_name, codec_name = SHARED[records]
+            shared = import_module(module)
+            kind = getattr(shared, backend_name)
+            options.setdefault("codec", getattr(shared, codec_name)())
         elif records != "own":
             raise InputError(
                 f"Nobody knows records of kind {records!r}",

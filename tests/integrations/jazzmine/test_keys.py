@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis, RedisCluster
 from redis.crc import key_slot
 
+from jazzmine_dspy.integrations.jazzmine.working_memory.keys import SharedKeys
 from jazzmine_dspy.memory.errors import TurnLostError
 from jazzmine_dspy.memory.working import ActiveFlowState
-from jazzmine_dspy.memory.working.jazzmine.keys import SharedKeys
 from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore
 
 pytestmark = pytest.mark.row("W22")
@@ -108,7 +108,7 @@ async def test_in_a_cluster_too_jazzmine_has_the_lock_or_we_have(stores: Any) ->
 
 
 def test_every_script_has_a_form_for_shared_records() -> None:
-    from jazzmine_dspy.memory.working.jazzmine.scripts import SHARED
+    from jazzmine_dspy.integrations.jazzmine.working_memory.scripts import SHARED
     from jazzmine_dspy.memory.working.redis import peek, scripts
 
     own = {found.name for found in (*vars(scripts).values(), peek.PEEK) if isinstance(found, scripts.Script)}

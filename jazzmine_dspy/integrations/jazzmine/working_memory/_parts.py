@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from jazzmine_dspy.memory.working.jazzmine._kinds import STATUSES, Json, Kind, has_ended
+from jazzmine_dspy.integrations.jazzmine.working_memory._kinds import STATUSES, Json, Kind, has_ended
 
 CARRIED = "jazzmine"
 Node = dict[str, Any]

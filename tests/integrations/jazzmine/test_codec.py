@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jazzmine_dspy.integrations.jazzmine.working_memory import JazzmineCodec
 from jazzmine_dspy.memory.working import (
     ActiveFlowState,
     FlowRecord,
@@ -25,7 +26,6 @@ from jazzmine_dspy.memory.working import (
     WorkingMemory,
     WorkspaceEntity,
 )
-from jazzmine_dspy.memory.working.jazzmine import JazzmineCodec
 
 pytestmark = pytest.mark.row("W22")
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.memory.working.jazzmine.codec import JazzmineCodec
+from jazzmine_dspy.integrations.jazzmine.working_memory.codec import JazzmineCodec
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.memory.working.jazzmine.backend import SharedBackend
+    from jazzmine_dspy.integrations.jazzmine.working_memory.backend import SharedBackend
 
 __all__ = ["JazzmineCodec", "SharedBackend"]
 
@@ -18,7 +18,7 @@ __all__ = ["JazzmineCodec", "SharedBackend"]
 def __getattr__(name: str) -> Any:
     if name == "SharedBackend":
         # It imports the client library of Redis.
-        from jazzmine_dspy.memory.working.jazzmine.backend import SharedBackend
+        from jazzmine_dspy.integrations.jazzmine.working_memory.backend import SharedBackend
 
         return SharedBackend
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,9 +10,9 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
+from jazzmine_dspy.integrations.jazzmine.working_memory import JazzmineCodec
 from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, Presence, RedisWorkingMemoryStore
 from jazzmine_dspy.memory.working.in_process import InProcessBackend
-from jazzmine_dspy.memory.working.jazzmine import JazzmineCodec
 
 pytestmark = pytest.mark.row("W19", "W22")
 

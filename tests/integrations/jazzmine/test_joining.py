@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from jazzmine_dspy.integrations.jazzmine.working_memory import JazzmineCodec
 from jazzmine_dspy.memory.errors import UnreadableRecordError
 from jazzmine_dspy.memory.working import ActiveFlowState, HeldSlot, WorkingMemory
-from jazzmine_dspy.memory.working.jazzmine import JazzmineCodec
 
 pytestmark = pytest.mark.row("W22")
 

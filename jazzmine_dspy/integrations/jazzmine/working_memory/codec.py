@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from jazzmine_dspy.integrations.jazzmine.working_memory._kinds import MEMORY, Json
+from jazzmine_dspy.integrations.jazzmine.working_memory._parts import MisshapenError, join, split
 from jazzmine_dspy.memory.working.codec import JsonCodec, causes, check_schema, checked_size, unreadable
-from jazzmine_dspy.memory.working.jazzmine._kinds import MEMORY, Json
-from jazzmine_dspy.memory.working.jazzmine._parts import MisshapenError, join, split
 from jazzmine_dspy.memory.working.state import SCHEMA_VERSION, WorkingMemory
 from jazzmine_dspy.models.errors import InputError
 

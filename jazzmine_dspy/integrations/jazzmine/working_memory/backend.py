@@ -6,10 +6,10 @@ from typing import Any
 
 from redis.asyncio import RedisCluster
 
+from jazzmine_dspy.integrations.jazzmine.working_memory.keys import SharedKeys
+from jazzmine_dspy.integrations.jazzmine.working_memory.scripts import DROP_LOCK, SHARED, TAKE_LOCK
 from jazzmine_dspy.memory.working import _refusals as refusals
 from jazzmine_dspy.memory.working.backend import Grant
-from jazzmine_dspy.memory.working.jazzmine.keys import SharedKeys
-from jazzmine_dspy.memory.working.jazzmine.scripts import DROP_LOCK, SHARED, TAKE_LOCK
 from jazzmine_dspy.memory.working.redis.backend import RedisBackend
 from jazzmine_dspy.memory.working.redis.scripts import Script
 

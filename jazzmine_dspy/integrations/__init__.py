@@ -1,0 +1,1 @@
+"""What ties this package to others: each sees all of it, and nothing of it sees them."""
