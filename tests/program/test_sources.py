@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jazzmine_dspy import load, save
 from jazzmine_dspy.models import FlowRegistry
 from jazzmine_dspy.models.commands import ChitChat, SetSlot
 from jazzmine_dspy.models.decision import STAGES, Selection
@@ -187,3 +189,15 @@ def test_the_fingerprint_tells_sources_of_one_name_apart(registry: FlowRegistry)
         source("understand", "mine")(made)
         found.add(TurnProgram(registry, policy=policy).fingerprint)
     assert len(found) == 2
+
+
+@pytest.mark.row("A8")
+def test_an_artefact_that_names_an_unknown_source_is_refused(
+    registry: FlowRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saying(Answer([]))
+    folder = save(TurnProgram(registry, policy=ordered(understand=("mine", "floor"))), tmp_path / "shop")
+    assert load(folder, bind=False).policy.orders["understand"] == ("mine", "floor")
+    monkeypatch.delitem(SOURCES._held, "understand.mine")
+    with pytest.raises(InputError, match=r"'mine', which nobody registered.*install the package that has it"):
+        load(folder, bind=False)

@@ -206,3 +206,21 @@ def test_heads_that_cannot_be_stored_or_read(judge: Make, monkeypatch: pytest.Mo
 def test_what_is_no_head_is_refused(stage: Any, kind: str, thing: Any, message: str) -> None:
     with pytest.raises(ExtensionError, match=message):
         HEADS.add(f"{stage}.{kind}", thing, origin="a.test")
+
+
+def test_with_another_embedder_only_heads_that_read_words_go_on(
+    registry: FlowRegistry, letters: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    select = SelectionHead(["track_order", "none"], np.ones((2, 35)), np.zeros(2))
+    heads = {"select": select, "understand": Glossary(["4471"])}
+    program = program_of(registry, select=("rule", "head", "floor")).bind(embedder=letters(), heads=heads)
+    facts = {"embedder": {"model": "letters", "fingerprint": "letters 1"}}
+    folder = save(program, tmp_path / "shop", facts=facts)
+    assert list(load(folder, embedder=letters()).bindings.heads) == ["select", "understand"]
+    other = letters()
+    other.fingerprint = "letters 2"
+    again = load(folder, embedder=other)
+    assert list(again.bindings.heads) == ["understand"]
+    assert "the heads (select) were trained on letters 1 and not on letters 2" in caplog.text
+    record = again.decide(text="is it here").stages["select"]
+    assert (record.degraded, "no head is bound" in str(record.cause)) == (True, True)
