@@ -78,7 +78,7 @@ class Extensions(Mapping[str, T]):
             raise ExtensionError(
                 f"The {self.what} {name!r} cannot be used: {error}",
                 where=origin,
-                remedy="The documentation on extending shows what it must have.",
+                remedy="docs/guide/extending.md shows what it must have.",
             ) from error
         self._origins[name] = origin
 

@@ -10,8 +10,9 @@ from pydantic import ValidationError
 
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.errors import FlowError
-from jazzmine_dspy.models.flows import Flow, SlotType
+from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.parsing import MalformedError, from_yaml, read_file
+from jazzmine_dspy.models.slots import SLOT_TYPES
 from jazzmine_dspy.models.text import checked_text
 from jazzmine_dspy.models.turn import FlowView
 
@@ -183,7 +184,7 @@ def _flow(item: Any, *, where: str) -> Flow:
             raise FlowError(
                 f"Slot {slot!r} has no type",
                 where=f"{where}, field {field}",
-                remedy=f"Give it one of: {', '.join(SlotType)}.",
+                remedy=f"Give it one of: {', '.join(SLOT_TYPES)}.",
             ) from error
         raise FlowError(
             first["msg"], where=f"{where}, field {field}", remedy="Correct this field."
