@@ -14,6 +14,8 @@ import pytest
 from jazzmine_dspy.datasets import check_dataset
 from jazzmine_dspy.datasets._similar import delexicalise, near_duplicates, nearest
 
+pytestmark = pytest.mark.row("D3")
+
 # --- across splits ---------------------------------------------------------------------------------
 
 
@@ -44,7 +46,6 @@ def test_nearly_the_same_turn_under_two_roles_is_a_warning(write: Callable[..., 
     assert report.near_duplicate_share == 1.0
 
 
-@pytest.mark.row("D3")
 @pytest.mark.parametrize(
     ("text", "leaks"),
     [("two plum tarts please", True), ("plum tarts please", False), ("12 plum tarts please", False)],

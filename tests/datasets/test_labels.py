@@ -10,6 +10,8 @@ import pytest
 
 from jazzmine_dspy.datasets import Problem, check_dataset
 
+pytestmark = pytest.mark.row("D3")
+
 OPEN = {
     "status": "awaiting_confirmation",
     "flow": "order_cake",

@@ -46,6 +46,22 @@ def test_a_flow_asks_for_what_it_needs_and_then_runs(talk: Any) -> None:
     assert talk.slots == {"order_id": "4471", "speed": "express"}
 
 
+@pytest.mark.row("U6")
+def test_several_commands_of_one_message_are_carried_out_in_their_order(talk: Any) -> None:
+    """The last value counts, and what stood before a correction is kept."""
+    step = talk(start("change_shipping"), put("order_id", "4471"), put("speed", "standard"))
+    assert (step.kind, talk.slots) == ("run_flow", {"order_id": "4471", "speed": "standard"})
+    talk = type(talk)(talk.registry, talk.decide)
+    talk(start("change_shipping"), put("order_id", "4471"))
+    step = talk(correct("order_id", "3302"), correct("order_id", "5555"), put("speed", "express"))
+    held = talk.state.active_flow.slots["order_id"]
+    assert (held.value, held.previous_value) == ("5555", "3302")
+    assert (step.kind, talk.slots) == ("run_flow", {"order_id": "5555", "speed": "express"})
+    both = type(talk)(talk.registry, talk.decide)
+    both(start("track_order"), start("change_shipping"), put("order_id", "1111"))
+    assert (both.flow, both.paused) == ("track_order", ["change_shipping"])
+
+
 def test_a_flow_without_slots_runs_at_once(talk: Any) -> None:
     assert talk(start("opening_hours")).kind == "run_flow"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -129,6 +130,41 @@ def test_excluded_conversations_and_the_deadline_go_with_their_turn(headed: Turn
     assert [sorted(asked["exclude"]) for asked in headed.bindings.recall.asked] == [["c1"], ["c2", "c3"]]
     late = headed.decide_many(TURNS[:2], deadline=0.0)
     assert all("deadline" in str(one.stages["select"].cause) for one in late)
+
+
+@P4
+@pytest.mark.parametrize("style", ["sync", "async"])
+def test_turns_whose_parts_hang_end_with_their_deadline(
+    headed: TurnProgram, letters: Make, style: str
+) -> None:
+    """Each of them, and the others behind them: the calls never return while the batch is under way."""
+    go = threading.Event()
+
+    class Hanging(letters):  # type: ignore[misc]
+        def features(self, texts: Any) -> Any:
+            # The batch embeds its texts ahead, which has no deadline; what a turn asks for hangs.
+            if len(texts) < 4:
+                go.wait()
+            return super().features(texts)
+
+        async def afeatures(self, texts: Any) -> Any:
+            return await asyncio.to_thread(self.features, texts)
+
+    headed.bind(embedder=Hanging())
+    try:
+        if style == "sync":
+            made = headed.decide_many(TURNS, workers=5, deadline=0.05)
+        else:
+            runner = asyncio.Runner()
+            made = runner.run(headed.adecide_many(TURNS, workers=5, deadline=0.05))
+    finally:
+        go.set()
+    if style == "async":
+        runner.close()
+    assert len(made) == len(TURNS)
+    for decision in made:
+        assert decision.stages["select"].source in ("floor", "rule")
+        assert "deadline" in str(decision.stages["select"].cause)
 
 
 @P4

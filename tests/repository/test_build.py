@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import tomllib
@@ -47,3 +48,16 @@ def test_serving_needs_nothing_that_only_compiling_needs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     core = " ".join(project["dependencies"])
     assert not [name for name in ("mlflow", "scikit-learn", "scipy", "xllamacpp", "torch") if name in core]
+
+
+@pytest.mark.row("A4")
+def test_the_wheel_is_for_every_supported_python(wheel: zipfile.ZipFile) -> None:
+    """One wheel for all, and no line in it that the oldest cannot read."""
+    names = wheel.namelist()
+    [info] = [name for name in names if name.endswith(".dist-info/WHEEL")]
+    assert "Tag: py3-none-any" in wheel.read(info).decode()
+    [metadata] = [name for name in names if name.endswith(".dist-info/METADATA")]
+    assert "Requires-Python: >=3.11" in wheel.read(metadata).decode()
+    for name in names:
+        if name.endswith(".py"):
+            ast.parse(wheel.read(name), name, feature_version=(3, 11))

@@ -1,0 +1,44 @@
+"""E2: what a decision sees of the conversation before the message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jazzmine_dspy.memory.messages import InMemoryMessageStore
+from jazzmine_dspy.models.history import USER_TURNS
+from jazzmine_dspy.runtime import Runtime
+
+ANN: dict[str, Any] = {"conversation_id": "c1", "user_id": "ann"}
+
+
+@pytest.mark.row("E2")
+async def test_the_history_leaves_out_the_message_itself_and_flagged_ones(by_hand: Any) -> None:
+    program, messages = by_hand(), InMemoryMessageStore()
+    runtime = Runtime(program, messages=messages)
+    for number in range(3):
+        await runtime.process(**ANN, text=f"text {number}", message_id=f"m{number}")
+        await runtime.record_reply("c1", f"reply {number}", message_id=f"r{number}")
+    await messages.flag_message("m1")
+    await messages.flag_message("r0")
+    await runtime.process(**ANN, text="text 3", message_id="m3")
+    seen = [message.text for message in program.turns[-1].history]
+    assert seen == ["text 0", "reply 1", "text 2", "reply 2"]
+    assert [[m.text for m in turn.history if m.text == turn.text] for turn in program.turns] == [[]] * 4
+
+
+@pytest.mark.row("E2")
+async def test_the_window_counts_turns_of_the_user_with_all_replies_between(by_hand: Any) -> None:
+    """Three replies to a message take nobody's place."""
+    program = by_hand()
+    runtime = Runtime(program)
+    for number in range(12):
+        await runtime.process(**ANN, text=f"text {number}", message_id=f"m{number}")
+        for part in range(3):
+            await runtime.record_reply("c1", f"reply {number}.{part}", message_id=f"r{number}.{part}")
+    history = program.turns[-1].history
+    users = [message.text for message in history if message.role == "user"]
+    assert users == [f"text {number}" for number in range(11 - USER_TURNS, 11)]
+    assert len(history) == USER_TURNS * 4
+    assert len(program.turns[-1].history_summaries) > 0
