@@ -227,8 +227,11 @@ def test_a_very_long_message_is_read_in_part() -> None:
 
 @pytest.mark.row("C2")
 def test_written_and_read(tmp_path: Path) -> None:
+    grams = lexical()
+    grams.bias = np.array([0.1, -0.2, 0.05], np.float32)
+    grams.idf = np.array([1, 2, 3, 0.5], np.float32)
     head = make(
-        lexical=lexical(),
+        lexical=grams,
         trust=Trust((0.1, 0.9, 0.2), (0.0, 0.8)),
         open_set=OpenSet("energy", -3.0, 0.5, 1.0),
     )

@@ -82,6 +82,7 @@ def test_messages_of_the_same_words_stay_together(imported: Any) -> None:
         assert len({roles[name] for name in alike}) == 1
 
 
+@pytest.mark.row("D5")
 def test_examples_are_taken_from_train_alone_and_only_if_asked_for(imported: Any) -> None:
     report, found = imported("banking77", B77, examples=2)
     dataset = load_dataset(report.out)
