@@ -20,7 +20,8 @@ from jazzmine_dspy.program.heads import NONE, STATE_SIZE, SelectionHead, state_f
 from jazzmine_dspy.program.heads._blend import Blend, Trust
 from jazzmine_dspy.program.heads._lexical import Lexical, quantised
 from jazzmine_dspy.program.heads._ngrams import pieces, words
-from jazzmine_dspy.program.heads._open import OpenSet, Space
+from jazzmine_dspy.program.heads._open import NEAR, OpenSet, Space
+from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_JUDGED, NOT_NEAR
 from jazzmine_dspy.program.ports import Clause, HeadInput, HeadPort
 
 LABELS = ["track_order", "cancel_order", NONE]
@@ -100,6 +101,59 @@ def test_a_flow_that_was_never_learnt_is_chosen_by_what_recall_tells_of_it() -> 
     )
 
 
+@pytest.mark.row("A9")
+def test_a_flow_that_was_never_learnt_needs_a_text_that_is_near() -> None:
+    """Among others never learnt one is always the nearest; how near it is tells whether it is meant."""
+    head = make(open_set=OpenSet("softmax", threshold=0.0))  # which refuses all that was learnt
+    for similarity, flows, reason in ((NEAR + 0.02, ("new",), NEW_FLOW), (NEAR - 0.02, (), NOT_NEAR)):
+        found = [Recalled("new", 0.5, similarity, 0.4), Recalled("other", 0.4, 0.1, 0.1)]
+        said = head.predict(seen(recalled=found, flows=("new", "other")))
+        assert (said.flows, said.reason) == (flows, reason)
+        assert 0.3 < said.in_scope < 0.7
+        assert said.ranking[0][0] == ("new" if flows else NONE)
+        assert {name for name, _ in said.ranking} == {"new", "other", NONE}
+        assert dict(said.ranking)["other"] == 0.0
+    near, far = [
+        head.predict(seen(recalled=[Recalled("new", 0.5, similarity, 0.4)], flows=("new",)))
+        for similarity in (0.9, 0.05)
+    ]
+    assert near.in_scope > 0.99 > 0.01 > far.in_scope
+    assert min(near.confidence, far.confidence) > 0.9
+
+
+@pytest.mark.row("A9")
+def test_a_flow_that_is_not_near_leaves_those_that_were_learnt_as_they_are() -> None:
+    head = make(open_set=OpenSet("neighbours", threshold=1.0, scale=1.0, shift=0.0))
+    found = [Recalled("track_order", 0.1, 0.2, 0.0)]
+    alone = head.predict(seen(features=(3, 0, 0), recalled=found))
+    beside = [Recalled("new", 0.5, NEAR - 0.1, 0.9), *found]
+    among = head.predict(seen(features=(3, 0, 0), recalled=beside, flows=(*FLOWS, "new")))
+    assert (among.flows, among.reason) == (alone.flows, alone.reason) == (("track_order",), "likeliest flow")
+    assert among.ranking == (*alone.ranking, ("new", 0.0))
+    # None of the learnt ones was recalled: that, too, tells that they are not near.
+    lone = head.predict(seen(features=(3, 0, 0), recalled=beside[:1], flows=(*FLOWS, "new")))
+    assert (lone.flows, lone.reason) == ((), "nothing like it was learnt")
+
+
+@pytest.mark.row("A9")
+def test_a_head_whose_embedder_was_not_measured_leaves_new_flows_to_the_next_source() -> None:
+    head = make(near=None)
+    found = [Recalled("new", 0.5, 0.95, 0.9), Recalled("track_order", 0.1, 0.2, 0.0)]
+    said = head.predict(seen(recalled=found, flows=(*FLOWS, "new")))
+    assert (said.flows, said.left, said.reason) == ((), True, NOT_JUDGED)
+    learnt = head.predict(seen(features=(3, 0, 0), recalled=found[1:], flows=(*FLOWS, "new")))
+    assert (learnt.flows, learnt.left) == (("track_order",), False)
+
+
+@pytest.mark.row("A9")
+def test_several_wishes_are_not_looked_for_among_flows_that_were_never_learnt() -> None:
+    head = make(LABELS[:2], rule=ClauseRule())
+    text = "buy a card and then feed the cat"
+    clauses = [Clause(part, np.zeros(3, np.float32)) for part in head.parts(text)]
+    found = [Recalled("new", 0.5, 0.8, 0.9)]
+    assert head.predict(seen(text, recalled=found, flows=("new",), clauses=clauses)).flows == ("new",)
+
+
 def test_equal_flows_stand_in_the_registrys_order() -> None:
     for flows in (FLOWS, FLOWS[::-1]):
         assert [name for name, _ in make().predict(seen(flows=flows)).ranking if name != NONE] == list(flows)
@@ -118,8 +172,9 @@ def test_names_carry_nothing() -> None:
 def test_nothing_to_choose_from() -> None:
     assert make().predict(seen(features=(3, 0, 0), flows=())).flows == ()
     # Not an answer: a source that knows nothing of these flows must not keep the next one from being asked.
-    with pytest.raises(InputError, match="learnt none of these flows"):
-        make(labels=["a", "b"]).predict(seen(flows=("c", "d")))
+    for labels in (["a", "b"], ["a", "b", NONE]):
+        with pytest.raises(InputError, match="learnt none of these flows"):
+            make(labels=labels).predict(seen(flows=("c", "d")))
 
 
 def test_the_running_flow_counts() -> None:
@@ -259,8 +314,15 @@ def test_the_fingerprint_speaks_for_all_of_it() -> None:
         make(trust=Trust((0.1, 1.0, 0.0))),
         make(open_set=OpenSet(threshold=-1.0)),
         make(rule=ClauseRule()),
+        make(near=0.6),
+        make(near=None),
     ]
-    assert len({head.fingerprint, *(other.fingerprint for other in others)}) == 7
+    assert len({head.fingerprint, *(other.fingerprint for other in others)}) == 9
+    assert [SelectionHead.from_bytes(each.to_bytes()).near for each in (head, *others[-2:])] == [
+        NEAR,
+        0.6,
+        None,
+    ]
     assert copy.deepcopy(head) is head
     with pytest.raises(ValueError, match="read-only"):
         head.weights[0, 0] = 0
@@ -321,6 +383,8 @@ def test_bad_files() -> None:
         (_tampered(head, labels=["a", "b"]), "do not fit its labels"),
         (_tampered(head, blend={"linear": 1, "unknown": 2}), "cannot be read"),
         (_tampered(head, open_set={"kind": "mahalanobis"}), "do not fit"),
+        (_tampered(head, near=1.5), "no cosine"),
+        (_tampered(head, near="much"), "cannot be read"),
     ]:
         with pytest.raises(ArtifactError, match=match) as caught:
             SelectionHead.from_bytes(bad, where="here")

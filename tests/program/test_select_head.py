@@ -113,6 +113,22 @@ def test_a_head_that_is_not_sure_enough_passes_the_turn_on(headed: Make, judge: 
     assert headed(judge(SURE), gates=gates).decide(text=text).selection.flows == ["gift_card"]
 
 
+@pytest.mark.row("A9")
+def test_a_head_that_cannot_judge_a_flow_leaves_it_to_the_floor_which_says_so(
+    headed: Make, judge: Make
+) -> None:
+    leaves = SelectionOutput((), 0.0, SURE.ranking, 0.5, "not learnt", left=True)
+    for text, flows, reason in (
+        ("where is my order", ["track_order"], "not learnt: best recalled flow"),
+        ("where is something", [], "not learnt: no candidate is near enough"),
+    ):
+        decision = headed(judge(leaves), floor_score={"idle": 0.5, "busy": 0.5}).decide(text=text)
+        assert (decision.stages["select"].source, decision.selection.flows) == ("floor", flows)
+        assert decision.selection.reason == reason
+        assert not decision.degraded
+        assert decision.selection.candidates[0][0] != "gift_card"
+
+
 def test_the_language_model_is_offered_what_it_was_compiled_on(
     headed: Make, judge: Make, speak: Make
 ) -> None:

@@ -1,7 +1,7 @@
-"""Registries that no program was compiled for, cut from public data, with messages that want one of their flows or none.
+"""Registries that no program was compiled for, cut from public data, with messages that want a flow of theirs or none.
 
-Labels and texts are halved by their own hash: what is chosen is chosen on the half ``dev``, what is shown is measured on the half
-``final``. No label and no message is in both.
+Labels are halved by their own hash: what is chosen is chosen on the half ``dev``, what is shown is measured on the
+half ``final``. No label and no message is in both.
 """
 
 from __future__ import annotations
@@ -39,7 +39,14 @@ _ACTS = {"yes", "no", "maybe", "cancel", "repeat"}
 _CHAT = {"GREETINGS_DAY", "THANKS", "APPRECIATION", "CRITICISM", "FEEDBACK", "CHAT_WITH_AN_AGENT", "CHAT_WITH_AGENT",
          "START_OVER", "CAPABILITIES"}  # fmt: skip
 _MONEY = {"clinc/banking", "clinc/credit_cards", "banking77", "powerplay11"}
-_SHOPS = {"curekart", "sofmattress", "powerplay11", "clinc/home", "clinc/small_talk", "clinc/kitchen_and_dining"}
+_SHOPS = {
+    "curekart",
+    "sofmattress",
+    "powerplay11",
+    "clinc/home",
+    "clinc/small_talk",
+    "clinc/kitchen_and_dining",
+}
 _NEAR: dict[str, set[str]] = {
     "banking77": _MONEY,
     "powerplay11": _MONEY | _SHOPS,
@@ -124,7 +131,9 @@ def _case(
     near = {*pools, *_NEAR.get(source, ())}
     near |= {"banking77", *_MONEY} if near & _MONEY else set()
     others = {other: held for other, held in sources.items() if other not in near}
-    clinc = [text for other, held in others.items() if other.startswith("clinc/") for text in _all(held, half)]
+    clinc = [
+        text for other, held in others.items() if other.startswith("clinc/") for text in _all(held, half)
+    ]
     rest = [
         text for other, held in others.items() if not other.startswith("clinc/") for text in _all(held, half)
     ]
@@ -229,8 +238,4 @@ def _sgd() -> dict[str, dict[str, _Label]]:
                     # Two services find movies: to a user that is one flow.
                     described.setdefault(intent, about[frame["service"], intent])
                     texts.setdefault(intent, {})[turn["utterance"]] = None
-    return {
-        "sgd": {
-            name: _Label(described[name] + ".", list(held)) for name, held in sorted(texts.items())
-        }
-    }
+    return {"sgd": {name: _Label(described[name] + ".", list(held)) for name, held in sorted(texts.items())}}

@@ -13,12 +13,13 @@ from jazzmine_dspy.optimize.heads._rows import Material, Parts, Seen
 from jazzmine_dspy.program.heads import NONE, SelectionHead
 from jazzmine_dspy.program.heads import _blend as blending
 from jazzmine_dspy.program.heads._blend import Blend, Trust
-from jazzmine_dspy.program.heads._open import Kind, OpenSet, Space, signs
+from jazzmine_dspy.program.heads._open import NEAR, Kind, OpenSet, Space, signs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from jazzmine_dspy.program.clauses import ClauseRule
+    from jazzmine_dspy.program.ports import EmbedderPort
 
     Floats = NDArray[np.floating]
 
@@ -235,7 +236,12 @@ def fit_open(
 
 
 def build(
-    material: Material, parts: Parts, weighed: Weighed, space: Space | None, rule: ClauseRule | None
+    material: Material,
+    parts: Parts,
+    weighed: Weighed,
+    space: Space | None,
+    rule: ClauseRule | None,
+    near: float | None = NEAR,
 ) -> SelectionHead:
     """The head as it serves, knowing what its parts learnt."""
     kept = np.flatnonzero(parts.learnt)
@@ -253,7 +259,16 @@ def build(
         trust=weighed.trust,
         space=space if weighed.open_set.kind == "mahalanobis" else None,
         rule=rule,
+        near=near,
     )
+
+
+def near_of(embedder: EmbedderPort) -> float | None:
+    """The cosine from which on a flow that was not learnt may be chosen; None where it was not measured.
+
+    A run's own data do not tell it: flows that are left out lie nearer to the others than those of another registry.
+    """
+    return NEAR if embedder.fingerprint.startswith("minilm:") else None
 
 
 def labels_of(names: Sequence[str]) -> list[str]:

@@ -238,7 +238,8 @@ class _Training:
         return self._built(self.material.fit(self.taught, c), weighed, space)
 
     def _built(self, parts: Parts, weighed: fitting.Weighed, space: Space | None) -> SelectionHead:
-        return fitting.build(self.material, parts, weighed, space, self.rule)
+        near = fitting.near_of(self.embedder)
+        return fitting.build(self.material, parts, weighed, space, self.rule, near)
 
     def _weighed(
         self,

@@ -13,7 +13,7 @@ from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.program.clauses import ClauseRule
 from jazzmine_dspy.program.heads._blend import Blend, Trust
 from jazzmine_dspy.program.heads._lexical import Lexical
-from jazzmine_dspy.program.heads._open import OpenSet, Space
+from jazzmine_dspy.program.heads._open import NEAR, OpenSet, Space
 from jazzmine_dspy.program.heads.registry import HeadState
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def to_state(
     trust: Trust,
     space: Space | None,
     rule: ClauseRule | None,
+    near: float | None,
 ) -> HeadState:
     """The whole head."""
     arrays: dict[str, NDArray[Any]] = {"weights": weights, "bias": bias}
@@ -47,6 +48,8 @@ def to_state(
         "open_set": open_set._asdict() | {"threshold": max(open_set.threshold, -1e30)},
         "rule": None if rule is None else rule.model_dump(mode="json"),
     }
+    if near != NEAR:
+        said["near"] = near
     if lexical is not None:
         grams = canonical_json([lexical.words, lexical.pieces]).encode()
         arrays |= {
@@ -76,6 +79,7 @@ def from_state(state: HeadState) -> tuple[list[str], NDArray[Any], NDArray[Any],
         "blend": _tupled(Blend, said["blend"]),
         "trust": _tupled(Trust, said["trust"]),
         "open_set": _tupled(OpenSet, said["open_set"]),
+        "near": None if said.get("near", NEAR) is None else float(said.get("near", NEAR)),
     }
     if "lexical.grams" in arrays:
         words, pieces = json.loads(arrays["lexical.grams"].tobytes())

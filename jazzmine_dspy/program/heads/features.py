@@ -36,7 +36,9 @@ EVIDENCE = ("votes", "similarity", "fused", "running")
 is the flow that runs."""
 
 _LEAST_SUPPORT = 1e-4
-_SIMILARITY_SCALE = 10.0
+SIMILARITY_SCALE = 10.0
+"""What a cosine of 1 is in the evidence."""
+
 _FUSED_SCALE = 4.0
 
 
@@ -77,12 +79,12 @@ def evidence(recalled: Sequence[Recalled], column: Mapping[str, int], running: s
     told[:, 0] = np.log(_LEAST_SUPPORT)
     if found:
         best = max(one.score for one in found)
-        told[:, 1] = min(one.similarity for one in found) * _SIMILARITY_SCALE
+        told[:, 1] = min(one.similarity for one in found) * SIMILARITY_SCALE
         for one in found:
             fused = one.score / best * _FUSED_SCALE if best > 0 else 0.0
             told[column[one.name], :3] = (
                 np.log(max(one.support, 0.0) + _LEAST_SUPPORT),
-                one.similarity * _SIMILARITY_SCALE,
+                one.similarity * SIMILARITY_SCALE,
                 fused,
             )
     if running is not None and running in column:

@@ -12,8 +12,8 @@ from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.program.clarify import NONE
 from jazzmine_dspy.program.heads import _blend, _files, _open
 from jazzmine_dspy.program.heads._blend import Blend, Trust
-from jazzmine_dspy.program.heads._open import OpenSet, Space
-from jazzmine_dspy.program.heads.features import STATE_SIZE, busy, evidence, state_features
+from jazzmine_dspy.program.heads._open import NEAR, OpenSet, Space, near_enough
+from jazzmine_dspy.program.heads.features import SIMILARITY_SCALE, STATE_SIZE, busy, evidence, state_features
 from jazzmine_dspy.program.heads.registry import HeadState, head
 from jazzmine_dspy.program.ports import HeadInput, SelectionOutput
 
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from jazzmine_dspy.program.heads._lexical import Lexical
 
 _REMEDY = "Compile the program again."
+NOT_NEAR = "no flow was learnt, and none has a text near enough"
+NEW_FLOW = "likeliest flow; it was not learnt, and is judged by its texts alone"
+NOT_JUDGED = "the likeliest flow was not learnt, and the head cannot judge it with this embedding model"
+"""Why a flow that was not learnt is chosen, is not, or is left to the next source."""
+
 _EVEN, _NO_LINE, _AS_IT_IS = Blend(), OpenSet(), Trust()
 
 
@@ -35,6 +40,7 @@ class _Ranked(NamedTuple):
     plain: NDArray[np.floating]
     in_scope: float
     rejected: bool
+    reason: str = ""
 
 
 @head("select", "selection")
@@ -44,7 +50,8 @@ class SelectionHead:
     Three parts score the flows: a linear model over the message's features and the state; one over its words and
     pieces of words; and what recall found. Their weights are fitted, so that the softmax of the sum is calibrated. A
     flow that was never learnt is scored by what recall tells of it alone. "none" is a label where the training had
-    such turns; beyond it, an open-set score tells whether any flow is wanted at all.
+    such turns; beyond it, an open-set score tells whether any flow is wanted at all. It was fitted to flows that were
+    learnt: one that was not can be chosen only where a text of its own is near enough to the message.
 
     Args:
         labels: What was learnt, each once; "none" among them or not.
@@ -56,6 +63,8 @@ class SelectionHead:
         trust: From probabilities to confidences.
         space: For distances, where the open-set score is one.
         rule: Finds several wishes in one message; None means that a message has one.
+        near: Cosine to the nearest text of a flow that was not learnt, from which on it may be chosen. None where it is
+            not known for the embedding model: a turn that seems to want such a flow is left to the next source.
 
     Raises:
         ArtifactError: sizes do not fit, or a number is not finite.
@@ -81,11 +90,12 @@ class SelectionHead:
         trust: Trust = _AS_IT_IS,
         space: Space | None = None,
         rule: ClauseRule | None = None,
+        near: float | None = NEAR,
     ) -> None:
         self.labels = tuple(labels)
         self.weights, self.bias = _frozen(weights), _frozen(bias)
         self.lexical, self.blend, self.open_set, self.trust = lexical, blend, open_set, trust
-        self.space, self.rule = space, rule
+        self.space, self.rule, self.near = space, rule, near
         if not self.labels or len(set(self.labels)) != len(self.labels):
             raise ArtifactError("A head needs labels, each once", where=f"{len(self.labels)} labels")
         shapes = [self.bias.shape, self.weights.shape[:1]] + ([lexical.bias.shape] if lexical else [])
@@ -100,6 +110,8 @@ class SelectionHead:
             raise ArtifactError("The weights of a head are not finite", remedy=_REMEDY)
         if (open_set.kind == "mahalanobis") != (space is not None):
             raise ArtifactError("A head's open-set score and its space do not fit", remedy=_REMEDY)
+        if near is not None and not 0.0 <= near <= 1.0:
+            raise ArtifactError("A head's nearness is no cosine from 0 to 1", where=f"{near}", remedy=_REMEDY)
         self._knows_none = NONE in self.labels
         self._places = {label: place for place, label in enumerate(self.labels)}
         self._fingerprint: str | None = None
@@ -135,28 +147,62 @@ class SelectionHead:
         flows = tuple(dict.fromkeys(name for name in given.flows if name != NONE))
         if not flows:
             return SelectionOutput((), 1.0, (), 0.0, "no flow may be chosen")
-        # Judged among all flows, so that "unlike all" means the same for a lone one; chosen among those that may be.
-        every = (
-            *flows,
-            *(name for name in dict.fromkeys(given.hidden) if name in self._places and name not in flows),
+        hidden = tuple(
+            name for name in dict.fromkeys(given.hidden) if name in self._places and name not in flows
         )
-        told = [one for one in given.recalled if one.name in self._column(every)[0]]
+        told = [one for one in given.recalled if one.name in self._column((*flows, *hidden))[0]]
         if not any(one.similarity or one.support for one in told):
-            told = []  # a memory that can't tell
-        whole = self._ranked(given.features, given.turn.text, given.turn, told, every)
+            return self._among(given, flows, hidden, None)
+        far = self._far(told, flows)
+        if not far:
+            return self._among(given, flows, hidden, told)
+        if len(far) == len(flows):
+            in_scope = near_enough(max(one.similarity for one in told), self.near or 0.0)
+            sure = float(self.trust.of_none(1.0 - in_scope))
+            ranking = (NONE, 1.0 - in_scope), *((name, 0.0) for name in flows)
+            return SelectionOutput((), sure, ranking, in_scope, NOT_NEAR)
+        said = self._among(
+            given,
+            tuple(name for name in flows if name not in far),
+            hidden,
+            [one for one in told if one.name not in far],
+        )
+        return said._replace(ranking=(*said.ranking, *((name, 0.0) for name in flows if name in far)))
+
+    def _far(self, told: Sequence[Recalled], flows: Sequence[str]) -> frozenset[str]:
+        """Flows that were not learnt and have no text near enough to the message: as if they were not there."""
+        if self.near is None:
+            return frozenset()
+        near = {one.name for one in told if one.similarity >= self.near}
+        return frozenset(name for name in flows if name not in self._places and name not in near)
+
+    def _among(
+        self,
+        given: HeadInput,
+        flows: tuple[str, ...],
+        hidden: tuple[str, ...],
+        told: Sequence[Recalled] | None,
+    ) -> SelectionOutput:
+        """Select among flows that were learnt or are near; ``told`` is None where the memory cannot tell how near."""
+        # Judged among all flows, so that "unlike all" means the same for a lone one; chosen among those that may be.
+        whole = self._ranked(given.features, given.turn.text, given.turn, told, (*flows, *hidden))
         ranking = _ordered(whole)
-        if len(every) > len(flows):
-            elsewhere = ranking[0] if ranking[0][0] in every[len(flows) :] else None
+        if whole.reason == NOT_JUDGED:
+            return SelectionOutput((), 0.0, ranking, whole.in_scope, NOT_JUDGED, left=True)
+        if hidden:
+            elsewhere = ranking[0] if ranking[0][0] in hidden else None
             ranking = tuple(one for one in ranking if one[0] in flows or one[0] == NONE)
             if elsewhere is not None and not whole.rejected:
                 sure = float(self.trust.of_flow(elsewhere[1], whole.in_scope))
                 return SelectionOutput(
                     (), sure, ranking, whole.in_scope, "a flow that may not be chosen now is likelier"
                 )
-        if self.rule is not None:
+        if self.rule is not None and any(name in self._places for name in flows):
             # Before the open set: two wishes in one message look like neither, and so like nothing known.
             texts = [clause.text for clause in given.clauses]
-            spans = [self._ranked(each.features, each.text, given.turn, (), flows) for each in given.clauses]
+            spans = [
+                self._ranked(each.features, each.text, given.turn, None, flows) for each in given.clauses
+            ]
             plain = [_ordered(each, plain=True) for each in (whole, *spans)]
             chosen, confidence = self.rule.decide(plain[0], texts, plain[1:])
             if len(chosen) > 1:
@@ -170,12 +216,17 @@ class SelectionHead:
         if whole.rejected or name == NONE:
             sure = float(self.trust.of_none(max(1.0 - whole.in_scope, dict(ranking).get(NONE, 0.0))))
             reason = "nothing like it was learnt" if whole.rejected else "no flow is likely"
-            return SelectionOutput((), sure, ranking, whole.in_scope, reason)
+            return SelectionOutput((), sure, ranking, whole.in_scope, whole.reason or reason)
         sure = float(self.trust.of_flow(probability, whole.in_scope))
-        return SelectionOutput((name,), sure, ranking, whole.in_scope, "likeliest flow")
+        return SelectionOutput((name,), sure, ranking, whole.in_scope, whole.reason or "likeliest flow")
 
     def _ranked(
-        self, features: NDArray[Any], text: str, turn: Turn, told: Sequence[Recalled], flows: tuple[str, ...]
+        self,
+        features: NDArray[Any],
+        text: str,
+        turn: Turn,
+        told: Sequence[Recalled] | None,
+        flows: tuple[str, ...],
     ) -> _Ranked:
         row = self._row(features, turn)
         column, places = self._column(flows)
@@ -185,11 +236,11 @@ class SelectionHead:
         if self.lexical is not None:
             found, known = self.lexical.scores(text)
             lexical = np.where(learnt, found[places], 0.0)[None]
-        tells = evidence(told, column, turn.flow)[None] if told else None
-        best = np.array([max((one.score for one in told), default=0.0)])
+        tells = evidence(told, column, turn.flow)[None] if told is not None else None
+        best = np.array([max((one.score for one in told or ()), default=0.0)])
         runs = np.array([busy(turn)])
         z = _blend.scores(self.blend, linear, lexical, tells, best, runs, learnt)
-        if (z <= _blend.NOTHING).all():
+        if (z[:, :-1] <= _blend.NOTHING).all():
             raise InputError(
                 "The head learnt none of these flows, and recall tells nothing of them",
                 remedy="Compile the program again, or see that recall answers with similarities.",
@@ -200,11 +251,18 @@ class SelectionHead:
         score = self.open_set.score(seen)
         # Without recall the scores are on another scale than the one that the line was fitted to.
         in_scope = float(self.open_set.in_scope(score)[0]) if tells is not None else 1.0
+        rejected, reason = bool(tells is not None and score[0] < self.open_set.threshold), ""
+        likeliest = int(z[0].argmax())
+        if not learnt[likeliest] and tells is not None and likeliest < len(flows):
+            # The open set's line was fitted to flows that were learnt.
+            rejected, in_scope, reason = False, 0.5, NOT_JUDGED
+            if self.near is not None:
+                in_scope = near_enough(tells[0, likeliest, 1] / SIMILARITY_SCALE, self.near)
+                reason = NEW_FLOW
         p = plain = _blend.softmax(z[0])
         if not learnt[-1]:
             p = np.append(p[:-1] * in_scope, 1.0 - in_scope)
-        rejected = bool(tells is not None and score[0] < self.open_set.threshold)
-        return _Ranked((*flows, NONE), p, plain, in_scope, rejected)
+        return _Ranked((*flows, NONE), p, plain, in_scope, rejected, reason)
 
     def _row(self, features: NDArray[Any], turn: Turn) -> NDArray[np.float32]:
         features = np.asarray(features, dtype=np.float32)
@@ -233,7 +291,7 @@ class SelectionHead:
         """All that it knows."""
         return _files.to_state(
             self.labels, self.weights, self.bias, lexical=self.lexical, blend=self.blend, open_set=self.open_set,
-            trust=self.trust, space=self.space, rule=self.rule,
+            trust=self.trust, space=self.space, rule=self.rule, near=self.near,
         )  # fmt: skip
 
     @classmethod

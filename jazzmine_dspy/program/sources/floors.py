@@ -27,14 +27,16 @@ class SelectFloor(Source[Selection]):
     def steps(self, context: Context) -> Steps[Answer[Selection] | Declined]:
         """Always answer."""
         yield from ()
+        # A head that cannot judge these flows says why, and the reason tells who answered instead.
+        before = f"{context.memo['head left']}: " if "head left" in context.memo else ""
         needed = self.policy.floor_score[context.turn.load]
         best = context.recalled[0] if context.recalled else None
         if best is None or best.score < needed:
-            return Answer(Selection(reason="no candidate is near enough"), self.trust)
+            return Answer(Selection(reason=f"{before}no candidate is near enough"), self.trust)
         pair = close_pair(relative(context.recalled), [best.name], self.policy.clarify.get(self.kind, 0.0))
         if pair and not context.asked_already:
             return Answer(Selection(clarify=pair, reason=TOO_CLOSE), self.trust)
-        return Answer(Selection(flows=[best.name], reason="best recalled flow"), self.trust)
+        return Answer(Selection(flows=[best.name], reason=f"{before}best recalled flow"), self.trust)
 
 
 @source("understand", "floor")

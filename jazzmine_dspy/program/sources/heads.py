@@ -47,6 +47,9 @@ class SelectHead(Source[Selection]):
         open_to = frozenset(flows)
         given = yield from head_input(head, context, flows)
         found: SelectionOutput = head.predict(given)
+        if found.left:
+            context.memo["head left"] = found.reason
+            return Declined(found.reason)
         order = reordered(context.recalled, found.ranking, open_to)
         chosen = list(dict.fromkeys(found.flows))
         ranking = [(name, probability) for name, probability in found.ranking if name in open_to]
