@@ -102,7 +102,11 @@ def cases(half: Half, seed: int) -> list[Case]:
             chance = random.Random(f"{half} {seed} {source} {place}")
             pools = {name: held for name, held in sources.items() if name.split("/")[0] == _folder(source)}
             if source == "clinc150":  # the first one of three domains, the others of one
-                pools = {name: pools[name] for name in chance.sample(sorted(pools), 1 if place else 3)}
+                domains = 1 if place else 3
+                large = sorted(
+                    name for name, held in pools.items() if domains * len(_usable(held, half)) >= size
+                )
+                pools = {name: pools[name] for name in chance.sample(large, domains)}
             made.append(_case(f"{source} {place}", source, size, pools, sources, half, chance))
     return made
 
@@ -116,12 +120,7 @@ def _case(
     half: Half,
     chance: random.Random,
 ) -> Case:
-    labels = {
-        label: held
-        for pool in pools.values()
-        for label, held in pool.items()
-        if _half(label) == half and len(held.texts) >= 10
-    }
+    labels = {label: held for pool in pools.values() for label, held in _usable(pool, half).items()}
     chosen = chance.sample(sorted(labels), size)
     flows = []
     for label in chosen:
@@ -144,6 +143,11 @@ def _case(
         *chance.sample(sorted(set(rest)), third),
     ]
     return Case(name, flows, off)
+
+
+def _usable(pool: dict[str, _Label], half: Half) -> dict[str, _Label]:
+    """Labels of a half with texts enough to teach a flow and to ask for it."""
+    return {label: held for label, held in pool.items() if _half(label) == half and len(held.texts) >= 9}
 
 
 def _folder(source: str) -> str:
