@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jazzmine_dspy.models.decision import Recalled
@@ -19,7 +19,6 @@ from jazzmine_dspy.program.clauses import ClauseRule
 from jazzmine_dspy.program.heads import NONE, STATE_SIZE, SelectionHead, state_features
 from jazzmine_dspy.program.heads._blend import Blend, Trust
 from jazzmine_dspy.program.heads._lexical import Lexical, quantised
-from jazzmine_dspy.program.heads._ngrams import pieces, words
 from jazzmine_dspy.program.heads._open import NEAR, OpenSet, Space
 from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_JUDGED, NOT_NEAR
 from jazzmine_dspy.program.ports import Clause, HeadInput, HeadPort
@@ -249,32 +248,6 @@ def test_several_wishes_by_the_rule() -> None:
     assert make().texts(text) == (text,)
     again = SelectionHead.from_bytes(head.to_bytes())
     assert again.predict(seen(text, (2, 2, 0), clauses=clauses)) == said
-
-
-# --- n-grams ------------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.text(max_size=40) | st.text(alphabet="aB é'\t\n_1", max_size=30))
-def test_ngrams_are_those_of_scikit_learn(text: str) -> None:
-    vectorizers = pytest.importorskip("sklearn.feature_extraction.text")
-    word = vectorizers.TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b").build_analyzer()
-    piece = vectorizers.TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5)).build_analyzer()
-    for mine, theirs in ((words, word), (pieces, piece)):
-        found: dict[str, int] = {}
-        for gram in theirs(text):
-            found[gram] = found.get(gram, 0) + 1
-        assert mine(text) == found
-
-
-def test_eight_bits_are_near_enough() -> None:
-    weights = np.random.default_rng(0).normal(size=(40, 7)).astype(np.float32)
-    held, scales = quantised(weights)
-    assert np.abs(held * scales[:, None] - weights).max() <= np.abs(weights).max() / 250
-
-
-def test_a_very_long_message_is_read_in_part() -> None:
-    assert words("word " * 10_000) == words("word " * 400)
 
 
 # --- the file -----------------------------------------------------------------------------------------------
