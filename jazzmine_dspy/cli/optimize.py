@@ -10,7 +10,7 @@ import typer
 from jazzmine_dspy.cli._output import AsJson, Quiet, output
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.optimize.plan import Plan
+    from jazzmine_dspy.optimize.planning import Plan
     from jazzmine_dspy.optimize.run import RunResult
 
 _OWN_LM = "openai/gpt-4o-mini"
@@ -63,7 +63,7 @@ def optimize(
     )
     _hush()
     if dry_run:
-        from jazzmine_dspy.optimize.plan import plan
+        from jazzmine_dspy.optimize.planning import plan
 
         found = plan(chosen, start_from=start_from)
         to.document(found.to_json())

@@ -133,7 +133,8 @@ def commands_f1(decision: TurnDecision | None, labels: Labels, turn: Turn) -> fl
         >>> from jazzmine_dspy.models import Enhancement, TurnDecision
         >>> labels = Labels.model_validate({"commands": [{"type": "affirm"}, {"type": "handoff"}]})
         >>> turn = Turn(text="yes, and get me a human")
-        >>> found = TurnDecision(enhancement=Enhancement(enhanced_query=turn.text), commands=[labels.commands[0]])
+        >>> said, chosen = Enhancement(enhanced_query=turn.text), Selection(flows=[])
+        >>> found = TurnDecision(enhancement=said, selection=chosen, commands=labels.commands[:1])
         >>> round(commands_f1(found, labels, turn), 3)
         0.667
     """

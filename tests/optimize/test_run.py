@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -174,6 +176,22 @@ def test_the_command_starts_from_a_compiled_program(
     manifest = json.loads((tmp_path / "again" / "manifest.json").read_bytes())
     assert manifest["started_from"] == taught.result.manifest["sha256"]
     assert manifest["demonstrations"]["fused"] == 2
+
+
+def test_public_names_are_functions_whatever_was_imported_before() -> None:
+    """A function and a module of one name would hide each other; importing the packages asks for nothing heavy."""
+    code = (
+        "import sys, jazzmine_dspy, jazzmine_dspy.optimize\n"
+        "assert 'dspy' not in sys.modules and 'numpy' not in sys.modules\n"
+        "import jazzmine_dspy.optimize.planning, jazzmine_dspy.optimize.run as run\n"
+        "import jazzmine_dspy.eval.run as measuring\n"
+        "from jazzmine_dspy.optimize import optimize, plan, read_recipe\n"
+        "from jazzmine_dspy.eval import evaluate\n"
+        "assert optimize is run.optimize and evaluate is measuring.evaluate\n"
+        "assert callable(plan) and callable(read_recipe)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_language_model_given_is_the_one_on_record(taught: Any) -> None:
