@@ -32,6 +32,7 @@ def _held(decision: Decide, registry: FlowRegistry, **values: Any) -> tuple[Work
     return apply(state, decision({"type": "start_flow", "flow": "book_table"}, *commands), registry)
 
 
+@pytest.mark.row("U9")
 @pytest.mark.parametrize(
     ("area", "slot"),
     [
@@ -60,6 +61,7 @@ def test_a_value_that_fits_stays(decision: Decide) -> None:
     assert settle(after, _registry(CHOICE)) == after
 
 
+@pytest.mark.row("U9", "U12")
 def test_a_yes_or_no_about_such_a_value_is_closed_and_yes_does_nothing(decision: Decide) -> None:
     asking = {"confirm": "Book {area} for {size}?"}
     state, step = _held(decision, _registry(TEXT, **asking), area="terrace", size="4")

@@ -207,3 +207,18 @@ def test_what_is_no_mapping_of_json_is_refused(bad: Any) -> None:
         FrozenMap.of(bad)
     with pytest.raises(ValidationError):
         turn(slots=bad)
+
+
+@pytest.mark.parametrize(
+    ("state", "load"),
+    [
+        ({}, "idle"),
+        ({"paused": ["a"], "history": [{"role": "user", "text": "hi"}]}, "idle"),
+        ({"flow": "a"}, "busy"),
+        ({"confirming": {"action": "Cancel it."}}, "busy"),
+    ],
+)
+def test_something_is_under_way_where_a_flow_runs_or_a_question_is_open(
+    state: dict[str, Any], load: str
+) -> None:
+    assert Turn(text="hello", **state).load == load
