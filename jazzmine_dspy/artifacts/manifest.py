@@ -17,8 +17,11 @@ from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.models.parsing import MalformedError, from_json
 from jazzmine_dspy.signatures.contract import fingerprints
 
-FORMAT = 2
-"""Layout of an artefact that this version reads and writes."""
+FORMAT = 3
+"""Layout of an artefact that this version writes: several heads in one file, each under its stage."""
+
+_OLDEST = 2
+"""Oldest layout that this version reads: a lone head of selection."""
 
 _REQUIRED = ("program.json", "gates.json", "flows.yaml", "examples.jsonl")
 _ATTEMPTS = 20
@@ -162,7 +165,7 @@ def _check_format(manifest: dict[str, Any], path: Path) -> None:
             where=str(path),
             remedy="Upgrade jazzmine-dspy.",
         )
-    if manifest["format"] < FORMAT:
+    if manifest["format"] < _OLDEST:
         raise ArtifactError(
             f"The program has format {manifest['format']}, whose head sees less of a turn than this version's",
             where=str(path),

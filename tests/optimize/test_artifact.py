@@ -236,10 +236,15 @@ def test_an_older_format_is_to_be_compiled_again(artefact: Path) -> None:
         load(artefact)
 
 
+def test_the_format_before_is_read(artefact: Path) -> None:
+    reseal(artefact, format=2)
+    assert load(artefact).decide(text="hello").commands[0].type == "chitchat"
+
+
 @pytest.mark.row("A3")
 def test_a_newer_format_is_refused(artefact: Path) -> None:
     reseal(artefact, format=manifests.FORMAT + 1)
-    with pytest.raises(ArtifactError, match=r"format 3, this version reads up to 2.*Upgrade jazzmine-dspy"):
+    with pytest.raises(ArtifactError, match=r"format 4, this version reads up to 3.*Upgrade jazzmine-dspy"):
         load(artefact)
 
 
