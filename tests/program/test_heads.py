@@ -260,6 +260,7 @@ def test_written_and_read(tmp_path: Path) -> None:
     grams.idf = np.array([1, 2, 3, 0.5], np.float32)
     head = make(
         lexical=grams,
+        blend=BLEND._replace(lexical=1.0),
         trust=Trust((0.1, 0.9, 0.2), (0.0, 0.8)),
         open_set=OpenSet("energy", -3.0, 0.5, 1.0),
     )
