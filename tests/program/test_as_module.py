@@ -181,3 +181,15 @@ def test_evaluate_and_parallel_take_it(talk: dspy.LM, make_program: Make) -> Non
     assert evaluate(program).score == 100.0
     results = program.batch(trainset(), num_threads=2, disable_progress_bar=True)
     assert [result.decision.selection.flows for result in results] == [[name] for _, name in TRAIN]
+
+
+@pytest.mark.row("A10")
+def test_what_dspy_saves_comes_back_with_its_order_of_sources(registry: FlowRegistry, tmp_path: Path) -> None:
+    policy = Policy(shape="staged", top_k=3, gates={"select": {"lm": 0.25}}).named("floor")
+    program = TurnProgram(registry, policy=policy)
+    program.save(str(tmp_path / "program.json"))
+    again = TurnProgram(registry)
+    assert again.policy != policy
+    again.load(str(tmp_path / "program.json"))
+    assert again.policy == policy
+    assert again.fingerprint == program.fingerprint
