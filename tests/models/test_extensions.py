@@ -56,6 +56,7 @@ def test_ours_come_first_and_the_others_by_name(colours: Extensions[int]) -> Non
     assert len(colours) == 3
 
 
+@pytest.mark.row("X1")
 def test_a_name_is_taken_once(colours: Extensions[int]) -> None:
     with pytest.raises(
         ExtensionError, match=r"'red' is taken twice: .* of jazzmine-dspy itself in .*acme\.Red"
