@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.lm import metered
+from jazzmine_dspy.lm.errors import BudgetExhausted
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.recipe import BudgetPart, Recipe
 
@@ -49,7 +50,7 @@ def test_calls_are_counted_where_they_are_made(scripts: Any) -> None:
     lm("one")
     assert (budget.calls, budget.allows(1), budget.allows(2)) == (1, True, False)
     lm("two")
-    with pytest.raises(Exception, match="budget of 2"):
+    with pytest.raises(BudgetExhausted, match="budget of 2"):
         lm("three")
     assert budget.spent()["lm_calls"] == budget.calls == 2
 

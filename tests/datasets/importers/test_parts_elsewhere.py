@@ -11,6 +11,7 @@ import pytest
 
 from jazzmine_dspy.datasets import check_dataset
 from jazzmine_dspy.datasets.importers import KINDS
+from jazzmine_dspy.models.errors import DatasetError
 
 from .conftest import FIXTURES
 
@@ -92,6 +93,6 @@ def test_what_the_parts_share_is_asked_for_by_name(
 ) -> None:
     inner = PARTS[kind][0]
     there = Path(shutil.copytree(FIXTURES / kind / inner, tmp_path / "far" / "apart" / Path(inner).name))
-    with pytest.raises(Exception, match=shared) as caught:
+    with pytest.raises(DatasetError, match=shared) as caught:
         imported(kind, splits=[("train", there)])
     assert "SRC" in str(caught.value)
