@@ -44,7 +44,7 @@ class FallbackRecall:
         >>> index = FlowIndex(FlowRegistry(), FastembedEmbedder())
         >>> index.close()
         >>> FallbackRecall(index, None).recall("where is my order", k=3).cause
-        'The flow index is closed (:memory:). Make a new one.'
+        'MemoryUnavailableError: The flow index is closed (:memory:). Make a new one.'
     """
 
     def __init__(

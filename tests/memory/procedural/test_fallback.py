@@ -22,7 +22,7 @@ from jazzmine_dspy.memory.procedural import (
 )
 from jazzmine_dspy.memory.procedural.points import BlockingRecall
 from jazzmine_dspy.models.decision import Degraded, Recalled
-from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
+from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError, format_error
 from jazzmine_dspy.models.ports import RecallPort
 from jazzmine_dspy.testing.procedural_memory import WordEmbedder
 
@@ -165,7 +165,7 @@ def test_one_tries_again_while_the_others_do_not_wait() -> None:
     port.recall("hello", k=1)
     clock.now = 31.0
     port.recall("hello", k=1)
-    assert seen == [str(DOWN)]
+    assert seen == [format_error(DOWN)]
 
 
 async def test_who_waits_for_a_thread_does_not_ask_what_is_known_to_be_down() -> None:
