@@ -98,7 +98,8 @@ def drive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadline: flo
         steps: Generator of effects.
         owner: Has the predictors.
         bindings: What effects are asked of.
-        deadline: Seconds until every further effect fails with ``TimeoutError``; None for no limit.
+        deadline: Seconds until every further effect fails with ``DeadlineError``, within :class:`PredictFailed` where a
+            predictor is waited for; None for no limit.
     """
     began = bindings.clock()
     ends = None if deadline is None else began + deadline

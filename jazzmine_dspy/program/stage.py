@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -31,7 +31,6 @@ from jazzmine_dspy.program.ports import Recalled
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-"""Characters of a reason that a record keeps."""
 
 VALUES: dict[Stage, TypeAdapter[Any]] = {
     "enhance": TypeAdapter(Enhancement), "select": TypeAdapter(Selection), "understand": TypeAdapter(list[Command]),
@@ -220,7 +219,10 @@ class Source(ABC, Generic[T_co]):
 
 
 def run_stage(
-    stage: Stage, sources: Sequence[Source[T]], gates: Mapping[SourceKind, float], context: Context
+    stage: Stage,
+    sources: Sequence[tuple[SourceKind, Callable[[], Source[T]]]],
+    gates: Mapping[SourceKind, float],
+    context: Context,
 ) -> Steps[tuple[T, StageRecord]]:
     """Ask the sources in their order.
 
@@ -228,16 +230,19 @@ def run_stage(
     since the gate was set where the later sources are right as often. The last source must be a floor, which always
     answers.
 
+    Args:
+        sources: Kinds, each with what makes its source; one that cannot be made has failed.
+
     Returns:
         The value, and the record of where it is from.
     """
     started = yield Clock()
     failures: list[str] = []
     calls: list[LMCall] = []
-    answered: tuple[Source[T], Answer[T]] | None = None
-    for source in sources:
+    answered: tuple[SourceKind, Answer[T]] | None = None
+    for kind, make in sources:
         try:
-            result = _checked(stage, (yield from source.steps(context)), context)
+            result = _checked(stage, (yield from make().steps(context)), context)
         except PredictFailed as failure:
             result = Declined(format_error(failure.error), failed=True, calls=failure.calls)
         except Exception as error:
@@ -245,18 +250,18 @@ def run_stage(
         calls += result.calls
         if isinstance(result, Declined):
             if result.failed:
-                failures.append(f"{source.kind}: {result.reason}")
-        elif source.kind == "floor" or result.confidence >= gates.get(source.kind, 0.0):
-            answered = source, result
+                failures.append(f"{kind}: {result.reason}")
+        elif kind == "floor" or result.confidence >= gates.get(kind, 0.0):
+            answered = kind, result
             # Only now: language models are compiled and raced on candidates in recall's order.
             context.candidates = result.candidates or context.candidates
             break
     assert answered is not None, f"the floor of stage {stage} failed: {failures}"
     ended = yield Clock()
-    source, answer = answered
+    kind, answer = answered
     cause = "; ".join(failures)[:MAX_SHOWN] or None
     record = StageRecord(
-        source=source.kind, name=source.kind, confidence=answer.confidence, degraded=bool(failures),
+        source=kind, name=kind, confidence=answer.confidence, degraded=bool(failures),
         cause=cause, latency_ms=max(0.0, ended - started), usage=Usage.of(calls), calls=tuple(calls),
     )  # fmt: skip
     return answer.value, record

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from jazzmine_dspy.memory.errors import ConflictError, DamagedRecordError
 from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working import WorkingMemory
-from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.messages import Conversation, Message
 from jazzmine_dspy.models.traces import TurnTrace
 
@@ -40,7 +40,8 @@ async def deliver(state: WorkingMemory, messages: MessageStore) -> list[Any]:
             message = Message.model_validate(carried["message"])
             trace = TurnTrace.model_validate(carried["trace"])
         except (KeyError, TypeError, ValidationError) as error:
-            logger.warning("A message of conversation %r waits on: %s", state.conversation_id, error)
+            cause = format_error(error)
+            logger.warning("A message of conversation %r waits on: %s", state.conversation_id, cause)
             left.append(carried)
             continue
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from jazzmine_dspy.dialogue.events import Events
 from jazzmine_dspy.memory.working.state import WorkingMemory
@@ -17,9 +16,6 @@ from jazzmine_dspy.models.traces import (
     TurnTrace,
 )
 from jazzmine_dspy.models.turn import Turn
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.program.turn import TurnProgram
 
 _PURPOSES: dict[PredictorName, Purpose] = {
     "enhance": "enhancement",
@@ -77,27 +73,22 @@ def turn_trace(
     *,
     trace_id: str,
     message_id: str,
-    timestamp: int,
     latency_ms: float,
-    program: TurnProgram,
-    started_at_ms: int | None = None,
-    fingerprint: str | None = None,
-    turn: Turn | None = None,
+    started_at_ms: int,
+    fingerprint: str,
+    turn: Turn,
 ) -> TurnTrace:
     """The trace of a turn as far as the decision: its language model calls one by one, and what changed.
 
     Args:
         after: The state that the turn led to.
         events: What it changed.
-        timestamp: The message's, in Unix milliseconds.
         latency_ms: Wall-clock from the message to here.
-        program: What decided; its fingerprint goes into the trace, unless ``fingerprint`` is at hand.
-        started_at_ms: When the message came by the clock that will time the reply, in Unix milliseconds; the
-            ``timestamp`` where None.
+        started_at_ms: When the message came by the clock that will time the reply, in Unix milliseconds.
+        fingerprint: Of the program that decided.
         turn: What was decided on.
     """
     found = decision.enhancement
-    started = timestamp if started_at_ms is None else started_at_ms
     return TurnTrace(
         id=trace_id,
         message_id=message_id,
@@ -105,9 +96,9 @@ def turn_trace(
         user_id=after.user_id,
         agent_id=after.agent_id,
         turn_number=after.turn_number,
-        started_at_ms=started,
-        ended_at_ms=started + round(latency_ms),
-        llm_calls=call_records(decision, message_id=message_id, started_at_ms=started),
+        started_at_ms=started_at_ms,
+        ended_at_ms=started_at_ms + round(latency_ms),
+        llm_calls=call_records(decision, message_id=message_id, started_at_ms=started_at_ms),
         total_latency_ms=latency_ms,
         slot_events=events.slots,
         confirmation_events=events.confirmations,
@@ -118,8 +109,8 @@ def turn_trace(
         detected_sentiment=found.sentiment_score,
         detected_cancellation=found.is_cancellation,
         detected_continuation=found.is_continuation,
-        program_fingerprint=program.fingerprint if fingerprint is None else fingerprint,
-        turn_digest=None if turn is None else turn.digest,
+        program_fingerprint=fingerprint,
+        turn_digest=turn.digest,
     )
 
 

@@ -173,3 +173,9 @@ def test_a_model_that_answers_nonsense_chooses_nothing(
     assert decision.selection.flows == []
     assert (decision.stages["select"].source, decision.stages["select"].degraded) == ("floor", True)
     decision.model_dump_json()
+
+
+@pytest.mark.parametrize("text", [5, b"x", ["hello"]])
+def test_what_is_no_text_is_refused(registry: FlowRegistry, text: Any) -> None:
+    with pytest.raises(InputError, match=f"no text but {type(text).__name__}"):
+        TurnProgram(registry).with_policy("floor").decide(text=text)

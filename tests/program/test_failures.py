@@ -272,3 +272,13 @@ def test_a_timeout_of_a_part_is_not_called_the_own_deadline(
 
     decision = decide(make_program(speak(), recall=Slow(registry)), style, deadline=60.0)
     assert decision.stages["select"].cause == "recall: TimeoutError: no answer in time"
+
+
+def test_what_a_refused_command_names_is_in_no_record(
+    speak: Make, make_program: Make, enhanced: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    said = [{"type": "set_slot", "name": "my pin 9876", "value": "x"}]
+    lm = speak(fused={**enhanced, "flows": [], "commands": said})
+    record = decide(make_program(lm, "fused"), "sync").stages["understand"]
+    assert record.cause == "lm: commands that do not fit the state: set_slot"
+    assert "9876" not in "".join(warnings(caplog))

@@ -152,6 +152,17 @@ def test_a_source_that_breaks_degrades_the_turn_and_no_more(
     assert decision.commands == plain.commands
 
 
+def test_a_source_that_cannot_be_made_degrades_the_turn_and_no_more(registry: FlowRegistry) -> None:
+    class Unmade(Fine):
+        def __init__(self, *given: Any) -> None:
+            raise RuntimeError("the table is gone")
+
+    source("enhance", "mine")(Unmade)
+    program = TurnProgram(registry, policy=ordered(enhance=("mine", "floor")))
+    record = program.decide(text="is there any news").stages["enhance"]
+    assert (record.source, record.degraded, record.cause) == ("floor", True, "mine: RuntimeError")
+
+
 def test_a_flow_that_may_not_be_chosen_is_not_chosen(registry: FlowRegistry) -> None:
     saying(Answer(Selection(flows=["paint_it"])), "select")
     program = TurnProgram(registry, policy=ordered(select=("mine", "floor")))

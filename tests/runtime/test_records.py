@@ -143,8 +143,8 @@ async def test_calls_side_by_side_do_not_make_the_turn_longer(registry: FlowRegi
     state = WorkingMemory(conversation_id="c1", user_id="u1", turn_number=4)
     decision = await program.adecide(Turn(text="it is 4471", flow="track_order"))
     trace = turn_trace(
-        state, decision, Events([], [], []), trace_id="t1", message_id="m1", timestamp=7_000, latency_ms=12.0,
-        program=program, started_at_ms=9_000, fingerprint="ab", turn=Turn(text="it is 4471"),
+        state, decision, Events([], [], []), trace_id="t1", message_id="m1", latency_ms=12.0,
+        started_at_ms=9_000, fingerprint="ab", turn=Turn(text="it is 4471"),
     )  # fmt: skip
     assert (trace.total_latency_ms, trace.started_at_ms, trace.ended_at_ms) == (12.0, 9_000, 9_012)
     assert trace.llm_calls[0].purpose == "enhancement"

@@ -314,16 +314,20 @@ async def test_two_texts_under_one_id_are_a_conflict_while_the_first_waits(offic
 
 
 @pytest.mark.row("W19")
-async def test_what_a_newer_worker_left_to_be_stored_waits_for_one_that_can_read_it(office: Office) -> None:
+async def test_what_a_newer_worker_left_to_be_stored_waits_for_one_that_can_read_it(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
     await office.one.process(**ANN, text="one", message_id="m1")
     state = await office.one.working_memory.get("c1")
     assert state is not None
-    newer = {"message": {"id": "m2", "mood": "new field"}, "trace": {}}
+    newer = {"message": {"id": "m2", "mood": "new field", "original_content": ["my pin 9876"]}, "trace": {}}
     state.outbox = [newer]
     await office.one.working_memory.save(state)
     outcome = await office.two.process(**ANN, text="three", message_id="m3")
     assert (outcome.state.turn_number, outcome.state.outbox) == (2, [newer])
     assert await office.texts() == ["one", "three"]
+    assert "waits on: ValidationError" in caplog.text
+    assert "9876" not in caplog.text
 
 
 async def test_an_action_is_over_though_its_conversation_is_forgotten_meanwhile(office: Office) -> None:

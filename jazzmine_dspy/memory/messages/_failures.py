@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.models.errors import MemoryUnavailableError, format_error
 
 # Serialization failure and deadlock: the database has undone the transaction, and it may be tried again.
 _TRY_AGAIN = {"40001", "40P01"}
@@ -20,7 +20,14 @@ _REMEDIES = (
         "Look for what holds a lock on the database, then repeat the call.",
     ),
     (("unable to open database file",), "Check that the folder exists and may be written to."),
-    (("readonly database", "42501"), "Give this process the right to write to the database."),
+    (
+        ("readonly database", "42501", "permission denied"),
+        "Give this process the right to write to the database.",
+    ),
+    (
+        ("53300", "too many connections"),
+        "Let fewer processes connect, or let the database take more, then repeat the call.",
+    ),
     (("malformed", "not a database"), "Restore the file from a backup, or use another one."),
 )
 
@@ -31,18 +38,21 @@ def may_try_again(error: DBAPIError) -> bool:
 
 
 def unavailable(error: SQLAlchemyError | OSError, place: str) -> MemoryUnavailableError:
-    """The error for a database that failed: the driver's first line, no statement, no values."""
+    """The error for a database that failed: its class and code, and no text of the driver, which may quote values."""
     cause: BaseException = error
     if isinstance(error, DBAPIError) and error.orig is not None:
         cause = error.orig
-    told = f"{getattr(cause, 'sqlstate', None) or ''} {cause}".strip()
-    line = told.splitlines()[0][:200] if told else type(cause).__name__
-    if isinstance(error, PoolTimeoutError):
-        line = "no connection became free"
+    state = getattr(cause, "sqlstate", None)
+    told = f"{state or ''} {cause}".lower()
+    line = f"{type(cause).__name__} {state}" if state else format_error(cause)
     remedy = "Check that the database runs and can be reached, then repeat the call."
     for signs, better in _REMEDIES:
-        if any(sign in told.lower() for sign in signs):
+        if known := [sign for sign in signs if sign in told]:
             remedy = better
+            # Words of this table, so that no value is among them.
+            line += "".join(f": {sign}" for sign in known if " " in sign)
+    if isinstance(error, PoolTimeoutError):
+        line = "no connection became free"
     return MemoryUnavailableError(f"The message store failed: {line}", where=place, remedy=remedy)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import ssl
 import threading
 import time
@@ -20,7 +21,7 @@ from qdrant_client.common.client_exceptions import QdrantException, ResourceExha
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
 from jazzmine_dspy.memory.errors import DimensionError
-from jazzmine_dspy.models.errors import InputError, JazzmineError, MemoryUnavailableError
+from jazzmine_dspy.models.errors import InputError, JazzmineError, MemoryUnavailableError, format_error
 
 T = TypeVar("T")
 
@@ -171,7 +172,7 @@ class Calls:
 
     Args:
         url: Of the server, checked by :func:`address`.
-        api_key: Never shown; replaced where a server repeats it.
+        api_key: Never shown.
         tries: At most, the first included.
         verify: Whether certificates are checked; or a file of authorities; or a context of ``ssl``.
         clock, sleep, chance: Seconds, how to wait them, and a number from 0 to 1 for the jitter.
@@ -266,7 +267,7 @@ class Calls:
 
     def _judged(self, error: Exception, timeout: float, collection: str) -> _Judged:
         if isinstance(error, ResourceExhaustedResponse):
-            return _Judged(self._down(f"is overloaded: {error}"), True, float(error.retry_after_s))
+            return _Judged(self._down("is overloaded"), True, float(error.retry_after_s))
         if isinstance(error, QdrantException):
             # It names a time to wait that the client can't read, such as a date.
             return _Judged(self._down("is overloaded"), True)
@@ -287,32 +288,37 @@ class Calls:
             return _Judged(self._down(f"has no certificate that is trusted: {text}", remedy), False)
         if isinstance(cause, httpcore.UnsupportedProtocol | httpx.InvalidURL):
             return _Judged(self._down(f"can't be asked: {text}", "Correct the URL."), False)
-        return _Judged(self._down(f"can't be reached: {text}", "See whether it runs there."), True)
+        return _Judged(
+            self._down(f"can't be reached: {format_error(cause)}", "See whether it runs there."), True
+        )
 
     def _refused(self, error: UnexpectedResponse, collection: str) -> _Judged:
         status = error.status_code or 0
-        text = self._clean(error.content.decode(errors="replace"))
+        # Looked through, never shown: a server's answer may quote the request.
+        text = error.content.decode(errors="replace").lower()
         if status in (401, 403):
             what = "refuses the API key" if self._key else "wants an API key"
-            what += "" if status == 401 else f", or it does not allow this: {text}"
+            what += "" if status == 401 else ", or it does not allow this"
             return _Judged(self._down(what, "Pass the right key as api_key=…."), False)
         if status == 404 and collection:
             remedy = "Sync the flows: jazzmine-dspy flows sync FILE --memory URL."
             return _Judged(self._down(f"has no collection {collection!r}", remedy), False)
         if status == 429 or status >= 500:
             remedy = "Look into its log."
-            if status == 507 or "No space left" in text or "out of disk" in text.lower():
+            if status == 507 or "no space left" in text or "out of disk" in text:
                 remedy = "Its disk is full: make room."
-            return _Judged(self._down(f"fails: {status} {text}", remedy), True)
-        if status == 400 and "dimension" in text.lower():
+            return _Judged(self._down(f"fails: {status}", remedy), True)
+        if status == 400 and "dimension" in text:
+            lengths = re.search(r"expected dim: \d+, got \d+", text)
+            told = f": {lengths[0]}" if lengths else ""
             problem = DimensionError(
-                f"The collection {collection!r} holds vectors of another length: {text}",
+                f"The collection {collection!r} holds vectors of another length{told}",
                 where=f"Qdrant {self.where}",
                 remedy="Use the embedding model that it was made with, or another prefix.",
             )
             return _Judged(problem, False)
         remedy = "See whether its version is 1.10 or newer."
-        return _Judged(self._down(f"refuses: {status} {text}", remedy), False)
+        return _Judged(self._down(f"refuses: {status}", remedy), False)
 
     def _down(self, what: str, remedy: str = "Try again later.") -> MemoryUnavailableError:
         return MemoryUnavailableError(f"Qdrant {what}", where=self.where, remedy=remedy)

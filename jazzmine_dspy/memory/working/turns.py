@@ -14,7 +14,7 @@ from typing import Any
 from jazzmine_dspy.memory.errors import LockTimeoutError
 from jazzmine_dspy.memory.working.backend import Grant, RecordBackend
 from jazzmine_dspy.memory.working.lease import Gate, Lease, held
-from jazzmine_dspy.models.errors import InputError, JazzmineError
+from jazzmine_dspy.models.errors import InputError, JazzmineError, format_error
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +142,8 @@ class Turns:
                     return
             except Exception as error:
                 # Whatever it was, the turn is still under way, and the next try may do.
-                logger.warning("A turn of conversation %r was not renewed: %s", lease.conversation_id, error)
+                cause = format_error(error)
+                logger.warning("A turn of conversation %r was not renewed: %s", lease.conversation_id, cause)
                 pause = span / 4
             if lease.open:
                 handles[0] = later(pause)

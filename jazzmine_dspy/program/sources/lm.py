@@ -220,6 +220,6 @@ def _commands(
         if meant is not None:
             commands.append(cast(Command, meant))
         else:
-            named = answer.name and UNDERSTOOD[answer.type].lm_arguments
-            refused.append(f"{answer.type} {answer.name}" if named else answer.type)
+            # Not what it names: that is the model's own text, and causes are logged and stored.
+            refused.append(answer.type)
     return commands, refused

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
@@ -64,9 +65,15 @@ def source(stage: Stage, kind: SourceKind) -> Callable[[S], S]:
     return register
 
 
-def sources_of(stage: Stage, bindings: Bindings, policy: Policy) -> list[Source[Any]]:
-    """The sources of a stage, in the policy's order."""
-    return [SOURCES[f"{stage}.{kind}"](stage, kind, bindings, policy) for kind in policy.orders[stage]]
+def sources_of(
+    stage: Stage, bindings: Bindings, policy: Policy
+) -> list[tuple[SourceKind, Callable[[], Source[Any]]]]:
+    """The kinds of a stage's sources, in the policy's order, each with what makes the source when it is asked."""
+
+    def made(kind: SourceKind) -> Source[Any]:
+        return SOURCES[f"{stage}.{kind}"](stage, kind, bindings, policy)
+
+    return [(kind, partial(made, kind)) for kind in policy.orders[stage]]
 
 
 def check_orders(policy: Policy) -> None:

@@ -13,8 +13,10 @@ from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from jazzmine_dspy.memory.messages import SqlMessageStore
+from jazzmine_dspy.memory.messages._failures import unavailable
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.testing.messages.harness import conversation, message, trace
 
@@ -221,3 +223,13 @@ async def test_a_row_locked_for_too_long(postgres: Any) -> None:
     await store.update_message(message(1, intent="y"))
     assert await store.get_message("c1-m1") == message(1, intent="y")
     await store.close()
+
+
+@pytest.mark.parametrize("state", [None, "22001"])
+def test_what_a_driver_quotes_is_not_repeated(state: str | None) -> None:
+    refused = psycopg.DataError("value too long: 'my pin 9876'")
+    refused.sqlstate = state
+    told = unavailable(DBAPIError("INSERT", {"text": "9876"}, refused), "sqlite")
+    assert "DataError" in str(told)
+    assert (state or "") in str(told)
+    assert "9876" not in str(told)

@@ -137,6 +137,7 @@ async def test_a_renewal_that_fails_is_tried_again(
     async with over(backend).turn("c1"):
         await asyncio.wait_for(renewed.wait(), 5)
     assert sum("was not renewed" in message for message in caplog.messages) == 3
+    assert "a fault of the backend" not in caplog.text
 
 
 @pytest.mark.row("W18")

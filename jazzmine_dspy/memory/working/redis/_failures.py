@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from redis import exceptions
 
-from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.models.errors import MemoryUnavailableError, format_error
 
 # Clients of Redis cut the code off the text of some errors; those raised inside of a script keep it.
 _CODES: tuple[tuple[type[Exception], str], ...] = (
@@ -59,16 +59,17 @@ def passing(error: BaseException) -> bool:
 
 
 def unavailable(error: BaseException | None, where: str, timeout: float) -> MemoryUnavailableError:
-    """The error to raise for what a client of Redis raised; None where its time was over."""
+    """The error to raise for what a client of Redis raised; None where its time was over.
+
+    Nothing of its text is repeated: it may quote keys and values.
+    """
     known = code(error) if error is not None else ""
     remedy = dict(_REMEDIES).get(known, "Look into the log of Redis.")
     if known == "MOVED":
-        # The text is the address alone.
         return MemoryUnavailableError("Redis refers to another node", where=where, remedy=remedy)
-    text = str(error or "").strip()
     if known or isinstance(error, exceptions.ResponseError):
-        told = "" if known in text else f"{known} "
-        return MemoryUnavailableError(f"Redis refuses: {told}{text}", where=where, remedy=remedy)
+        told = known or type(error).__name__
+        return MemoryUnavailableError(f"Redis refuses: {told}", where=where, remedy=remedy)
     if error is None or isinstance(error, TimeoutError | exceptions.TimeoutError):
         return MemoryUnavailableError(
             f"Redis did not answer within {timeout:g} s",
@@ -76,7 +77,7 @@ def unavailable(error: BaseException | None, where: str, timeout: float) -> Memo
             remedy="See whether it is up and the network lets through; `timeout` is how long a call may take.",
         )
     return MemoryUnavailableError(
-        f"Redis can't be reached: {text or type(error).__name__}",
+        f"Redis can't be reached: {format_error(error)}",
         where=where,
         remedy="See whether it runs there: `redis-cli -h HOST -p PORT ping`.",
     )

@@ -15,6 +15,7 @@ from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.sentinel import SentinelManagedSSLConnection
 
 from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore
+from jazzmine_dspy.memory.working.redis._failures import unavailable
 from jazzmine_dspy.memory.working.redis.connect import Connections, without_secrets
 from jazzmine_dspy.models.errors import InputError, JazzmineError, MemoryUnavailableError
 
@@ -257,3 +258,10 @@ async def test_redis_down_is_an_error_within_the_deadline() -> None:
         began = loop.time()
     await store.close()
     assert store.locks == 0
+
+
+@pytest.mark.parametrize("kind", [redis.ResponseError, redis.OutOfMemoryError, redis.ConnectionError])
+def test_what_redis_quotes_is_not_repeated(kind: type[Exception]) -> None:
+    told = str(unavailable(kind("unknown, with args beginning with: 'my pin 9876'"), "redis://r", 1.0))
+    assert "Redis refuses: " in told or "ConnectionError" in told
+    assert "9876" not in told
