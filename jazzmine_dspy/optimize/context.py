@@ -109,7 +109,7 @@ class RunContext:
         return needed if limit is None else min(needed, int(limit * share))
 
     def affordable(self, turns: int, calls: int, *, keep_calls: int = 0) -> int:
-        """Of so many turns, those for which so many calls each are within the budget."""
+        """Return how many of the turns the remaining calls pay for, at so many calls each."""
         left = self.budget.meter.calls_left
         if left is None or not calls:
             return turns

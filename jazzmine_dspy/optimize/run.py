@@ -7,14 +7,13 @@ take the run's context and what was found before, and return what they find.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import dspy
 
 from jazzmine_dspy import artifacts
-from jazzmine_dspy.artifacts.recall import recall_numbers
 from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.report import Report, write_report
@@ -28,15 +27,15 @@ from jazzmine_dspy.optimize.pipeline.cascade import fit_questions, order_with_lm
 from jazzmine_dspy.optimize.pipeline.check import check_labels, check_lm
 from jazzmine_dspy.optimize.pipeline.final import final_rows, manifest_facts, track
 from jazzmine_dspy.optimize.pipeline.outcome import Outcome
+from jazzmine_dspy.optimize.pipeline.parts import Parts, bind_rewriting, documents, fit_parts, with_index
 from jazzmine_dspy.optimize.pipeline.prompts import compile_prompts
-from jazzmine_dspy.optimize.pipeline.recall import FittedRecall, IndexExample
 from jazzmine_dspy.optimize.pipeline.refit import refit
 from jazzmine_dspy.optimize.pipeline.report import build_report
-from jazzmine_dspy.optimize.pipeline.selection import SelectionFit, fit_index, fit_selection
 from jazzmine_dspy.optimize.progress import NullProgress, Progress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.tracking import Tracker
 from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.ports import HeadPort
 from jazzmine_dspy.program.turn import TurnProgram
 
 _WORK = Path(".jazzmine")
@@ -53,14 +52,6 @@ class RunResult(NamedTuple):
     spent: dict[str, Any]
     shipped: dict[Stage, str]
     first_line: str
-
-
-class Parts(NamedTuple):
-    """What is fitted under one order of the sources that rewrite, and the program with it."""
-
-    program: TurnProgram
-    recall: FittedRecall | None
-    selection: SelectionFit
 
 
 def optimize(
@@ -118,7 +109,7 @@ def optimize(
             name=recipe.name,
             facts=manifest_facts(context, outcome, systems, report.first_line),
             run={**dates, "spent": spent},
-            examples=_documents(outcome.examples),
+            examples=documents(outcome.examples),
         )
         paths = write_report(report, folder / "report")
         if tracker is not None:
@@ -155,24 +146,33 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
     floors = race.start(context, parts.program, dev_b)
     lm = race.race_prompts(context, prompts, dev_b)
     base = race.with_prompts(base, lm)
-    parts = parts._replace(program=race.with_prompts(parts.program, lm))
+    first = parts = parts._replace(program=race.with_prompts(parts.program, lm))
     standing = floors
-    if lm is not None and _can_fit_again(context, parts, train):
+
+    def allowed(name: str, order: tuple[SourceKind, ...]) -> bool:
+        return _can_fit_again(context, first, train, name, order)
+
+    if lm is not None and allowed("the language model", race.LM_ORDER):
         standing = race.race_enhance(context, parts.program, standing, lm)
-    standing = race.race_added(context, parts.program, standing, "enhance", lm)
+    standing = race.race_added(context, parts.program, standing, "enhance", lm, allowed=allowed)
     if standing.orders["enhance"] != parts.selection.enhance:
         # Others rewrite now than when index, floor, head and gates were fitted: these are fitted again.
         parts = fit_parts(context, base, train, standing.orders["enhance"])
-        standing = race.again(context, parts.program, standing, lm)
+        if _cut_short(context, standing.orders["enhance"]):
+            parts, standing = first, race.to_floors(standing, floors.evaluation)
+        else:
+            standing = race.again(context, parts.program, standing, lm)
     with_lm = order_with_lm(context, parts.program, parts.selection, lm.tried if lm else None, dev_a)
     standing = race.race_select(context, parts.program, standing, parts.selection, with_lm, lm)
-    standing = race.race_added(context, parts.program, standing, "select", lm)
+    gates = (with_lm, parts.selection.order)
+    standing = race.race_added(context, parts.program, standing, "select", lm, gates)
     standing = race.race_understand(context, parts.program, standing, lm)
+    parts = parts._replace(program=_heads_again(context, parts, standing, train))
     standing = race.race_added(context, parts.program, standing, "understand", lm)
     standing = race.against_floors(context, standing, floors.evaluation)
     if standing.orders["enhance"] != parts.selection.enhance:
         # The floors ship after all, and so does what was fitted for them.
-        parts, with_lm = fit_parts(context, base, train, standing.orders["enhance"]), None
+        parts, with_lm = first, None
 
     # What ships: the orders that stand, questions where they pay, and the last fit.
     policy = standing.policy(parts.program.policy)
@@ -182,11 +182,18 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
     if asks is not None:
         program = program.with_policy(policy.model_copy(update={"clarify": asks.margins}))
     examples = parts.recall.examples if parts.recall is not None else ()
-    again = refit(context, program, parts.selection, examples)
+    every = dataset.examples("train", "dev_a", "dev_b")
+    fitting = program.with_policy(program.policy)
+    wanted = context.recipe.refit and parts.selection.rows
+    rewriting = bind_rewriting(context, fitting, every) if wanted else {}
+    again = refit(context, fitting, parts.selection, examples)
+    if _cut_short(context, policy.orders["enhance"]):
+        again = None
     if again is not None:
-        program = with_index(program, again.examples) if again.examples else program
+        program = with_index(fitting, again.examples) if again.examples else fitting
         program = program if again.head is None else program.bind(heads={"select": again.head})
-        program.bind(heads=train_heads(context, program, dataset.examples("train", "dev_a", "dev_b")))
+        others = _train_paid(context, program, every, STAGES[1:])
+        program.bind(heads={**rewriting, **others})
     return Outcome(
         program,
         parts.selection,
@@ -200,67 +207,71 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
     )
 
 
-def fit_parts(
-    context: RunContext, base: TurnProgram, train: Sequence[Example], enhance: tuple[SourceKind, ...]
-) -> Parts:
-    """Fit index, floor and head on what the program's own steps make of the training turns.
-
-    Args:
-        context: Of the run.
-        base: The program before anything is fitted; its prompts are those that race.
-        train: Labelled turns.
-        enhance: The order of the sources that rewrite them.
-
-    Returns:
-        The parts, and the program with them; floors answer where no order was raced.
-    """
-    program = base.with_policy(base.policy.model_copy(update={"orders": {**FLOOR, "enhance": enhance}}))
-    rewriting = train_heads(context, program, train, STAGES[:1])
-    program.bind(heads=rewriting)
-    recall = fit_index(context, program, train)
-    if recall is not None:
-        numbers = recall_numbers(recall.settings)
-        program = program.with_policy(program.policy.model_copy(update={"recall": numbers}))
-        program = with_index(program, recall.examples)
-    selection = fit_selection(context, program, train)
-    scores: Mapping[str, Any] = {"floor_score": selection.thresholds} if selection.thresholds else {}
-    program = program.with_policy(program.policy.model_copy(update=scores))
-    if selection.head is not None:
-        program.bind(heads={"select": selection.head.head})
-    others = train_heads(context, program, train, STAGES[1:])
-    program.bind(heads=others)
-    return Parts(program, recall, selection)
+def _heads_again(
+    context: RunContext, parts: Parts, standing: race.Standing, train: Sequence[Example]
+) -> TurnProgram:
+    """The program with its head of the commands trained under the sources that choose the flows now."""
+    program = parts.program.with_policy(parts.program.policy)
+    if standing.orders["select"] == FLOOR["select"]:
+        # So it was trained.
+        return program
+    policy = standing.policy(program.policy)
+    orders = {**policy.orders, "understand": FLOOR["understand"]}
+    under = program.with_policy(policy.model_copy(update={"orders": orders}))
+    program.bind(heads=_train_paid(context, under, train, STAGES[2:]))
+    return program
 
 
-def with_index(program: TurnProgram, examples: Sequence[IndexExample]) -> TurnProgram:
-    """A copy of a program with an index of its flows and of labelled turns, which ranks as its policy says."""
-    copy = program.with_policy(program.policy)
-    artifacts.bind_recall(copy, copy.bindings.embedder, _documents(examples))
-    return copy
+def _train_paid(
+    context: RunContext, program: TurnProgram, examples: Sequence[Example], stages: Sequence[Stage]
+) -> dict[Stage, HeadPort[Any]]:
+    """Train the heads of some stages, where the budget pays for the stages before them; else they stay as they are."""
+    named = [stage for stage in stages if stage in context.recipe.heads]
+    if not named:
+        return {}
+    orders = {**program.policy.orders, "understand": FLOOR["understand"]}
+    before = program.with_policy(program.policy.model_copy(update={"orders": orders}))
+    needed = calls_per_turn(before) * len(examples)
+    if not _left_for(context, needed):
+        context.progress.note(f"heads are not trained again: it would take {needed} calls")
+        return {}
+    return train_heads(context, program, examples, named)
 
 
-def _documents(examples: Sequence[IndexExample]) -> list[dict[str, str]]:
-    """Lines of ``examples.jsonl``."""
-    return [{"text": text, "flow": flow, "conversation": group} for text, flow, group in examples]
+def _left_for(context: RunContext, calls: int) -> bool:
+    left = context.budget.meter.calls_left
+    return not calls or left is None or left - context.calls_kept(race=False) >= calls
 
 
-def _can_fit_again(context: RunContext, parts: Parts, train: Sequence[Example]) -> bool:
-    """Whether the budget allows to fit again what hangs on the rewrite, should the language model win it."""
-    if context.recipe.shape == "fused" and parts.selection.head is None:
+def _cut_short(context: RunContext, enhance: tuple[SourceKind, ...]) -> bool:
+    """Whether the language model was to rewrite and the budget ended: floors have rewritten some turns in its place."""
+    cut = "lm" in enhance and context.budget.meter.exhausted
+    if cut:
+        context.progress.note("the budget ended while the selection was fitted again: that fit is let go")
+    return cut
+
+
+def _can_fit_again(
+    context: RunContext, parts: Parts, train: Sequence[Example], name: str, order: tuple[SourceKind, ...]
+) -> bool:
+    """Whether the budget allows to fit again what hangs on the rewrite, should an order of its sources win it."""
+    if context.recipe.shape == "fused" and parts.selection.head is None and not context.recipe.heads:
         # Recall is asked before the rewrite, and nobody else reads it.
         return True
     asked = [*train, *context.dataset.examples("dev_a", "dev_b")]
-    orders = {**FLOOR, "enhance": race.LM_ORDER}
+    orders = {**FLOOR, "enhance": order}
     calls = calls_per_turn(
         parts.program.with_policy(parts.program.policy.model_copy(update={"orders": orders}))
     )
     ruled = parts.program.with_policy("floor")
-    needed = sum(ruled.decide(e.turn).stages["enhance"].source != "rule" for e in asked) * calls
+    needed = calls and calls * sum(
+        order[0] != "rule" or ruled.decide(e.turn).stages["enhance"].source != "rule" for e in asked
+    )
     left = context.budget.meter.calls_left
-    if left is None or left - context.calls_kept() >= needed:
+    if not needed or left is None or left - context.calls_kept() >= needed:
         return True
     context.progress.note(
-        f"the language model does not race for the rewrite: fitting the selection again would take {needed} calls"
+        f"{name} does not race for the rewrite: fitting the selection again would take {needed} calls"
     )
     return False
 

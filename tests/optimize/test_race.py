@@ -18,7 +18,6 @@ from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.pipeline.heats import HIDDEN, Entry, Heat, failures_as_wrong, run_heat
 
 FLOWS = Objective("flow_set_exact")
-ORDER: tuple[SourceKind, ...] = ("rule", "lm", "floor")
 
 
 def _result(name: str, right: bool, source: SourceKind = "lm") -> TurnResult:
@@ -40,7 +39,7 @@ def _result(name: str, right: bool, source: SourceKind = "lm") -> TurnResult:
 
 def _entry(name: str, right: Sequence[bool], source: SourceKind = "lm") -> Entry:
     turns = [_result(f"c{index // 2}.t{index % 2}", hit, source) for index, hit in enumerate(right)]
-    return Entry(name, ORDER, Evaluation(tuple(turns)))
+    return Entry(name, Evaluation(tuple(turns)))
 
 
 FLOOR = _entry("floor", [True, False] * 20, "floor")
@@ -81,8 +80,8 @@ def test_turns_of_one_conversation_count_as_one_witness() -> None:
     """Eight turns better, all in one conversation, against eight in eight conversations."""
     alone = [_result(f"same.t{index}", False, "floor") for index in range(8)]
     better = [_result(f"same.t{index}", True) for index in range(8)]
-    floor = Entry("floor", ORDER, Evaluation(tuple(alone)))
-    assert not _heat(Entry("LM", ORDER, Evaluation(tuple(better))), floor).won
+    floor = Entry("floor", Evaluation(tuple(alone)))
+    assert not _heat(Entry("LM", Evaluation(tuple(better))), floor).won
     assert _heat(_entry("LM", [True] * 16), _entry("floor", [False] * 16, "floor")).won
 
 
@@ -99,7 +98,7 @@ def test_what_the_floor_says_for_a_model_that_fails_is_not_the_models() -> None:
         )
     )
     judged = failures_as_wrong(answers)
-    heat = _heat(Entry("LM", ORDER, judged), floor)
+    heat = _heat(Entry("LM", judged), floor)
     assert (heat.won, heat.score, heat.incumbent_score, heat.difference.n) == (False, 0.5, 1.0, 40)
     assert [turn.error for turn in judged.turns if turn.decision is None] == [
         "lm: RateLimitError: slow down"
@@ -147,7 +146,7 @@ def test_turns_out_of_fold_count_only_where_both_were_judged() -> None:
 def test_programs_are_compared_on_the_turns_that_both_answered() -> None:
     heat = _heat(_entry("a", [True] * 40), _entry("b", [False] * 20))
     assert (heat.won, heat.difference.n) == (True, 20)
-    other = Entry("c", ORDER, Evaluation((_result("x.t", True),)))
+    other = Entry("c", Evaluation((_result("x.t", True),)))
     assert run_heat("select", _entry("a", [True] * 40), other, FLOWS) is None
 
 
@@ -164,7 +163,7 @@ def test_the_objective_decides_and_nothing_else() -> None:
             example = turn.example.model_copy(update={"labels": labels})
             scores = score_turn(decision, labels, example.turn)
             turns.append(replace(turn, example=example, decision=decision, scores=scores))
-        return Entry(name, ORDER, Evaluation(tuple(turns)))
+        return Entry(name, Evaluation(tuple(turns)))
 
     better, plain = entry("LM", "say it"), entry("floor", "nothing of the kind")
     for metric in ("flow_set_exact", "commands_exact"):
@@ -183,7 +182,7 @@ def test_a_challenger_that_breaks_a_constraint_does_not_win(allowed: float | Non
         for number, turn in enumerate(_entry(name, [True] * 40).evaluation.turns):
             scores = {"flow_set_exact": mean(flows), "unchanged_kept": mean(kept if number % 2 else 1.0)}
             turns.append(replace(turn, scores=scores))
-        return Entry(name, ORDER, Evaluation(tuple(turns)))
+        return Entry(name, Evaluation(tuple(turns)))
 
     limits = {} if allowed is None else {"unchanged_kept": allowed}
     heat = _heat(entry("LM", 1.0, 0.0), entry("floor", 0.0, 1.0), Objective("flow_set_exact", limits))
@@ -202,7 +201,7 @@ def test_less_error_is_no_loss() -> None:
             replace(turn, scores={"sentiment_mae": mean(error)})
             for turn in _entry("x", [True] * 4).evaluation.turns
         ]
-        return Entry("x", ORDER, Evaluation(tuple(turns)))
+        return Entry("x", Evaluation(tuple(turns)))
 
     held = Objective("flow_set_exact", {"sentiment_mae": 0.1})
     assert held.broken_constraints(entry(0.2).evaluation, entry(0.5).evaluation) == ()

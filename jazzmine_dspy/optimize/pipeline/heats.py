@@ -11,7 +11,7 @@ from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.metrics import score_turn, stage_score
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.eval.stats import Difference, paired_metric, pooled
-from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
+from jazzmine_dspy.models.decision import STAGES, Stage
 from jazzmine_dspy.models.errors import InputError
 
 HIDDEN = "#without"
@@ -75,18 +75,14 @@ class Entry:
 
     Args:
         name: Such as "head".
-        order: Of the stage's sources.
-        evaluation: How the whole program did on dev-B with them.
-        gates: Confidence that the sources need.
+        evaluation: How the whole program did on dev-B.
         unseen: The scores of whole training turns that its head had not seen, by turn; empty where it can't be judged
             there.
         synthetic: The same of turns of dev-B that stand for messages out of scope, where the labels have none.
     """
 
     name: str
-    order: tuple[SourceKind, ...]
     evaluation: Evaluation
-    gates: Mapping[SourceKind, float] = field(default_factory=dict)
     unseen: Mapping[str, TurnScores] = field(default_factory=dict)
     synthetic: Mapping[str, TurnScores] = field(default_factory=dict)
 

@@ -6,7 +6,7 @@ from it, and nothing is changed in place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -61,11 +61,11 @@ class Standing:
     """What stands in the race so far.
 
     Args:
-        orders: Of the sources, by stage.
-        names: Who has each stage.
+        orders: The order of the sources, by stage.
+        names: The name of the winner so far, by stage.
         evaluation: How the whole program did on dev-B, or on the part of it on which the language model was asked.
-        gates: Confidence that sources need, by stage.
-        heats: All that was run.
+        gates: The confidence that sources need, by stage.
+        heats: All heats that were run.
     """
 
     orders: Mapping[Stage, tuple[SourceKind, ...]]
@@ -82,17 +82,18 @@ class Standing:
     @property
     def all_floors(self) -> bool:
         """Whether nothing beat the floors."""
-        return set(self.names.values()) == {"floor"}
+        # By the orders: an order of the recipe can drop the rules and be called "floor" too.
+        return dict(self.orders) == FLOOR
 
 
 class Challenger(NamedTuple):
     """Sources that could take one stage or several.
 
     Args:
-        name: Of who has the stages then.
-        orders: Of the sources, by stage.
-        gates: Confidence that the sources need in these stages.
-        shown_as: What the heat calls it, where that is another name.
+        name: Names the winner of these stages if it wins.
+        orders: The order of the sources, by stage.
+        gates: The confidence that the sources need in these stages.
+        shown_as: The name in the heat, where it differs.
     """
 
     name: str
@@ -136,7 +137,7 @@ def race_prompts(context: RunContext, prompts: PromptsFit, dev_b: Sequence[Examp
     compiled = measured("LM compiled", best, RACE_TIME) if best is not uncompiled else None
     if compiled is None:
         return LanguageModel("LM uncompiled", uncompiled, plain)
-    ours, theirs = Entry("LM compiled", LM_ORDER, compiled), Entry("LM uncompiled", LM_ORDER, plain)
+    ours, theirs = Entry("LM compiled", compiled), Entry("LM uncompiled", plain)
     heat = run_heat("all", ours, theirs, context.objective)
     if heat is not None and heat.won:
         return LanguageModel("LM compiled", best, compiled, heat)
@@ -209,26 +210,54 @@ def race_understand(
 
 
 def race_added(
-    context: RunContext, program: TurnProgram, standing: Standing, stage: Stage, lm: LanguageModel | None
+    context: RunContext,
+    program: TurnProgram,
+    standing: Standing,
+    stage: Stage,
+    lm: LanguageModel | None,
+    gates: Sequence[Ordered | None] = (),
+    allowed: Callable[[str, tuple[SourceKind, ...]], bool] = lambda _name, _order: True,
 ) -> Standing:
-    """Race the orders that the recipe names for a stage, and the heads that it has trained."""
+    """Race the orders that the recipe names for a stage, and the heads that it has trained.
+
+    Args:
+        context: Of the run.
+        program: With the heads bound, and the prompts that race.
+        standing: What stands so far.
+        stage: The stage.
+        lm: The language model; orders that name it do not race where it is None.
+        gates: Orders with the gate of our head, the preferred first: an order that holds their sources takes the gate.
+        allowed: Whether an order may race, by its name and sources.
+    """
     for name, order in orders_of(context.recipe, stage):
-        standing = _race(context, program, standing, stage, Challenger(name, {stage: order}, {}), lm)
+        if "lm" in order and lm is None:
+            context.progress.note(f"{name} does not race for {stage}: no language model can be asked")
+        elif allowed(name, order):
+            ours = stage == "select" and "head" in order and stage not in context.recipe.heads
+            fitted = [
+                each for each in gates if each and "head" in each.sources and set(each.sources) <= set(order)
+            ]
+            gate = _head_gate(fitted[0].gate) if ours and fitted else {}
+            standing = _race(context, program, standing, stage, Challenger(name, {stage: order}, gate), lm)
     return standing
+
+
+def to_floors(standing: Standing, floors: Evaluation) -> Standing:
+    """Put the floors back in every stage; the heats that were run stay on record."""
+    return Standing(FLOOR, dict.fromkeys(STAGES, "floor"), floors, heats=standing.heats)
 
 
 def against_floors(context: RunContext, standing: Standing, floors: Evaluation) -> Standing:
     """Look at the winners together: where they do worse than the floors, or break a constraint, the floors ship."""
     if standing.all_floors:
         return standing
-    ours = Entry("winners together", LM_ORDER, standing.evaluation)
-    heat = run_heat("mix", ours, Entry("floor", FLOOR["select"], floors), context.objective)
+    ours = Entry("winners together", standing.evaluation)
+    heat = run_heat("mix", ours, Entry("floor", floors), context.objective)
     if heat is None:
         return standing
     heat = heat._replace(won=heat.difference.value >= 0 and not heat.broken)
-    if heat.won:
-        return replace(standing, heats=(*standing.heats, heat))
-    return Standing(FLOOR, dict.fromkeys(STAGES, "floor"), floors, heats=(*standing.heats, heat))
+    standing = replace(standing, heats=(*standing.heats, heat))
+    return standing if heat.won else to_floors(standing, floors)
 
 
 def trust(floors: Evaluation, lm: LanguageModel | None) -> dict[Stage, dict[SourceKind, float]]:
@@ -265,8 +294,8 @@ def _race(
     evaluation = _measured(context, whole, standing, challenger.shown_as or challenger.name, stage, lm)
     if evaluation is None:
         return standing
-    ours = Entry(challenger.shown_as or challenger.name, orders[stage], evaluation, challenger.gates)
-    theirs = Entry(standing.names[stage], standing.orders[stage], standing.evaluation)
+    ours = Entry(challenger.shown_as or challenger.name, evaluation)
+    theirs = Entry(standing.names[stage], standing.evaluation)
     if selection is not None:
         ours, theirs = _with_evidence(context, program, selection, ours, theirs)
     heat = run_heat(stage, ours, theirs, context.objective)
@@ -301,11 +330,21 @@ def _measured(
         whole,
         turns,
         judge_lm=asks,
-        # In the fused shape one prompt is for all stages, and it was asked of these turns.
-        asked_before=whole.shape == "fused",
+        asked_before=_asked_before(whole),
         keep_calls=context.calls_kept(race=False),
         time=RACE_TIME,
     )
+
+
+def _asked_before(whole: TurnProgram) -> bool:
+    """Whether the prompts of a program were asked when the language model had all stages: so they cost nothing.
+
+    In the fused shape one prompt is for all stages. It changes where another source chooses the flows first: what they
+    ask for, and the candidates, are in the prompt that the commands are then asked with.
+    """
+    orders = whole.policy.orders
+    choosing = [kind for kind in orders["select"] if kind != "rule"]
+    return whole.shape == "fused" and ("lm" not in orders["understand"] or choosing[0] == "lm")
 
 
 def _with_evidence(

@@ -1,0 +1,85 @@
+"""A head that answers training turns as if it had not seen their conversations, for what follows it to learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.models.decision import STAGES
+from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.pipeline.added import train_heads
+from jazzmine_dspy.program.ports import HeadInput, HeadOutput, HeadPort
+from jazzmine_dspy.program.turn import TurnProgram
+
+_FOLDS = 3
+
+
+class OutOfFold:
+    """A head of the rewrite that lets a training turn be answered by a head that was trained without it.
+
+    Args:
+        whole: The head that was trained on all turns: it answers all others.
+        parts: The heads that answer in its place, by turn.
+    """
+
+    def __init__(self, whole: HeadPort[Any], parts: Mapping[str, HeadPort[Any]]) -> None:
+        self.whole = whole
+        self._parts = parts
+        self.fingerprint = f"out of fold: {whole.fingerprint}"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OutOfFold:
+        return self
+
+    def texts(self, message: str) -> tuple[str, ...]:
+        """What the head wants to see the features of."""
+        return tuple(self.whole.texts(message))
+
+    def predict(self, given: HeadInput) -> HeadOutput[Any]:
+        """What the head says that has not seen the turn."""
+        found: HeadOutput[Any] = self._parts.get(_key(given.turn), self.whole).predict(given)
+        return found
+
+
+def out_of_fold(
+    context: RunContext, program: TurnProgram, examples: Sequence[Example], whole: HeadPort[Any]
+) -> HeadPort[Any]:
+    """Train the head of the rewrite once per fold of the conversations.
+
+    Args:
+        context: Of the run.
+        program: As it was when the head was trained.
+        examples: The turns that the head was trained on.
+        whole: The head.
+
+    Returns:
+        A head to bind while what follows the rewrite is fitted. The head itself where only one conversation taught it.
+    """
+    from jazzmine_dspy.optimize.heads.training import group_folds
+
+    labelled = [each for each in examples if each.labels.enhanced is not None]
+    groups = [each.conversation_id for each in labelled]
+    if len(set(groups)) < 2:
+        context.progress.note(
+            "one conversation teaches the rewrite: what follows it is fitted on turns it has seen"
+        )
+        return whole
+    fold_of: dict[str, int] = {}
+    folds = group_folds(groups, seed=context.recipe.seed, folds=_FOLDS).tolist()
+    for example, fold in zip(labelled, folds, strict=True):
+        # Turns that are alike in all are one turn, whatever conversation they stand in.
+        fold_of.setdefault(_key(example.turn), fold)
+    heads: dict[int, HeadPort[Any]] = {}
+    for out in sorted(set(fold_of.values())):
+        kept = [
+            example
+            for example, fold in zip(labelled, folds, strict=True)
+            if fold != out and fold_of[_key(example.turn)] != out
+        ]
+        heads[out] = train_heads(context, program, kept, STAGES[:1])["enhance"] if kept else whole
+    return OutOfFold(whole, {key: heads[fold] for key, fold in fold_of.items()})
+
+
+def _key(turn: Turn) -> str:
+    return turn.model_dump_json()
