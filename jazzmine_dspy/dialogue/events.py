@@ -118,7 +118,7 @@ class Changes:
         return [self._event(name, event) for name, event in events]
 
     def _told(self, flow: ActiveFlowState) -> list[Move]:
-        """Of a flow's moves those that last: it began, it waits that did not, it runs that waited."""
+        """Keep the moves of a flow that last: it started, it ran and now waits, or it waited and now runs."""
         moves = self._moves.get(id(flow), [])
         told: list[Move] = ["started"] if "started" in moves else []
         waited = moves[:1] == ["resumed"]

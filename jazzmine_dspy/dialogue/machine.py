@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from jazzmine_dspy.dialogue import slots, stack
 from jazzmine_dspy.dialogue.events import Changes, Events
-from jazzmine_dspy.dialogue.steps import Flows, await_slot, pending_question, settle
+from jazzmine_dspy.dialogue.next_steps import Flows, await_slot, pending_question, reconcile
 from jazzmine_dspy.dialogue.texts import choice, say
 from jazzmine_dspy.dialogue.turn_cache import continues, turn_cache
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMemory
@@ -58,7 +58,7 @@ def carry_out(
         registry: The flows, by name.
         message_id: Of the message; the turn of one id is begun once.
     """
-    state = settle(state, registry)
+    state = reconcile(state, registry)
     changes = Changes(state, registry)
     _begin(state, decision, registry, changes, message_id)
     record = decision.stages.get("enhance")

@@ -121,7 +121,7 @@ def drive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadline: flo
 
 
 def _within(seconds: float, log: CallLog | None, ask: Callable[[], Any]) -> Any:
-    """Wait so long for an effect.
+    """Wait at most ``seconds`` for an effect.
 
     A thread is the only way to stop waiting for a call that cannot be interrupted. It is a daemon, and one of its own
     for each effect: what hangs keeps neither other turns nor the process from ending.

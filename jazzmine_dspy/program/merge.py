@@ -41,6 +41,7 @@ def merge(
     known = {c.opens(turn) for c in opening}
     opening += [ResumeFlow(flow=name) for name in resumed if name not in known]
     owners = _Owners(turn, registry, starting, [c.opens(turn) for c in opening])
+    # All of them: what may not be done still tells whose slot the next command means.
     for command in commands:
         owners.take(command)
     merged = _once_meant([c for c in kept if c.place == "leave"], turn)

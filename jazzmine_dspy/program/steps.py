@@ -37,7 +37,7 @@ class TurnSteps:
     def decide(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[TurnDecision]:
         """All steps of a decision, for a driver to take."""
         context = Context(turn=turn, registry=self.registry, exclude=frozenset(exclude))
-        stages: dict[Any, StageRecord] = {}
+        stages: dict[Stage, StageRecord] = {}
         stages["enhance"] = yield from self._enhanced(context)
         enhancement = context.enhancement
         assert enhancement is not None, "a stage always answers"
@@ -93,7 +93,7 @@ class TurnSteps:
         enhancement: Enhancement,
         selection: Selection,
         commands: Sequence[Command],
-        stages: dict[Any, StageRecord],
+        stages: dict[Stage, StageRecord],
     ) -> TurnDecision:
         selection = selection.model_copy(
             update={"candidates": [(found.name, found.score) for found in context.candidates[:CANDIDATES]],
@@ -134,7 +134,7 @@ class TurnSteps:
         except Exception as error:
             context.recall_failure = f"recall: {format_error(error)}"
 
-    def _stage(self, stage: Any, context: Context) -> Steps[tuple[Any, StageRecord]]:
+    def _stage(self, stage: Stage, context: Context) -> Steps[tuple[Any, StageRecord]]:
         sources = sources_of(stage, self.bindings, self.policy)
         return run_stage(stage, sources, self.policy.gates.get(stage, {}), context)
 

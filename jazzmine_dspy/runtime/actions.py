@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from jazzmine_dspy.dialogue.steps import complete
+from jazzmine_dspy.dialogue.next_steps import complete
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working import FinishedAction, QueuedMessage, WorkingMemory, operations
@@ -41,7 +41,7 @@ class Actions:
         Raises:
             StateError: no flow is ready to run.
         """
-        async with self._conversations.turn(conversation_id):
+        async with self._conversations.locked(conversation_id):
             state = await self._conversations.existing(conversation_id)
             if state.action is not None:
                 return state
@@ -51,7 +51,7 @@ class Actions:
                     where=f"conversation {conversation_id!r}",
                     remedy="Begin an action when the next step is run_flow, before the next message.",
                 )
-            return await self._conversations.save(self._taker.begun(state))
+            return await self._conversations.save(self._taker.with_action_begun(state))
 
     async def finish(
         self, conversation_id: str, result: Any = None, *, failed: bool = False, action_id: str | None = None
@@ -62,7 +62,7 @@ class Actions:
             StateError: no action is running, or another one than ``action_id``.
             InputError: ``result`` is not JSON.
         """
-        async with self._conversations.turn(conversation_id):
+        async with self._conversations.locked(conversation_id):
             state = await self._conversations.existing(conversation_id)
             action = state.action
             if action_id is not None and (action is None or action.action_id != action_id):
@@ -79,7 +79,7 @@ class Actions:
                 )
                 state.finished = [*state.finished, done][-FINISHED_KEPT:]
             if step.kind == "run_flow" and state.queue:
-                state = self._taker.begun(state)
+                state = self._taker.with_action_begun(state)
             state = await self._conversations.save(state)
         state, drained = await self._drain_all(state)
         return ActionOutcome(
@@ -92,7 +92,7 @@ class Actions:
         conversation_id = state.conversation_id
         try:
             while state.queue and not is_queued(state):
-                async with self._conversations.turn(conversation_id):
+                async with self._conversations.locked(conversation_id):
                     state = await self._conversations.existing(conversation_id)
                     state, taken = await self.drain(state, most=1)
                 outcomes += taken
@@ -107,7 +107,7 @@ class Actions:
         """Take messages that wait, unless an action runs or one of them begins one.
 
         Args:
-            most: So many at most.
+            most: How many messages to take at most.
             arriving: Another message is there that must not overtake a flow just handed out.
         """
         outcomes: list[TurnOutcome] = []

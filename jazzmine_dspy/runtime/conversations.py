@@ -15,7 +15,7 @@ from jazzmine_dspy.runtime.turns import resume_counting
 
 
 class Conversations:
-    """Both stores of one agent's conversations. All but :meth:`turn` is done within a conversation's turn."""
+    """Both stores of one agent's conversations. Call all methods but :meth:`locked` within it."""
 
     def __init__(
         self, working_memory: WorkingMemoryStore, messages: MessageStore, agent_id: str, clock: Clock
@@ -25,12 +25,12 @@ class Conversations:
         self._agent_id = agent_id
         self._clock = clock
 
-    def turn(self, conversation_id: str) -> AbstractAsyncContextManager[Any]:
-        """The conversation's turn: nobody else writes its state meanwhile."""
+    def locked(self, conversation_id: str) -> AbstractAsyncContextManager[Any]:
+        """Hold the conversation's turn: nobody else writes its state meanwhile."""
         return self.working_memory.turn(conversation_id)
 
     async def opened(self, conversation_id: str, incoming: QueuedMessage) -> WorkingMemory:
-        """The state that a message comes to: its user's own, and what the turn before left is stored.
+        """Give the state that a message comes to, once what the turn before left over is stored.
 
         Raises:
             ConflictError: the conversation belongs to another user.
@@ -67,7 +67,7 @@ class Conversations:
         return await self.delivered(state)
 
     async def delivered(self, state: WorkingMemory) -> WorkingMemory:
-        """The state without what it left to the store of messages and is now there.
+        """Store the messages that the state still carries; give the state without them.
 
         Raises:
             MemoryUnavailableError: the store does not answer; it all stays in the state.

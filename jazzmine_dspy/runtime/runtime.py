@@ -168,7 +168,7 @@ class Runtime:
             locale=checked_name(locale, "locale") if locale else None,
             user_attributes=clean_attributes(user_attributes),
         )
-        async with self._conversations.turn(conversation_id):
+        async with self._conversations.locked(conversation_id):
             state = await self._conversations.opened(conversation_id, incoming)
             known = await self._known(state, incoming)
             if known is not None:
@@ -249,7 +249,7 @@ class Runtime:
         """
         said = clean_text(text, limit=MAX_REPLY, field="reply")
         done = Done(tool_traces, llm_calls, task_emissions, reasoning_steps)
-        async with self._conversations.turn(conversation_id):
+        async with self._conversations.locked(conversation_id):
             state = await self._conversations.existing(conversation_id)
             message = Message(
                 id=checked_name(self._ids() if message_id is None else message_id, "message_id"),

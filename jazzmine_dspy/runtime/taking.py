@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jazzmine_dspy.dialogue.machine import carry_out
-from jazzmine_dspy.dialogue.steps import settle
+from jazzmine_dspy.dialogue.next_steps import reconcile
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working import HandledMessage, QueuedMessage, WorkingMemory, operations
 from jazzmine_dspy.memory.working.state import HANDLED_KEPT
@@ -64,7 +64,7 @@ class TurnTaker:
             MemoryUnavailableError: a store does not answer; the turn has not been.
         """
         started = self._clock.seconds()
-        before = settle(state, self._program.registry)
+        before = reconcile(state, self._program.registry)
         stamp = self._clock.milliseconds(incoming.now)
         history, summaries = await pruned_history(
             self._conversations.messages, state.conversation_id, exclude=incoming.message_id
@@ -104,7 +104,7 @@ class TurnTaker:
         handled = HandledMessage(message_id=message.id, next_step=step, reply=step.text)
         after.handled = [*after.handled, handled][-HANDLED_KEPT:]
         if begin and step.kind == "run_flow":
-            after = self.begun(after)
+            after = self.with_action_begun(after)
         # One fenced write decides whether the turn was; what it leaves to the other store is part of it.
         after.outbox = [*after.outbox, entry(message, trace)]
         saved = await self._conversations.save(after)
@@ -123,7 +123,7 @@ class TurnTaker:
             message_id=message.id,
         )
 
-    def begun(self, state: WorkingMemory) -> WorkingMemory:
+    def with_action_begun(self, state: WorkingMemory) -> WorkingMemory:
         """The state with the action of its running flow begun."""
         led = state.current_turn.message_id if state.current_turn else ""
         return operations.begin_action(

@@ -114,7 +114,7 @@ async def pruned_history(
 ) -> tuple[tuple[Message, ...], tuple[str, ...]]:
     """What a turn sees of a conversation, oldest first: messages, and a line for each that it sees no longer.
 
-    Of a long one, the system's messages among its first are read too.
+    If the conversation is long, the system messages among its first ones are read too.
     """
     found: list[Message] = []
     for read in HISTORY_READ:

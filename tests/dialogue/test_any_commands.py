@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jazzmine_dspy.dialogue.steps import settle
+from jazzmine_dspy.dialogue.next_steps import reconcile
 from jazzmine_dspy.memory.working import TRANSITIONS, FlowStatus, WorkingMemory
 from jazzmine_dspy.models import Enhancement, FlowRegistry, Selection, TurnDecision
 from jazzmine_dspy.runtime import apply
@@ -83,7 +83,7 @@ def test_no_sequence_of_commands_breaks_the_machine(turns: list[list[dict[str, A
         lost = _known(state) - _known(after)
         assert not lost, f"{lost} was lost"
         state = after
-    assert settle(state, registry).status != "executing_action"
+    assert reconcile(state, registry).status != "executing_action"
 
 
 def _known(state: WorkingMemory) -> set[tuple[str, int]]:

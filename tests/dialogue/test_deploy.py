@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.dialogue.machine import apply
-from jazzmine_dspy.dialogue.steps import settle
+from jazzmine_dspy.dialogue.next_steps import reconcile
 from jazzmine_dspy.memory.working import WorkingMemory, operations
 from jazzmine_dspy.models import FlowRegistry, TurnDecision
 from jazzmine_dspy.models.next_step import NextStep
@@ -55,10 +55,10 @@ def test_a_value_that_no_longer_fits_is_asked_for_again(
 
 def test_a_value_that_fits_stays(decision: Decide) -> None:
     state, _ = _held(decision, _registry(TEXT), area="inside")
-    after = settle(state, _registry(CHOICE))
+    after = reconcile(state, _registry(CHOICE))
     assert after.active_flow is not None
     assert after.active_flow.values == {"area": "inside"}
-    assert settle(after, _registry(CHOICE)) == after
+    assert reconcile(after, _registry(CHOICE)) == after
 
 
 @pytest.mark.row("U9", "U12")
@@ -67,7 +67,7 @@ def test_a_yes_or_no_about_such_a_value_is_closed_and_yes_does_nothing(decision:
     state, step = _held(decision, _registry(TEXT, **asking), area="terrace", size="4")
     assert step.kind == "confirm"
     changed = _registry(CHOICE, **asking)
-    before = settle(state, changed)
+    before = reconcile(state, changed)
     assert (before.status.value, before.pending_confirmation) == ("collecting_slots", None)
     state, step = apply(state, decision("affirm"), changed)
     assert (step.kind, step.slot) == ("ask_slot", "area")
@@ -88,9 +88,9 @@ def test_so_it_is_in_a_flow_that_waits(decision: Decide) -> None:
 def test_what_was_handed_out_to_run_is_done_with_the_values_it_had(decision: Decide) -> None:
     state, step = _held(decision, _registry(TEXT), area="terrace", size="4")
     assert step.kind == "run_flow"
-    after = settle(state, _registry(CHOICE))
+    after = reconcile(state, _registry(CHOICE))
     assert [(record.status.value, record.slot_values["area"]) for record in after.flow_history] == [
         ("completed", "terrace")
     ]
     running = operations.begin_action(state, action_id="a1")
-    assert settle(running, _registry(CHOICE)) == running
+    assert reconcile(running, _registry(CHOICE)) == running

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.dialogue.machine import apply, carry_out
-from jazzmine_dspy.dialogue.steps import settle
+from jazzmine_dspy.dialogue.next_steps import reconcile
 from jazzmine_dspy.dialogue.turn_cache import continues
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models import FlowRegistry, TurnDecision
@@ -60,7 +60,7 @@ def test_events_are_what_the_states_differ_in(decision: Decide) -> None:
             # Half of the talks begin with an open yes or no.
             commands = ASKED if turn == 0 and number % 2 else commands
             decided = decision(*commands, is_continuation=rng.random() < 0.6)
-            before = settle(state, registry)
+            before = reconcile(state, registry)
             state, step, events = carry_out(before, decided, registry, message_id=f"m{turn}")
             shifted = not decided.enhancement.is_continuation
             assert events.flows == flow_events(before, state, registry, shifted=shifted)

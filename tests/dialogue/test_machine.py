@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.dialogue.steps import complete
+from jazzmine_dspy.dialogue.next_steps import complete
 from jazzmine_dspy.memory.working.operations import begin_action
 from jazzmine_dspy.models import Entity, FlowRegistry, TurnDecision
 from jazzmine_dspy.models.decision import StageRecord

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import FlowRegistry, Runtime, TurnDecision
-from jazzmine_dspy.dialogue.steps import settle
+from jazzmine_dspy.dialogue.next_steps import reconcile
 from jazzmine_dspy.memory.working import HeldSlot, WorkingMemory
 from jazzmine_dspy.models import Enhancement, Entity, Selection
 from jazzmine_dspy.runtime import apply
@@ -266,7 +266,7 @@ def test_a_flow_of_an_older_record_gets_its_definition(talk: Any) -> None:
     talk(start("track_order"))
     talk.state.active_flow.instructions = talk.state.active_flow.flow_id = ""
     talk.state.active_flow.slots = {}
-    state = settle(talk.state, talk.registry)
+    state = reconcile(talk.state, talk.registry)
     assert state.active_flow is not None
     assert state.active_flow.instructions.startswith('<flow name="track_order"')
     assert list(state.active_flow.slots) == ["order_id"]

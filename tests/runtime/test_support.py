@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import FlowRegistry, Runtime, TurnDecision, TurnProgram
-from jazzmine_dspy.dialogue.steps import settle
+from jazzmine_dspy.dialogue.next_steps import reconcile
 from jazzmine_dspy.memory.working import ActiveFlowState, HeldSlot, PendingConfirmation, WorkingMemory
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.runtime import apply
@@ -74,7 +74,7 @@ def test_labelled_commands_lead_to_the_labelled_states(
             before = turn["before"]
             if state is not None:
                 total += 1
-                agreed += _shown(settle(state, flows)) == _labelled(before)
+                agreed += _shown(reconcile(state, flows)) == _labelled(before)
             commands = turn.get("labels", {}).get("commands") or []
             start = _state(before, conversation["id"])
             state, _ = apply(start, decision(*commands), flows)

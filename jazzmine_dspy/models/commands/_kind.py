@@ -31,9 +31,10 @@ class Situation(Protocol):
 class Kind(Value):
     """A kind of command: a model, and what is true of all commands of the kind.
 
-    To add one, write it into a file beside this one and name it in the union of the package. What it leaves as it is
-    here makes it an act without arguments that a language model may always say, stands last in a decision, and
-    changes nothing.
+    To add one, write it into a file beside this one, and in the package's ``__init__`` import it, name it in the union
+    and in ``__all__``. If it acts on a dialogue in a new way, add a step to ``Dialogue`` and to the state machine. A
+    rule's phrases for it, in ``program/acts.py``, are optional. What it leaves as it is here makes it an act without
+    arguments that a language model may always say, stands last in a decision, and changes nothing.
 
     What a language model says:
         understood: Whether understanding may say it. Flows are started, and asked about, by selection alone.

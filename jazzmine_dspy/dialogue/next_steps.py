@@ -17,7 +17,7 @@ from jazzmine_dspy.models.next_step import NextStep
 Flows = Mapping[str, Flow]
 
 
-def settle(state: WorkingMemory, registry: Flows) -> WorkingMemory:
+def reconcile(state: WorkingMemory, registry: Flows) -> WorkingMemory:
     """A copy of the state, in line with the registry.
 
     Flows are done in it that were handed out to run and not begun as actions.
