@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.models.errors import RecipeError
+from jazzmine_dspy.models.errors import RecipeError, format_error
 
 log = logging.getLogger("jazzmine_dspy")
 
@@ -50,7 +51,7 @@ class Tracker:
             self._run = self._client.create_run(experiment_id)
         except Exception as error:
             raise RecipeError(
-                f"MLflow's store cannot be used: {str(error)[:200]}", where="tracking",
+                f"MLflow's store cannot be used: {format_error(error)}", where=f"tracking = {_shown(uri)!r}",
                 remedy="Correct the URI, or set tracking = 'none'.",
             ) from error  # fmt: skip
         finally:
@@ -76,6 +77,11 @@ class Tracker:
     def close(self, status: str = "FINISHED") -> None:
         """End the run."""
         self._client.set_terminated(self.run_id, status)
+
+
+def _shown(uri: str) -> str:
+    """A URI without its user, password and query, which errors and logs must not show."""
+    return re.sub(r"//.*@", "//", uri, flags=re.DOTALL).partition("?")[0]
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

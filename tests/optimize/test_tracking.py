@@ -39,3 +39,11 @@ def test_a_store_that_cannot_be_opened_is_told_with_its_remedy(tmp_path: Path) -
     with pytest.raises(RecipeError, match="store cannot be used") as told:
         Tracker("nowhere://", tmp_path, "lost")
     assert "tracking = 'none'" in (told.value.remedy or "")
+
+
+def test_an_address_is_told_without_its_secrets(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="store cannot be used") as told:
+        Tracker("nowhere://bob77:pa/ss@store.test/db?token=secret", tmp_path, "lost")
+    for secret in ("bob77", "pa/ss", "secret"):
+        assert secret not in str(told.value)
+    assert "nowhere://store.test/db" in str(told.value)

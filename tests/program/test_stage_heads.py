@@ -187,6 +187,15 @@ def test_heads_that_cannot_be_stored_or_read(judge: Make, monkeypatch: pytest.Mo
         with pytest.raises(ArtifactError, match="cannot be read") as told:
             heads_from_bytes(bad, "here")
         assert (told.value.where, told.value.remedy) == ("here", "Compile the program again.")
+
+    def quotes(state: object) -> None:
+        raise ValueError("sk-0123 of ann@example.org")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Glossary, "from_state", quotes)
+        with pytest.raises(ArtifactError, match="cannot be read: ValueError") as told:
+            heads_from_bytes(data, "here")
+    assert "sk-0123" not in str(told.value)
     monkeypatch.delitem(HEADS._held, "understand.glossary")
     with pytest.raises(
         ArtifactError, match="'understand' is of the kind 'glossary', which nobody registered"

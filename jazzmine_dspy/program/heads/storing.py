@@ -11,7 +11,7 @@ import numpy as np
 
 from jazzmine_dspy.models._base import canonical_json
 from jazzmine_dspy.models.decision import Stage
-from jazzmine_dspy.models.errors import ArtifactError, ExtensionError
+from jazzmine_dspy.models.errors import ArtifactError, ExtensionError, format_error
 from jazzmine_dspy.program.heads.registry import HEADS, HeadState
 from jazzmine_dspy.program.heads.selection import SelectionHead
 from jazzmine_dspy.program.ports import HeadPort
@@ -97,6 +97,4 @@ def _name_of(stage: Stage, head: HeadPort[Any]) -> str:
 
 
 def _unreadable(error: Exception, where: str) -> ArtifactError:
-    return ArtifactError(
-        f"The head cannot be read: {type(error).__name__}: {error}", where=where, remedy=_REMEDY
-    )
+    return ArtifactError(f"The head cannot be read: {format_error(error)}", where=where, remedy=_REMEDY)
