@@ -168,13 +168,28 @@ def test_a_head_is_trained_on_what_it_is_given_in_service(shape: str) -> None:
     assert len(recall.asked) >= len(labelled)
 
 
+def test_a_head_is_not_trained_on_what_its_words_elsewhere_bring() -> None:
+    """The same words in another conversation would be the turn's own nearest example, as they are not in service."""
+    recipe = recipe_of(heads={"select": "remembers"})
+    dataset = load_dataset(recipe.dataset)
+    first, *rest = dataset.examples("train")
+    copy = first.model_copy(update={"conversation_id": "elsewhere", "turn_id": "elsewhere:1"})
+    program, _ = start_program(recipe, dataset)
+    recall = Notes(program.bindings.recall, {first.turn.text: first.conversation_id})
+    program.bind(recall=recall)
+    context = RunContext(recipe, dataset, NullProgress(), Budget(recipe.budget))
+    train_heads(context, program, [first, copy, *rest])
+    assert [set(left_out) for _, left_out in recall.asked] == [{first.conversation_id, "elsewhere"}] * 2
+
+
 def test_a_training_that_fails_is_told() -> None:
     recipe = recipe_of(heads={"understand": "remembers"}, seed=13)
     dataset = load_dataset(recipe.dataset)
     program, _ = start_program(recipe, dataset)
     context = RunContext(recipe, dataset, NullProgress(), Budget(recipe.budget))
-    with pytest.raises(RecipeError, match="'remembers' could not be trained: ZeroDivisionError"):
+    with pytest.raises(RecipeError, match="'remembers' could not be trained: ZeroDivisionError") as told:
         train_heads(context, program, dataset.examples("train"))
+    assert "division by zero" not in str(told.value), "what others say may quote a key or a user"
     bare = [each.model_copy(update={"labels": type(each.labels)()}) for each in dataset.examples("train")]
     with pytest.raises(RecipeError, match="No training turn has the labels of the stage 'understand'"):
         train_heads(context, program, bare)

@@ -7,8 +7,9 @@ from typing import Any
 
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.models.decision import STAGES, Enhancement, SourceKind, Stage
-from jazzmine_dspy.models.errors import InputError, RecipeError
+from jazzmine_dspy.models.errors import InputError, RecipeError, format_error
 from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.pipeline.rows import Exclusions
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.driver import drive
 from jazzmine_dspy.program.heads import HEADS
@@ -75,7 +76,7 @@ def train_heads(
     """Train the heads that the recipe names.
 
     A head is given what it will be given in service: what the program's own steps make of a turn up to its stage, its
-    own conversation left out of recall, the stages before it predicted and never labelled.
+    own conversation and those that say the same left out of recall, the stages before it predicted and never labelled.
 
     Args:
         context: Of the run.
@@ -99,17 +100,17 @@ def train_heads(
                 remedy="Label the turns, or take the head out of the recipe.",
             )
         context.progress.phase(f"train {kind} for {stage}", len(labelled))
-        made = []
+        made, exclude = [], Exclusions(examples)
         with context.asking():
             for number, (example, wanted) in enumerate(labelled):
-                made.append(_example(program, stage, example, wanted))
+                made.append(_example(program, stage, example, wanted, exclude.of(example)))
                 context.on_progress(number + 1, len(labelled))
         trainer: Any = HEADS[f"{stage}.{kind}"]
         try:
             found[stage] = trainer.train(made, context.recipe.seed)
         except Exception as error:
             raise RecipeError(
-                f"The head {kind!r} could not be trained: {type(error).__name__}: {error}",
+                f"The head {kind!r} could not be trained: {format_error(error)}",
                 where=where,
                 remedy="Mend the package that has it.",
             ) from error
@@ -132,8 +133,9 @@ def orders_of(recipe: Recipe, stage: Stage) -> list[tuple[str, tuple[SourceKind,
     ]
 
 
-def _example(program: TurnProgram, stage: Stage, example: Example, wanted: Any) -> HeadExample[Any]:
-    left_out = (example.conversation_id,)
+def _example(
+    program: TurnProgram, stage: Stage, example: Example, wanted: Any, left_out: tuple[str, ...]
+) -> HeadExample[Any]:
     bindings = program.bindings
     context = drive(program.steps_to(stage, example.turn, left_out), program, bindings)
     reader = _Message(embeds=bindings.embedder is not None)
