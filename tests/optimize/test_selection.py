@@ -276,3 +276,36 @@ def test_a_language_model_that_is_no_better_leaves_the_order(
     assert "lm" not in gates["order"]
     assert "it is dropped" in gates["reasons"][-1]
     assert "lm" not in result.program.policy.orders["select"]
+
+
+@pytest.mark.row("C1")
+def test_a_language_model_is_judged_on_the_rewrites_that_ship(
+    puzzles: Path, tmp_path: Path, scripts: Any, runner: Any
+) -> None:
+    """A model that knows the flow only of its own rewrites is no help where the floor rewrites."""
+    lines = (puzzles / "conversations.jsonl").read_text().splitlines()
+    turns = [json.loads(line)["turns"][0] for line in lines]
+    known = {turn["text"]: turn["labels"]["flows"][0] for turn in turns}
+    codes = {"track": "qx", "refund": "zv", "repair": "kj"}
+
+    def answer(request: Any) -> str:
+        text, shown = scripts.message_of(request), user_text(request)
+        letters = {
+            name: letter
+            for letter, name in re.findall(r"^(?:flows_offered: )?([A-H]) ([^\s:]+)", shown, re.MULTILINE)
+        }
+        flows = [
+            letters[name] for name, code in codes.items() if f"{text} {code}" in shown and name in letters
+        ]
+        rewrite = f"{text} {codes[known[text]]}" if text in known else text
+        return json.dumps(scripts.WRONG | {"enhanced_query": rewrite, "flows": flows, "commands": []})
+
+    run_in, recipe_of = runner
+    recipe = recipe_of(
+        puzzles, name="own", head=True, optimizer="none", objective="flow_set_exact", shape="staged",
+        budget={"lm_calls": 5000},
+    )  # fmt: skip
+    result = run_in(tmp_path, recipe, scripted_lm(answer, model="scripted/own")).result
+    assert result.manifest["candidates"][0]["dev_a"] > 0.8
+    assert result.program.policy.orders["enhance"] == ("rule", "floor")
+    assert "it is dropped" in result.manifest["selection"]["gates"]["reasons"][-1]

@@ -9,12 +9,14 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.decision import SourceKind
 from jazzmine_dspy.optimize.calibration.asking import Asked, Effect, effect, facts, fit_margin
 from jazzmine_dspy.optimize.calibration.order import Ordered, fit_order
-from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.context import RACE_TIME, RunContext
+from jazzmine_dspy.optimize.pipeline import race
 from jazzmine_dspy.optimize.pipeline.heads import asked_of_floor, asked_of_head, verdicts, worth
+from jazzmine_dspy.optimize.pipeline.measure import evaluate_within
 from jazzmine_dspy.optimize.pipeline.prompts import Tried
 from jazzmine_dspy.optimize.pipeline.rows import collect_rows, decide_rows, predict_all
 from jazzmine_dspy.optimize.pipeline.selection import SelectionFit
-from jazzmine_dspy.program.ports import SelectionOutput
+from jazzmine_dspy.program.policy import FLOOR
 from jazzmine_dspy.program.turn import TurnProgram
 
 
@@ -41,25 +43,33 @@ def order_with_lm(
 ) -> Ordered | None:
     """Fit the order once more with the language model's answers on dev-A; None where it was not asked, or no head is.
 
-    The language model is the candidate that races.
+    The language model is the candidate that races, on the turns on which it was tried, as far as the budget goes.
 
-    All three sources are compared within the same program: only who chooses the flows differs.
+    All three sources are compared within the same program: only who chooses the flows differs. What the candidate said
+    while it was tried is not theirs: it may have read other rewrites, and another index.
     """
     if selection.head is None or tried is None or not tried.answers:
         return None
-    asked = [e for e in dev_a if e.key in tried.answers and e.labels.flows is not None]
+    turns = [e for e in dev_a if e.key in tried.answers and e.labels.flows is not None]
+    orders = {**FLOOR, "enhance": program.policy.orders["enhance"], "select": race.LM_ORDER}
+    by_lm = evaluate_within(
+        context,
+        "order: the language model on dev-A",
+        program.with_policy(program.policy.model_copy(update={"orders": orders, "gates": {}, "clarify": {}})),
+        turns,
+        # In the fused shape one prompt is for all stages, and it was asked of these turns.
+        asked_before=program.shape == "fused",
+        keep_calls=context.calls_kept(race=False),
+        time=RACE_TIME,
+    )
+    if by_lm is None:
+        return None
     with context.asking():
-        rows = collect_rows(program, asked)
+        rows = collect_rows(program, [turn.example for turn in by_lm.turns])
         outputs = predict_all(program, rows)
         by_head, by_floor = decide_rows(program, rows, outputs), decide_rows(program, rows)
-        decisions = [tried.answers[row.example.key] for row in rows]
-        chosen = [SelectionOutput(tuple(each.selection.flows), 1.0, ()) for each in decisions]
-        by_lm = decide_rows(program, rows, chosen)
     # A floor's answer in the place of the language model's failure is not its own.
-    lm = {
-        turn.example.key: 0.0 if decision.degraded else worth(context.objective, turn)
-        for turn, decision in zip(by_lm, decisions, strict=True)
-    }
+    lm = {turn.example.key: 0.0 if turn.degraded else worth(context.objective, turn) for turn in by_lm.turns}
     measured = verdicts(context.objective, rows, outputs, by_head, by_floor)
     part = context.recipe.gates
     return fit_order(
@@ -74,13 +84,17 @@ def order_with_lm(
 def fit_questions(
     context: RunContext, program: TurnProgram, selection: SelectionFit, dev_b: Sequence[Example]
 ) -> Questions | None:
-    """Fit the margin under which the shipped source asks which flow is meant; kept only where dev-B gains by it too."""
+    """Fit the margin under which the shipped source asks which flow is meant; kept only where dev-B gains by it too.
+
+    None where that source is neither our head nor the floor: of what others answer, nothing was measured.
+    """
     cost = context.recipe.clarify.cost
-    if cost is None or not selection.rows:
+    first = next(source for source in program.policy.orders["select"] if source != "rule")
+    kind: SourceKind = "floor" if first == "floor" else "head"
+    if cost is None or not selection.rows or first != kind or (kind == "head" and selection.head is None):
         return None
     with context.asking():
         rows = collect_rows(program, dev_b)
-        kind: SourceKind = "head" if "head" in program.policy.orders["select"] and selection.head else "floor"
         seen: list[Asked]
         if kind == "head" and selection.head is not None:
             gate = program.policy.gates.get("select", {}).get("head", 0.0)
