@@ -92,7 +92,10 @@ def token_f1(answer: str, gold: str) -> float:
 
 
 def stage_score(stage: Stage, decision: TurnDecision | None, labels: Labels, turn: Turn) -> float | None:
-    """One number for one stage of one turn, in [0, 1]: how far the stage can be trusted. Nothing is optimized by it.
+    """One number for one stage of one turn, in [0, 1]: how far the stage can be trusted.
+
+    No candidate is chosen by it. Of the answers that the objective takes for right, it keeps those out of the
+    demonstrations of which another part is wrong.
 
     ``enhance``: the mean over what is labelled of the rewrite's word F1, 1 - |sentiment error| / 2, and
     whether the two flags are right. ``select``: whether the set of flows is right. ``understand``: F1 over

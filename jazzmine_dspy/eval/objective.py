@@ -50,15 +50,19 @@ class Objective:
         words; every other metric stands for itself.
 
         Returns:
-            From 0 to 1, 0 for a crash; None where the labels say nothing of the turn.
+            From 0 to 1, 0 for a crash; None where the turn says nothing: it has no label of the metric, or, for an
+            F1 of counts, nothing was to be found and nothing was.
         """
+        found = self.adds(decision, labels, turn)
+        return None if found is None else found.value
+
+    def adds(self, decision: TurnDecision | None, labels: Labels, turn: Turn) -> Contribution | None:
+        """What one turn adds to :meth:`smooth` over many turns, pooled as the metric is; None where it has no label."""
         if self.metric == "commands_exact":
-            return commands_f1(decision, labels, turn)
+            right = commands_f1(decision, labels, turn)
+            return None if right is None else mean(right)
         found = score_turn(decision, labels, turn)
-        held = found.get(self.metric)
-        if held is None or self.metric not in _SMOOTH:
-            return None if held is None else held.value
-        return found[_SMOOTH[self.metric]].value
+        return found[_SMOOTH.get(self.metric, self.metric)] if self.metric in found else None
 
     def refusal(self, right: float) -> TurnScores:
         """Scores of a turn that stands for a message out of scope: right where no flow is started.

@@ -150,11 +150,13 @@ def _metric(objective: Objective, example: Any, prediction: Any) -> float:
     # A degraded turn was answered by a floor: its trace shows the language model's failure, not its success.
     if decision.degraded:
         return 0.0
-    right = objective.smooth(decision, example.gold, example.turn) or 0.0
+    right = objective.smooth(decision, example.gold, example.turn)
     # A demonstration shows every answer of its prompt, so the others must be right too: they would be learnt as well.
     scores = [stage_score(stage, decision, example.gold, example.turn) for stage in STAGES]
     known = [score for score in scores if score is not None]
-    return min(right, sum(known) / len(known)) if known else right
+    values = [sum(known) / len(known)] if known else []
+    # Where nothing was to be found and nothing was, an F1 of counts says nothing, and the stages decide.
+    return min(values if right is None else [right, *values], default=0.0)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.contribution import TurnScores
 from jazzmine_dspy.eval.objective import has_label
+from jazzmine_dspy.eval.stats import pooled
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
@@ -18,7 +20,7 @@ from jazzmine_dspy.program.turn import TurnProgram
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate with its mean score on dev-A (None while it has none), and its decisions there by turn."""
+    """A candidate with its score on dev-A (None while it has none), and its decisions there by turn."""
 
     candidate: Candidate
     score: float | None = None
@@ -113,7 +115,7 @@ def compile_prompts(
                 context.progress.note(f"{attempt.name}: {'; '.join(notes)}")
                 continue
             found = _scored(context, candidate, sample, keep, best)
-            _assert_reachable(context)
+            _assert_reachable(context, found)
             tried.append(found)
             whole = found.score is not None and found.scored == len(sample)
             if best is None or (whole and (best.score is None or (found.score or 0.0) > best.score)):
@@ -138,7 +140,7 @@ def _scored(
 ) -> Tried:
     """Score a candidate on turns one by one, until the budget is at its end."""
     calls, objective = calls_per_turn(candidate.program), context.objective
-    scores: list[float] = []
+    scores: list[TurnScores] = []
     answers: dict[str, TurnDecision] = {}
     degraded = 0
     for example in sample:
@@ -149,23 +151,38 @@ def _scored(
         if context.budget.meter.exhausted and decision.degraded:
             break
         # A floor's answer in the place of the language model's failure is not the candidate's.
-        right = None if decision.degraded else objective.smooth(decision, example.labels, example.turn)
-        scores.append(right or 0.0)
+        counted = objective.adds(None if decision.degraded else decision, example.labels, example.turn)
+        scores.append({} if counted is None else {objective.metric: counted})
         answers[example.key] = decision
         shown = best.score if best is not None else None
         context.progress.step(len(scores), len(sample), best=shown, spent=context.budget.spent())
     notes = candidate.notes
     if degraded:
         notes = (*notes, f"{degraded} of {len(scores)} turns degraded")
-    score = sum(scores) / len(scores) if scores else None
+    # Pooled, so that finding what is not there costs something where the metric is an F1 of counts.
+    score = (pooled(scores, objective.metric) or 0.0) if scores else None
     return Tried(candidate, score, len(scores), answers, notes)
 
 
-def _assert_reachable(context: RunContext) -> None:
+def _assert_reachable(context: RunContext, found: Tried) -> None:
     counts = context.budget.meter.counts
-    if counts.calls and counts.failed == counts.calls:
+    # Answers of the replay store say nothing of whether the model can be reached now.
+    made = counts.calls - counts.replayed
+    failed = [answer for answer in found.answers.values() if answer.degraded]
+    if counts.replayed and 2 * len(failed) <= found.scored:
+        # A store keeps no failure: what failed in the last run is all that this one really asks.
+        return
+    if counts.replayed and all(_too_long(answer) for answer in failed):
+        return
+    if made and counts.failed == made:
         raise RecipeError(
-            f"The language model failed on each of {counts.calls} calls",
+            f"The language model failed on each of {made} calls",
             where=f"lm = {context.recipe.lm!r}",
             remedy="See the warnings above; check its name, its address and its key.",
         )
+
+
+def _too_long(answer: TurnDecision) -> bool:
+    """Whether it is the prompt that failed, and not the model."""
+    causes = [record.cause or "" for record in answer.stages.values()]
+    return any("ContextWindowExceededError" in cause for cause in causes)

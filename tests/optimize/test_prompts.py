@@ -1,0 +1,111 @@
+"""Trying candidates: what their scores are, and a language model that fails while they are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+
+from jazzmine_dspy.artifacts import bind_recall
+from jazzmine_dspy.datasets import load_dataset
+from jazzmine_dspy.eval.run import evaluate
+from jazzmine_dspy.models.errors import RecipeError
+from jazzmine_dspy.optimize.budget import Budget
+from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.optimizers.search import _metric
+from jazzmine_dspy.optimize.pipeline.cascade import fit_questions
+from jazzmine_dspy.optimize.pipeline.prompts import compile_prompts
+from jazzmine_dspy.optimize.pipeline.selection import fit_selection
+from jazzmine_dspy.optimize.progress import NullProgress
+from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.program.turn import TurnProgram
+
+
+@pytest.fixture
+def given(tiny: Callable[..., Recipe]) -> Callable[..., tuple[RunContext, TurnProgram]]:
+    def made(lm: Any = None, **settings: Any) -> tuple[RunContext, TurnProgram]:
+        recipe = tiny(**settings)
+        dataset = load_dataset(recipe.dataset)
+        program = TurnProgram(dataset.flows)
+        bind_recall(program, "minilm")
+        return RunContext(recipe, dataset, NullProgress(), Budget(recipe.budget), lm=lm), program
+
+    return made
+
+
+@pytest.mark.parametrize("kind", ["right", "wrong"])
+@pytest.mark.parametrize("metric", ["topic_shift_f1", "slot_value_f1", "commands_exact"])
+def test_a_candidate_is_scored_as_its_metric_is(kind: str, metric: str, given: Any, scripts: Any) -> None:
+    """A topic shift that is seen where none was costs as much as one that is not seen."""
+    context, program = given(scripts.lm_of(kind), objective=metric, optimizer="none")
+    train, dev_a = (context.dataset.examples(role) for role in ("train", "dev_a"))
+    (tried,) = compile_prompts(context, program, train, dev_a).tried
+    with dspy.context(lm=context.lm):
+        turns = [each for each in dev_a if each.key in tried.answers]
+        found = evaluate(program.with_policy("lm"), turns).metrics
+    if metric == "commands_exact":
+        assert tried.score == (1.0 if kind == "right" else pytest.approx(0.0, abs=0.2))
+    else:
+        assert tried.score == pytest.approx(found[metric].value if metric in found else 0.0)
+
+
+def test_a_right_no_may_be_shown(given: Any, scripts: Any) -> None:
+    """Most turns cancel nothing; that is as right an answer as a cancellation."""
+    context, program = given(scripts.lm_of("right"), objective="cancellation_f1")
+    example = next(each for each in context.dataset.examples("train") if each.labels.is_cancellation is False)
+    with dspy.context(lm=context.lm):
+        decision = program.with_policy("lm").decide(example.turn)
+    shown = dspy.Example(turn=example.turn, gold=example.labels)
+    assert _metric(context.objective, shown, dspy.Prediction(decision=decision)) > 0.8
+
+
+def test_a_model_that_fails_over_a_warm_store_ends_the_run(
+    tiny: Callable[..., Recipe], scripts: Any, runner: Any, tmp_path: Path
+) -> None:
+    """The first questions are answered by the store; a key that expired since is found where it is really asked."""
+    run_in, _ = runner
+    right = scripts.Labels(scripts.LIBRARY).right
+    run_in(tmp_path, tiny(optimizer="none"), scripts.scripted_lm(right, model="scripted/expires"))
+
+    def expired(request: Any) -> str:
+        raise ConnectionError("the key has expired")
+
+    lm = scripts.scripted_lm(expired, model="scripted/expires")
+    with pytest.raises(RecipeError, match=r"failed on each of \d+ calls"):
+        run_in(tmp_path, tiny(optimizer="labeled_few_shot", name="again"), lm)
+
+
+def test_a_prompt_that_fails_over_a_warm_store_does_not_end_the_run(
+    tiny: Callable[..., Recipe], scripts: Any, runner: Any, tmp_path: Path
+) -> None:
+    """A store keeps no failure, so a second run really asks that prompt alone; it goes as the first one did."""
+    run_in, _ = runner
+    labels = scripts.Labels(scripts.LIBRARY)
+    asked = {each.turn.text for each in load_dataset(scripts.LIBRARY).examples("dev_a")[:1]}
+
+    def fails_once(request: Any) -> str:
+        if scripts.message_of(request) in asked:
+            raise ConnectionError("that one never")
+        return str(labels.right(request))
+
+    for name in ("one", "two"):
+        lm = scripts.scripted_lm(fails_once, model="scripted/mostly")
+        ran = run_in(tmp_path, tiny(optimizer="none", name=name), lm)
+        assert ran.result.manifest["candidates"][0]["name"] == "uncompiled"
+
+
+@pytest.mark.row("F11")
+@pytest.mark.parametrize("order", [("rule", "lm", "floor"), ("rule", "head", "floor")])
+def test_the_floor_asks_nothing_where_others_answer(order: tuple[str, ...], given: Any, scripts: Any) -> None:
+    context, program = given(scripts.lm_of("right"), head=False, recall=False, clarify={"cost": 0.3})
+    fitted = fit_selection(context, program.with_policy("floor"), context.dataset.examples("train"))
+    dev_b = context.dataset.examples("dev_b")
+    policy = program.with_policy("floor").policy
+    floors = fit_questions(context, program.with_policy(policy), fitted, dev_b)
+    assert floors is not None
+    assert floors.facts["source"] == "floor"
+    others = policy.model_copy(update={"orders": {**policy.orders, "select": order}})
+    assert fit_questions(context, program.with_policy(others), fitted, dev_b) is None
