@@ -172,12 +172,6 @@ def fold_gates(rows: Sequence[Verdict]) -> dict[int, float]:
     }
 
 
-def crossfitted(rows: Sequence[Verdict]) -> dict[str, float]:
-    """What head and floor together are worth, by turn, each under a gate fitted on the other folds."""
-    gates = fold_gates(rows)
-    return {row.key: row.right(gates[row.fold]) for row in rows}
-
-
 def _crossing(rows: Sequence[Verdict]) -> float:
     """The confidence below which the floor is better than the head."""
     return crossing([row.confidence for row in rows], [row.head for row in rows], [row.floor for row in rows])

@@ -109,7 +109,8 @@ def retrain_selection_head(
 
     Args:
         trained: The head.
-        rows: Labelled turns, those that it knows among them; what was recalled for them is not looked at.
+        rows: Labelled turns, those that it knows among them; of what was recalled for them only the
+            names count, and those only where ``flows`` is empty.
         embedder: As in its training.
         seed: As in its training.
         examples: As in its training.

@@ -46,7 +46,7 @@ def refit(
     head = None
     if selection.head is not None:
         with context.asking():
-            # What recall finds is not looked at; who is asked for it may find itself.
+            # The head learns nothing from what recall finds here, so a turn may find itself.
             rows = collect_rows(program, every)
         head = refit_head(program, rows, selection.head, context.recipe.seed)
     return Refit(again, head, len(every))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jazzmine_dspy.optimize.calibration.gates import FEWEST
-from jazzmine_dspy.optimize.calibration.order import Verdict, crossfitted, fit_order
+from jazzmine_dspy.optimize.calibration.order import Verdict, fit_order, fold_gates
 
 
 def turns(n: int, *, head: float, floor: float, lm: float | None = None, seed: int = 0) -> list[Verdict]:
@@ -119,8 +119,8 @@ def test_no_turn_is_scored_under_a_gate_that_was_fitted_on_it() -> None:
     rows = [
         Verdict(f"c{i}/t", f"c{i}", 0.5, head=i % 5 != 0, floor=i % 5 == 0, fold=i % 5) for i in range(100)
     ]
-    right = crossfitted(rows)
-    assert [right[row.key] for row in rows] == [row.head for row in rows]
+    gates = fold_gates(rows)
+    assert [row.right(gates[row.fold]) for row in rows] == [row.head for row in rows]
     alone = [row for row in rows if row.fold == 0]
     assert fit_order(alone).gate > 0.5  # what its own verdicts would have chosen
 
