@@ -13,7 +13,6 @@ from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.decision import Stage, TurnDecision
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.text import checked_text
 from jazzmine_dspy.models.turn import MAX_TEXT, Turn
 from jazzmine_dspy.program.batch import WORKERS, adecide_many, decide_many
 from jazzmine_dspy.program.bindings import Bindings, Ports
@@ -272,7 +271,10 @@ def as_turn(turn: Turn | None, text: str | None) -> Turn:
         return turn
     if text is None:
         raise InputError("Nothing to decide", remedy="Pass a Turn, or text='…'.")
-    checked_text(text, field="text")
+    if not isinstance(text, str):
+        raise InputError(
+            f"The text is no text but {type(text).__name__}", where="text", remedy="Pass a string."
+        )
     if len(text) > MAX_TEXT:
         raise InputError(
             f"The text has {len(text):,} characters",
