@@ -121,6 +121,9 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
         step(f"try {attempt.name}", len(sample) + attempt.calls // per_turn, shown)
         for attempt in candidates(recipe, asking, train)
     ]
+    again = sum(len(dataset.examples(role)) for role in ("train", "dev_a", "dev_b"))
+    if recipe.shape == "staged" or recipe.head or recipe.heads:
+        steps.append(step("fit again, if the LM wins", again, shown))
     steps.append(step("race on dev-B", context.calls_for_race // per_turn, shown))
     steps.append(step("report on test", context.calls_for_report // per_turn, shown))
     return Plan(recipe.lm, tuple(steps), recipe.budget.lm_calls, recipe.price)

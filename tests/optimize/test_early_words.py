@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize import plan
 from jazzmine_dspy.optimize.recipe import Recipe
@@ -104,6 +105,16 @@ def test_a_run_asks_no_more_than_its_plan(tiny: Callable[..., Recipe], scripts: 
     planned = plan(recipe.model_copy(update={"lm": "scripted/taught"}))
     ran = run_recipe(recipe, scripts.lm_of("taught"))
     assert 0 < ran.result.spent["lm_calls"] <= planned.total.calls
+
+
+def test_a_plan_counts_the_fit_under_the_language_models_rewrite(tiny: Callable[..., Recipe]) -> None:
+    """In one call without heads nothing is fitted on the rewrite."""
+    found = plan(tiny(shape="staged", lm="openai/no-such-model"))
+    turns = len(load_dataset(tiny().dataset).examples("train", "dev_a", "dev_b"))
+    (again,) = [step for step in found.steps if step.name == "fit again, if the LM wins"]
+    assert again.calls >= 2 * turns
+    fused = plan(tiny(lm="openai/no-such-model"))
+    assert not [step for step in fused.steps if step.name.startswith("fit again")]
 
 
 def test_without_a_model_nothing_is_planned(tiny: Callable[..., Recipe]) -> None:
