@@ -251,7 +251,7 @@ def test_a_failed_run_is_marked_as_failed(
     def fail(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "fit_selection", fail)
+    monkeypatch.setattr(run, "fit_parts", fail)
     with contextlib.chdir(tmp_path), pytest.raises(KeyboardInterrupt):
         run.optimize(tiny(lm="none", tracking=""), out="program")
     client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{tmp_path / '.jazzmine/mlflow/mlflow.db'}")
