@@ -15,7 +15,7 @@ from jazzmine_dspy.eval.metrics import score_turn
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.models.decision import Enhancement, Selection, SourceKind, StageRecord, TurnDecision
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize.pipeline.heats import HIDDEN, Entry, Heat, failures_as_wrong, run_heat
+from jazzmine_dspy.optimize.pipeline.heats import HIDDEN, MARGIN, Entry, Heat, failures_as_wrong, run_heat
 
 FLOWS = Objective("flow_set_exact")
 
@@ -66,6 +66,25 @@ def test_the_bound_decides_and_not_the_mean(right: list[bool], won: bool) -> Non
     heat = _heat(_entry("LM", right))
     assert heat.won is won
     assert heat.won == (heat.difference.lower_bound_one_sided > 0)
+
+
+@pytest.mark.parametrize(
+    ("right", "won"),
+    [
+        ([True, False] * 19 + [True, True], True),  # better once, worse nowhere
+        ([True, False] * 20, False),  # the same
+        (
+            [False, False] + [True, True] * 2 + [True, False] * 17,
+            False,
+        ),  # better by estimate, and perhaps worse
+    ],
+)
+def test_what_costs_no_call_ships_where_a_loss_is_ruled_out(right: list[bool], won: bool) -> None:
+    heat = run_heat("select", _entry("head", right, "head"), FLOOR, FLOWS, least=-MARGIN)
+    assert heat is not None
+    assert heat.difference.lower_bound_one_sided <= 0
+    assert heat.won is won
+    assert not won or "it costs no call, and a loss of 0.02 is ruled out" in heat.verdict
 
 
 @pytest.mark.row("O5")

@@ -1,4 +1,4 @@
-"""One program against another on whole turns: a challenger takes a stage only where it surely raises the objective."""
+"""One program against another on whole turns: a challenger takes a stage only where it raises the objective."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ HIDDEN = "#without"
 """End of the key of a turn that is asked as if its flow did not exist."""
 
 SURE = 0.0
-"""The lower bound of the difference must lie above it."""
+"""The lower bound of the difference must lie above it where the challenger costs calls to a language model."""
+
+MARGIN = 0.02
+"""What the lower bound may lie below zero where the challenger costs no call, and is better by all estimates."""
 
 
 class Heat(NamedTuple):
@@ -34,6 +37,7 @@ class Heat(NamedTuple):
         alone: The difference on dev-B without them; None where there are none.
         synthetic: How many of all turns stand for messages out of scope.
         broken: Constraints that the challenger breaks, in words.
+        least: What the lower bound of the difference had to exceed.
     """
 
     stage: str
@@ -47,6 +51,7 @@ class Heat(NamedTuple):
     alone: Difference | None = None
     synthetic: int = 0
     broken: tuple[str, ...] = ()
+    least: float = SURE
 
     @property
     def verdict(self) -> str:
@@ -54,8 +59,11 @@ class Heat(NamedTuple):
         seen = f"{self.difference.n} turns could have shown a difference of {self.difference.detectable:.3f}"
         if self.won:
             gain, least = self.difference.value, self.difference.lower_bound_one_sided
-            return f"{self.challenger} ships: better by {gain:+.3f}, at least by {least:+.3f}{self._where}"
-        if self.broken and self.difference.lower_bound_one_sided > SURE:
+            why = "" if least > SURE else f"; it costs no call, and a loss of {-self.least:g} is ruled out"
+            return (
+                f"{self.challenger} ships: better by {gain:+.3f}, at least by {least:+.3f}{why}{self._where}"
+            )
+        if self.broken and self.difference.lower_bound_one_sided > self.least:
             return f"{self.incumbent} stays, though {self.challenger} is better: {'; '.join(self.broken)}"
         if self.alone is not None and self.difference.lower_bound_one_sided > SURE:
             return f"{self.incumbent} stays: on dev-B alone the difference is {self.alone.value:+.3f}{self._where}"
@@ -87,13 +95,19 @@ class Entry:
     synthetic: Mapping[str, TurnScores] = field(default_factory=dict)
 
 
-def run_heat(stage: str, challenger: Entry, incumbent: Entry, objective: Objective) -> Heat | None:
+def run_heat(
+    stage: str, challenger: Entry, incumbent: Entry, objective: Objective, *, least: float = SURE
+) -> Heat | None:
     """Compare two entries on the turns that both answered; None where the objective says nothing of any.
 
     A challenger wins where the one-sided 95 % bound of the paired difference, clustered by conversation, lies above
-    zero: on dev-B, and on training turns where both were judged without having seen them. With such turns, the
+    ``least``: on dev-B, and on training turns where both were judged without having seen them. With such turns, the
     difference on dev-B alone must not lie below zero, as these turns had no part in anything that was fitted. And it
     must break no constraint on dev-B.
+
+    Args:
+        least: Zero, or less for a challenger that costs no call: it must be better by estimate then, and a loss of more
+            than that must be ruled out.
     """
     metric = objective.metric
     mine, theirs = by_turn(challenger.evaluation), by_turn(incumbent.evaluation)
@@ -120,11 +134,12 @@ def run_heat(stage: str, challenger: Entry, incumbent: Entry, objective: Objecti
         pooled([mine[key] for key in keys], metric) or 0.0,
         pooled([theirs[key] for key in keys], metric) or 0.0,
         found,
-        won=found.lower_bound_one_sided > SURE and alone.value >= 0 and not broken,
+        won=found.lower_bound_one_sided > least and found.value > 0 and alone.value >= 0 and not broken,
         out_of_fold=len(further),
         alone=alone if further else None,
         synthetic=sum(key.endswith(HIDDEN) for key in keys),
         broken=broken,
+        least=least,
     )
 
 

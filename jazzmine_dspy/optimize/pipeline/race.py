@@ -17,7 +17,7 @@ from jazzmine_dspy.optimize.calibration.order import Ordered
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RACE_TIME, RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import States, calls_per_turn, with_states
 from jazzmine_dspy.optimize.pipeline.added import orders_of
-from jazzmine_dspy.optimize.pipeline.heats import Entry, Heat, mean_stage_scores, run_heat
+from jazzmine_dspy.optimize.pipeline.heats import MARGIN, SURE, Entry, Heat, mean_stage_scores, run_heat
 from jazzmine_dspy.optimize.pipeline.measure import evaluate_within
 from jazzmine_dspy.optimize.pipeline.prompts import PromptsFit, Tried
 from jazzmine_dspy.optimize.pipeline.rows import collect_rows
@@ -298,7 +298,8 @@ def _race(
     theirs = Entry(standing.names[stage], standing.evaluation)
     if selection is not None:
         ours, theirs = _with_evidence(context, program, selection, ours, theirs)
-    heat = run_heat(stage, ours, theirs, context.objective)
+    asks = any("lm" in order for order in challenger.orders.values())
+    heat = run_heat(stage, ours, theirs, context.objective, least=SURE if asks else -MARGIN)
     if heat is None:
         return standing
     heats = (*standing.heats, heat)
