@@ -6,6 +6,7 @@ import contextlib
 import errno
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.program.turn import TurnProgram
 
 _ATTEMPTS = 50
+_LOOKS = 5
+_PAUSE = 0.01
+"""Seconds between two looks at a folder that seems to hold something else than a program."""
 
 
 def save(
@@ -128,12 +132,24 @@ def check_target(folder: str | Path) -> None:
         raise ArtifactError(
             "A program needs a folder of its own", where=str(folder), remedy="Name another --out."
         )
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / "manifest.json").is_file():
+    if _holds_something_else(folder):
         raise ArtifactError(
             "The folder holds something else than a program, which would be lost",
             where=str(folder),
             remedy="Name another --out, or empty it.",
         )
+
+
+def _holds_something_else(folder: Path) -> bool:
+    # Looked at again: while another process puts its program there, the folder is away for a moment.
+    for _ in range(_LOOKS):
+        try:
+            if not folder.is_dir() or not any(folder.iterdir()) or (folder / MANIFEST).is_file():
+                return False
+        except FileNotFoundError:
+            return False
+        time.sleep(_PAUSE)
+    return True
 
 
 def _swap(fresh: Path, folder: Path) -> None:

@@ -13,6 +13,7 @@ from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import DatasetError, EmbeddingError, InputError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads import NONE, SelectionHead
+from jazzmine_dspy.program.heads._open import NEAR
 from jazzmine_dspy.program.ports import Clause, EmbedderPort, HeadInput, HeadPort, SelectionOutput
 
 pytest.importorskip("sklearn")
@@ -233,10 +234,15 @@ def test_a_new_flow_works_by_its_examples_without_training() -> None:
     """The relation between what recall tells and being right was learnt from other flows, left out in turn."""
     embedder = WordEmbedder()
     rows = rows_of(embedder, said_of([name for name in TOPICS if name != "pay"], each=8))
+    unmeasured = train_selection_head(rows, embedder=embedder, seed=0)
+    # How near is near enough was measured with one family of embedding models.
+    embedder.fingerprint = "minilm:words"
     trained = train_selection_head(rows, embedder=embedder, seed=0)
     assert "pay" not in trained.head.labels
+    assert (unmeasured.head.near, trained.head.near) == (None, NEAR)
     near = [Recalled("pay", 0.0, 0.95, 0.9), Recalled("track", 0.0, 0.1, 0.0)]
     assert judged(trained, embedder, "invoice filler3", recalled=near).flows == ("pay",)
+    assert judged(unmeasured, embedder, "invoice filler3", recalled=near).flows == ()
     known = [Recalled("track", 0.0, 0.95, 0.9), Recalled("pay", 0.0, 0.1, 0.0)]
     assert judged(trained, embedder, "parcel filler3", recalled=known).flows == ("track",)
 
