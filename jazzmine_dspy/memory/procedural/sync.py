@@ -129,6 +129,11 @@ class Sync:
                 engine.ensure(one)
         report: SyncReport | None = None
         for number in range(_ROUNDS):
+            # What two rounds have not brought about, another sync has undone. A wait comes before the look, never
+            # between look and write. Waits double, so that two syncs fall out of step however long a round of theirs
+            # takes; together they stay under the patience.
+            if number > 1:
+                self._sleep(self._patience * 2.0 ** (number - _ROUNDS) * self._chance())
             stored = self._scan() if own.collection in present else {}
             beside = Mirror(self._place, self._registry, self._agent, stored) if theirs is not None else None
             if beside is not None:
@@ -137,9 +142,6 @@ class Sync:
             report = report or found
             if dry_run or not found.changes:
                 return report
-            # What the first round has not brought about, another sync has undone.
-            if number:
-                self._sleep(self._patience / (_ROUNDS - 1) * self._chance())
             self._bring_about(stored, beside)
         logger.warning("Flows of agent %r are being changed by another sync; sync again.", self._agent)
         assert report is not None

@@ -152,7 +152,7 @@ async def main():
     url, agent = sys.argv[1:3]
     flows = FlowRegistry(json.load(sys.stdin), agent_id=agent)
     async with QdrantProceduralMemory(url, embedder=WordEmbedder(), timeout=30.0) as memory:
-        report = await memory.sync(flows, agent, patience=0.5)
+        report = await memory.sync(flows, agent)
         print(len(report.created), len(report.updated), len(report.skipped))
 
 asyncio.run(main())
