@@ -81,9 +81,14 @@ def facts(best: float | None, spent: Mapping[str, Any]) -> str:
     """
     limits = spent.get("limits") or {}
     parts = [f"best {best:.3f}"] if best is not None else []
-    for key, unit, form in (("lm_calls", "LM calls", "d"), ("minutes", "min", ".1f")):
-        if spent.get(key) is not None:
-            limit = limits.get(key)
+    for key, unit, form in (
+        ("lm_calls", "LM calls", ",d"),
+        ("tokens", "tokens", ",d"),
+        ("minutes", "min", ".1f"),
+    ):
+        limit = limits.get(key)
+        if spent.get(key) is not None and (limit is not None or key != "tokens"):
             shown = format(spent[key], form)
-            parts.append(f"{shown} {unit}" if limit is None else f"{shown}/{limit:g} {unit}")
+            most = "" if limit is None else f"/{limit:,}" if isinstance(limit, int) else f"/{limit:g}"
+            parts.append(f"{shown}{most} {unit}")
     return ", ".join(parts)

@@ -30,6 +30,9 @@ def optimize(
     lm_calls: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Calls that the run may make.")
     ] = None,
+    budget_tokens: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Tokens that the run may take, sent and answered.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Another seed.")] = None,
     out: Annotated[
         Path | None,
@@ -60,6 +63,7 @@ def optimize(
         seed=seed,
         minutes=budget_minutes,
         lm_calls=lm_calls,
+        tokens=budget_tokens,
     )
     _hush()
     if dry_run:
@@ -120,6 +124,7 @@ def _show_plan(found: Plan) -> None:
         table.add_row(step.name, f"{step.calls:,}", f"{step.prompt_tokens:,}", f"{step.completion_tokens:,}")
     to.show(table)
     total, limit = found.total, "no limit" if found.limit is None else f"limit {found.limit:,}"
+    limit += "" if found.tokens is None else f", {found.tokens:,} tokens"
     to.show(
         f"at most {total.calls:,} calls of {found.lm} ({limit}), about {total.prompt_tokens:,} prompt tokens, "
         f"at most {total.completion_tokens:,} answer tokens"
@@ -137,7 +142,8 @@ def _show(result: RunResult, recipe: Path) -> None:
         result.first_line,
         "",
         "ships: " + ", ".join(f"{stage} {source}" for stage, source in result.shipped.items()),
-        f"spent: {spent['lm_calls']} LM calls, {spent['prompt_tokens']:,} prompt tokens, "
+        f"spent: {spent['lm_calls']} LM calls, {spent['prompt_tokens']:,} prompt and "
+        f"{spent['completion_tokens']:,} answer tokens, "
         f"{spent['minutes']:.1f} minutes",
         f"program: {result.folder}",
         f"report: {result.report_paths.html}",

@@ -1,4 +1,4 @@
-"""Counting calls and tokens, and keeping to a budget of calls."""
+"""Counting calls and tokens, and keeping to a budget of both."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import dspy
 from dspy.lm15 import Request, Response, Usage
 
 from jazzmine_dspy.lm.errors import BudgetExhausted
+from jazzmine_dspy.lm.limits import Limit, Tokens, most_of
 from jazzmine_dspy.lm.replay import is_replayed
 from jazzmine_dspy.lm.wrapping import WrappedEngine, engines_of, with_engines
 
@@ -25,6 +26,7 @@ class Counts:
         replayed: Answers that came from a replay store.
         prompt_tokens: Tokens sent, as the engine counts them.
         completion_tokens: Tokens answered.
+        uncounted: Answers of which the engine has not told the tokens.
     """
 
     calls: int
@@ -32,23 +34,42 @@ class Counts:
     replayed: int
     prompt_tokens: int
     completion_tokens: int
+    uncounted: int = 0
 
 
 class Meter:
-    """Counts the calls of any number of language models and refuses the one over budget. Thread-safe.
+    """Counts the calls of any number of language models and refuses the one over budget.
+
+    Thread-safe; asynchronous calls may run at once too. What holds at any time, under its lock:
+
+    - Calls never exceed ``max_calls``: a call is counted before it is made.
+    - Tokens never exceed ``max_tokens``: for a call under way, the most that it may take is kept (`most_of`); what it
+      really took is counted in its place when it ends. It is refused where that most does not fit. A provider that
+      counts more tokens than it was sent bytes, or answers more than it was allowed, is believed all the same.
+    - An answer without a token count is taken for that most, and counted in ``uncounted``.
+    - Once a call was refused, all later ones are: ``exhausted``.
+    - Sums and largest values alone are kept, so that they do not depend on the order in which calls end. While none
+      is under way, ``calls_left`` is the same for the same calls; those so many, one after another, are not refused
+      unless one is larger than all before it.
 
     Args:
         max_calls: Calls that are allowed; None for no limit.
-        count_replayed: Whether an answer from a replay store counts. With True a run takes the same course
-            whether its store is warm or not.
+        max_tokens: Tokens that are allowed, sent and answered together; None for no limit.
+        count_replayed: Whether an answer from a replay store counts, with the tokens of the first time. With True a run
+            takes the same course whether its store is warm or not.
     """
 
-    def __init__(self, max_calls: int | None = None, *, count_replayed: bool = True) -> None:
+    def __init__(
+        self, max_calls: int | None = None, *, max_tokens: int | None = None, count_replayed: bool = True
+    ) -> None:
         self.max_calls = max_calls
+        self.max_tokens = max_tokens
         self.count_replayed = count_replayed
         self.exhausted = False
         self._lock = threading.Lock()
-        self._calls = self._failed = self._replayed = self._prompt = self._completion = 0
+        self._calls = self._failed = self._replayed = self._uncounted = 0
+        self._reported, self._held = Tokens(), Tokens()
+        self._limits = [] if max_tokens is None else [Limit("tokens", max_tokens, sum)]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Meter:
         return self
@@ -57,43 +78,71 @@ class Meter:
     def counts(self) -> Counts:
         """The counts so far."""
         with self._lock:
-            return Counts(self._calls, self._failed, self._replayed, self._prompt, self._completion)
+            return Counts(self._calls, self._failed, self._replayed, *self._reported, self._uncounted)
 
     @property
     def calls_left(self) -> int | None:
-        """Calls that the budget still allows; None without a limit."""
-        with self._lock:
-            return None if self.max_calls is None else max(0, self.max_calls - self._calls)
+        """Calls that the budget still allows, one after another, if none is larger than those before.
 
-    def before(self) -> None:
-        """Count a call that is about to be made.
-
-        Raises:
-            BudgetExhausted: It would be one too many; it is not counted.
+        None without a limit, and where tokens alone are limited and no call has told how many it takes.
         """
         with self._lock:
-            if self.max_calls is not None and self._calls >= self.max_calls:
-                # Kept, because optimizers swallow exceptions of single examples.
-                self.exhausted = True
-                raise BudgetExhausted(
-                    f"The budget of {self.max_calls} language-model calls is used up",
-                    remedy="Raise it, or take the best program found so far.",
-                )
-            self._calls += 1
+            if self.exhausted:
+                return 0
+            found = [] if self.max_calls is None else [max(0, self.max_calls - self._calls)]
+            by_use = [limit.calls_left(self._held) for limit in self._limits]
+            return min((*found, *(left for left in by_use if left is not None)), default=None)
 
-    def after(self, usage: Usage | None, *, replayed: bool = False) -> None:
-        """Count what a call has brought."""
+    def before(self, request: Request) -> Tokens:
+        """Count a call that is about to be made, and keep what it may take.
+
+        Returns:
+            What is kept for it: for `after` or `failed`.
+
+        Raises:
+            BudgetExhausted: It would be one too many, or may be too large; it is not counted.
+        """
+        most = most_of(request) if self._limits else Tokens()
+        with self._lock:
+            if self.max_calls is not None and self._calls >= self.max_calls:
+                self._refuse(f"{self.max_calls} language-model calls")
+            for limit in self._limits:
+                if self.exhausted or not limit.admits(self._held, most):
+                    self._refuse(f"{limit.limit:,} {limit.name}")
+            self._calls += 1
+            self._held = self._held.plus(most)
+        return most
+
+    def _refuse(self, budget: str) -> None:
+        # Kept, because optimizers swallow exceptions of single examples.
+        self.exhausted = True
+        raise BudgetExhausted(
+            f"The budget of {budget} is used up",
+            remedy="Raise it, or take the best program found so far.",
+        )
+
+    def after(self, usage: Usage | None, kept: Tokens | None, *, replayed: bool = False) -> None:
+        """Count what a call has brought; ``kept`` is what `before` has returned, None where it was not asked."""
         with self._lock:
             self._replayed += replayed
-            if replayed and not self.count_replayed:
+            if kept is None and replayed:
                 return
-            self._prompt += (usage.input_tokens or 0) if usage else 0
-            self._completion += (usage.output_tokens or 0) if usage else 0
+            kept = kept or Tokens()
+            found = Tokens(*((usage.input_tokens, usage.output_tokens) if usage else (None, None)))
+            told = Tokens(found.prompt or 0, found.completion or 0)
+            counted = None not in found
+            self._uncounted += not counted
+            self._reported = self._reported.plus(told)
+            took = told if counted else kept
+            self._held = self._held.plus(kept, -1).plus(took)
+            for limit in self._limits:
+                limit.taken(took)
 
-    def failed(self) -> None:
-        """Count a call that has raised."""
+    def failed(self, kept: Tokens | None) -> None:
+        """Count a call that has raised: it took nothing that anyone counts."""
         with self._lock:
             self._failed += 1
+            self._held = self._held.plus(kept or Tokens(), -1)
 
 
 class CountingEngine(WrappedEngine):
@@ -112,30 +161,30 @@ class CountingEngine(WrappedEngine):
         """As the engine within.
 
         Raises:
-            BudgetExhausted: Before the call that would be one too many.
+            BudgetExhausted: Before the call that would be one too many, or may be too large.
         """
-        _admit(self.meter, self.source, request)
+        kept = _admit(self.meter, self.source, request)
         try:
             response = self.inner.complete(request)
         except BaseException:
-            self.meter.failed()
+            self.meter.failed(kept)
             raise
-        self.meter.after(response.usage, replayed=is_replayed(response))
+        self.meter.after(response.usage, kept, replayed=is_replayed(response))
         return cast("Response", response)
 
     def stream(self, request: Request) -> Iterator[Any]:
         """As `complete`, event by event."""
-        _admit(self.meter, self.source, request)
+        kept = _admit(self.meter, self.source, request)
         ended = False
         try:
             for event in self._events(request):
                 if event.type == "end":
                     ended = True
-                    self.meter.after(event.usage, replayed=is_replayed(event))
+                    self.meter.after(event.usage, kept, replayed=is_replayed(event))
                 yield event
         finally:
             if not ended:
-                self.meter.failed()
+                self.meter.failed(kept)
 
 
 class AsyncCountingEngine(WrappedEngine):
@@ -153,28 +202,28 @@ class AsyncCountingEngine(WrappedEngine):
 
     async def complete(self, request: Request) -> Response:
         """As `CountingEngine.complete`."""
-        _admit(self.meter, self.source, request)
+        kept = _admit(self.meter, self.source, request)
         try:
             response = await self.inner.complete(request)
         except BaseException:
-            self.meter.failed()
+            self.meter.failed(kept)
             raise
-        self.meter.after(response.usage, replayed=is_replayed(response))
+        self.meter.after(response.usage, kept, replayed=is_replayed(response))
         return cast("Response", response)
 
     async def stream(self, request: Request) -> AsyncIterator[Any]:
         """As `CountingEngine.stream`."""
-        _admit(self.meter, self.source, request)
+        kept = _admit(self.meter, self.source, request)
         ended = False
         try:
             async for event in self._aevents(request):
                 if event.type == "end":
                     ended = True
-                    self.meter.after(event.usage, replayed=is_replayed(event))
+                    self.meter.after(event.usage, kept, replayed=is_replayed(event))
                 yield event
         finally:
             if not ended:
-                self.meter.failed()
+                self.meter.failed(kept)
 
 
 def metered(lm: dspy.LM, meter: Meter) -> dspy.LM:
@@ -188,11 +237,11 @@ def metered(lm: dspy.LM, meter: Meter) -> dspy.LM:
     return with_engines(lm, CountingEngine(engine, meter), twin)
 
 
-def _admit(meter: Meter, source: Any, request: Request) -> None:
+def _admit(meter: Meter, source: Any, request: Request) -> Tokens | None:
     if (
         not meter.count_replayed
         and (will_replay := getattr(source, "will_replay", None))
         and will_replay(request)
     ):
-        return
-    meter.before()
+        return None
+    return meter.before(request)

@@ -11,10 +11,11 @@ from jazzmine_dspy.optimize.recipe import BudgetPart
 
 
 class Budget:
-    """Calls and minutes of one run.
+    """Calls, tokens and minutes of one run.
 
-    Calls are counted where they are made, by the meter; minutes by a clock that is handed in. Phases may be
-    held to a part of both, so that what must come at the end is paid for.
+    Calls and tokens are counted where they are made, by the meter; minutes by a clock that is handed in. Phases may be
+    held to a part, so that what must come at the end is paid for. Whatever is limited, a phase asks in calls: how many
+    the tokens pay for, the largest call so far tells.
 
     Args:
         limits: What the recipe allows.
@@ -22,7 +23,7 @@ class Budget:
     """
 
     def __init__(self, limits: BudgetPart, clock: Callable[[], float] = time.monotonic) -> None:
-        self.meter = Meter(limits.lm_calls)
+        self.meter = Meter(limits.lm_calls, max_tokens=limits.tokens)
         self._limits = limits
         self._clock = clock
         self._started = clock()
@@ -34,6 +35,12 @@ class Budget:
     def calls(self) -> int:
         """Calls so far."""
         return self.meter.counts.calls
+
+    @property
+    def calls_in_all(self) -> int | None:
+        """Calls that the whole run may make; an estimate where tokens are limited. None without a limit."""
+        left = self.meter.calls_left
+        return None if left is None else self.calls + left
 
     @property
     def minutes(self) -> float:
@@ -62,6 +69,8 @@ class Budget:
             "replayed_calls": counts.replayed,
             "prompt_tokens": counts.prompt_tokens,
             "completion_tokens": counts.completion_tokens,
+            "tokens": counts.prompt_tokens + counts.completion_tokens,
+            "uncounted_calls": counts.uncounted,
             "minutes": round(self.minutes, 2),
             "limits": self._limits.model_dump(),
         }

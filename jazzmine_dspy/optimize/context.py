@@ -102,9 +102,12 @@ class RunContext:
         return 3 * self.calls_per_turn * min(self.recipe.sample.test or self.test_turns, self.test_turns)
 
     def calls_kept(self, *, race: bool = True) -> int:
-        """Calls kept for the race and the report, or for the report alone: what they need, or a share of the limit."""
+        """Calls kept for the race and the report, or for the report alone: what they need, or a share of the limit.
+
+        Where tokens are limited it is an estimate, which changes as calls tell what they take: ask for it each time.
+        """
         needed = self.calls_for_report + (self.calls_for_race if race else 0)
-        limit = self.recipe.budget.lm_calls
+        limit = self.budget.calls_in_all
         share = _RACE_AND_END_CALLS if race else _END_CALLS
         return needed if limit is None else min(needed, int(limit * share))
 

@@ -48,20 +48,23 @@ class Plan(NamedTuple):
         steps: The phases in their order, as if there were no limit.
         limit: Calls that the recipe allows; None is no limit.
         price: Money per million prompt tokens and per million completion tokens; None where the recipe has none.
+        tokens: Tokens that the recipe allows, sent and answered together; None is no limit.
     """
 
     lm: str
     steps: tuple[Step, ...]
     limit: int | None
     price: tuple[float, float] | None
+    tokens: int | None = None
 
     @property
     def total(self) -> Step:
-        """All phases together, within the limit."""
+        """All phases together, within the limits."""
         calls, prompt, answer = (
             sum(numbers) for numbers in zip((0, 0, 0), *(s[1:] for s in self.steps), strict=True)
         )
-        share = 1.0 if self.limit is None or calls <= self.limit else self.limit / calls
+        limits = ((self.limit, calls), (self.tokens, prompt + answer))
+        share = min((1.0, *(most / wanted for most, wanted in limits if most is not None and wanted)))
         return Step("all", round(calls * share), round(prompt * share), round(answer * share))
 
     @property
@@ -77,6 +80,7 @@ class Plan(NamedTuple):
             "dry_run": True,
             "lm": self.lm,
             "limit": self.limit,
+            "limits": {"lm_calls": self.limit, "tokens": self.tokens},
             "steps": [step._asdict() for step in self.steps],
             **{key: value for key, value in self.total._asdict().items() if key != "name"},
             "cost": self.cost,
@@ -102,7 +106,7 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
     check_added(recipe)
     check_labels(recipe, dataset)
     if recipe.lm == "none":
-        return Plan("none", (), recipe.budget.lm_calls, recipe.price)
+        return Plan("none", (), recipe.budget.lm_calls, recipe.price, recipe.budget.tokens)
     base, _ = start_program(recipe, dataset, start_from)
     context = RunContext(recipe, dataset, NullProgress(), Budget(recipe.budget))
     train, dev_a = dataset.examples("train"), dataset.examples("dev_a")
@@ -126,7 +130,7 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
         steps.append(step("fit again, if the LM wins", again, shown))
     steps.append(step("race on dev-B", context.calls_for_race // per_turn, shown))
     steps.append(step("report on test", context.calls_for_report // per_turn, shown))
-    return Plan(recipe.lm, tuple(steps), recipe.budget.lm_calls, recipe.price)
+    return Plan(recipe.lm, tuple(steps), recipe.budget.lm_calls, recipe.price, recipe.budget.tokens)
 
 
 def _with_demonstrations(recipe: Recipe, asking: TurnProgram, train: Sequence[Example]) -> TurnProgram:

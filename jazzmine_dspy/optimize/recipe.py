@@ -25,10 +25,17 @@ _SECRET = re.compile(r"(?:key|key_id|secret|password|token|authorization|headers
 
 
 class BudgetPart(Value):
-    """What a run may spend; None is no limit. With a limit in minutes no run is repeatable to the byte."""
+    """What a run may spend; None is no limit. With a limit in minutes no run is repeatable to the byte.
+
+    Args:
+        minutes: Of the clock.
+        lm_calls: Calls of the language model.
+        tokens: Sent and answered together, as the language model counts them.
+    """
 
     minutes: float | None = Field(default=None, gt=0)
     lm_calls: int | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=0)
 
 
 class DemosPart(Value):
@@ -165,7 +172,7 @@ def read_recipe(path: str | Path, **changes: Any) -> Recipe:
 
     Args:
         path: TOML file.
-        changes: Values to use instead, by name; None keeps the file's.
+        changes: Values to use instead, by name, those of the budget too; None keeps the file's.
 
     Raises:
         RecipeError: the file is missing or no TOML, or a key or a value is not known; file, key and remedy
@@ -187,12 +194,9 @@ def read_recipe(path: str | Path, **changes: Any) -> Recipe:
         raise RecipeError(
             f"Not valid TOML: {error.problem}", where=error.at(path), remedy="Correct the line."
         ) from error
-    data |= {
-        key: value
-        for key, value in changes.items()
-        if value is not None and key not in ("minutes", "lm_calls")
-    }
-    budget = {key: changes[key] for key in ("minutes", "lm_calls") if changes.get(key) is not None}
+    given = {key: value for key, value in changes.items() if value is not None}
+    budget = {key: given.pop(key) for key in BudgetPart.model_fields if key in given}
+    data |= given
     if budget:
         data["budget"] = {**data.get("budget", {}), **budget}
     try:

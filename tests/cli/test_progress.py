@@ -57,3 +57,10 @@ def test_elsewhere_a_phase_is_two_lines() -> None:
 def test_nothing_known_is_nothing_shown() -> None:
     assert facts(None, {}) == ""
     assert facts(None, {"lm_calls": 3}) == "3 LM calls"
+    assert facts(None, {"lm_calls": 3, "tokens": 4}) == "3 LM calls"
+
+
+@pytest.mark.row("O8")
+def test_tokens_are_shown_where_they_are_limited() -> None:
+    spent = {"lm_calls": 1234, "tokens": 56_789, "limits": {"lm_calls": None, "tokens": 2_000_000}}
+    assert facts(None, spent) == "1,234 LM calls, 56,789/2,000,000 tokens"

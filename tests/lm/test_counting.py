@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
+from dspy.lm15 import Config, Message, Request
+from dspy.lm15 import Usage as LMUsage
 
 from jazzmine_dspy.lm.counting import Meter, metered
 from jazzmine_dspy.lm.errors import BudgetExhausted, LMSettingsError
 from jazzmine_dspy.lm.replay import ReplayStore, replayed
 from jazzmine_dspy.lm.requests import user_text
 from jazzmine_dspy.lm.scripted import scripted_lm
+
+
+def _request(text: str) -> Request:
+    return Request(model="scripted/x", messages=(Message.user(text),), config=Config(max_tokens=20))
 
 
 def test_the_call_over_budget_is_not_made() -> None:
@@ -70,6 +78,104 @@ async def test_replayed_answers_count_unless_told_otherwise(tmp_path: Path, coun
             lm("hi")
     else:
         assert lm("hi") == ["hi"]
+
+
+@pytest.mark.row("O3")
+def test_tokens_are_never_overspent() -> None:
+    """What a call may take is known before: a byte is a token at most, and the answer is as long as it may be."""
+    plain, meter = scripted_lm(user_text), Meter(max_tokens=600)
+    lm = metered(plain.copy(max_tokens=200), meter)
+    assert meter.calls_left is None
+    lm("one two three")
+    left = meter.calls_left
+    assert left is not None
+    for _ in range(left):
+        assert meter.counts.calls <= left
+        lm("one two three")
+    assert meter.calls_left == 0
+    with pytest.raises(BudgetExhausted, match="budget of 600 tokens"):
+        lm("one two three")
+    counts = meter.counts
+    assert plain.engine.calls == counts.calls == 1 + left
+    assert counts.prompt_tokens + counts.completion_tokens == 6 * counts.calls <= 600
+    with pytest.raises(BudgetExhausted):
+        lm.copy(max_tokens=1)("x")
+
+
+@pytest.mark.row("O3")
+def test_a_call_that_might_take_more_than_is_left_is_not_made() -> None:
+    plain, meter = scripted_lm(user_text), Meter(max_tokens=600)
+    lm = metered(plain, meter)
+    with pytest.raises(BudgetExhausted):
+        lm("brief", max_tokens=600)
+    assert (plain.engine.calls, meter.calls_left) == (0, 0)
+    with pytest.raises(BudgetExhausted):
+        metered(plain, Meter(max_tokens=0))("brief")
+
+
+def test_what_nobody_counts_is_taken_for_the_most() -> None:
+    """A model that does not tell its tokens cannot be asked without end."""
+
+    plain, meter = scripted_lm(user_text), Meter(max_tokens=3_000)
+    complete = plain.engine.complete
+    plain.engine.complete = lambda request: replace(complete(request), usage=LMUsage())
+    lm = metered(plain.copy(max_tokens=500), meter)
+    while meter.calls_left != 0:
+        lm("how long?")
+    assert 3 <= meter.counts.calls <= 6
+    assert meter.counts.uncounted == meter.counts.calls
+    assert meter.counts.prompt_tokens == 0
+
+
+def test_a_call_that_fails_takes_nothing() -> None:
+    meter = Meter(max_tokens=700)
+    lm = metered(scripted_lm({"bad": dspy.LMInvalidRequestError("no"), "good": "yes"}), meter)
+    for _ in range(20):
+        with pytest.raises(dspy.LMInvalidRequestError):
+            lm("bad", max_tokens=300)
+    assert lm("good", max_tokens=300) == ["yes"]
+
+
+def test_what_is_left_does_not_depend_on_who_ends_first() -> None:
+    """All calls are under way at once, and end in either order."""
+    found = []
+    for order in (1, -1):
+        meter = Meter(max_tokens=100_000)
+        begun = [meter.before(_request("x" * size)) for size in (10, 2_000, 300)]
+        used = [LMUsage(input_tokens=size, output_tokens=1) for size in (5, 900, 70)]
+        for kept, usage in list(zip(begun, used, strict=True))[::order]:
+            meter.after(usage, kept)
+        found.append((meter.calls_left, meter.counts))
+    assert found[0] == found[1]
+
+
+@pytest.mark.row("O3")
+def test_eight_threads_do_not_overspend_tokens() -> None:
+    plain, meter = scripted_lm(user_text), Meter(max_tokens=20_000)
+    lm = metered(plain.copy(max_tokens=100), meter)
+
+    def call(n: int) -> None:
+        with contextlib.suppress(BudgetExhausted):
+            lm("word " * (20 + n % 200))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(call, range(300)))
+    counts = meter.counts
+    assert meter.exhausted
+    assert 0 < counts.calls == plain.engine.calls < 300
+    assert counts.prompt_tokens + counts.completion_tokens <= 20_000
+
+
+async def test_replayed_answers_take_the_tokens_of_the_first_time(tmp_path: Path) -> None:
+    store, left = ReplayStore(tmp_path / "a.db"), []
+    for _ in range(2):
+        meter = Meter(max_tokens=5_000)
+        lm = metered(replayed(scripted_lm(user_text), store), meter)
+        lm("one two three", max_tokens=50)
+        await lm.acall("four five", max_tokens=50)
+        left.append(meter.calls_left)
+    assert left[0] == left[1]
+    assert meter.counts.replayed == 2
 
 
 async def test_streams_are_counted(ask: Any) -> None:

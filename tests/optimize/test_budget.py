@@ -71,6 +71,38 @@ def test_a_run_never_makes_more_calls_and_always_leaves_a_program(
     assert shipped["floors alone"].n > 0
 
 
+@pytest.mark.row("O3", "O6")
+@pytest.mark.parametrize(
+    ("shape", "limit"), [("fused", 0), ("fused", 5_000), ("fused", 12_000), ("staged", 12_000)]
+)
+def test_a_run_never_takes_more_tokens_and_always_leaves_a_program(
+    limit: int, shape: str, tiny: Callable[..., Recipe], scripts: Any, run_recipe: Any
+) -> None:
+    lm = scripts.lm_of("taught")
+    ran = run_recipe(tiny(shape=shape, budget={"tokens": limit}), lm)
+    spent = ran.result.spent
+    assert spent["tokens"] == spent["prompt_tokens"] + spent["completion_tokens"] <= limit
+    assert spent["limits"]["tokens"] == limit
+    assert spent["lm_calls"] == len(lm.engine.requests)
+    assert (spent["lm_calls"] > 0) == (limit > 0)
+    assert all(not system.evaluation.degraded for system in _systems(ran).values())
+    assert ran.result.program.decide(text="I want to borrow a book").commands
+
+
+@pytest.mark.row("O3")
+def test_tokens_for_race_and_report_are_kept_and_the_best_so_far_ships(
+    tiny: Callable[..., Recipe], scripts: Any, run_recipe: Any
+) -> None:
+    ran = run_recipe(tiny(budget={"tokens": 26_000}, sample={"test": 2}), scripts.lm_of("taught"))
+    manifest = ran.result.manifest
+    assert 1 < len(manifest["candidates"]) < 5
+    assert any("budget for compiling is spent" in note for note in ran.progress.notes)
+    assert manifest["race"][0]["won"]
+    assert ran.result.shipped["understand"] == "LM compiled"
+    turns = {name: system.evaluation.n for name, system in _systems(ran).items()}
+    assert turns["LM uncompiled"] == turns["LM compiled"] == turns["shipped"] == 2
+
+
 def _systems(ran: Any) -> dict[str, Any]:
     return {system.name: system for system in ran.result.report.systems}
 

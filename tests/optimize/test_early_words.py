@@ -95,6 +95,13 @@ def test_a_dry_run_says_calls_tokens_and_money_and_asks_nothing(
     shown = CliRunner().invoke(app, ["optimize", str(path), "--dry-run"])
     assert "at most 60 calls of openai/no-such-model (limit 60)" in shown.stdout
     assert "in money" in shown.stdout
+    assert told["limits"] == {"lm_calls": 60, "tokens": None}
+    short = CliRunner().invoke(
+        app, ["optimize", str(path), "--dry-run", "--json", "--budget-tokens", "9000", "--lm-calls", "99999"]
+    )
+    told = json.loads(short.stdout)
+    assert told["limits"] == {"lm_calls": 99999, "tokens": 9000}
+    assert told["prompt_tokens"] + told["completion_tokens"] == pytest.approx(9000, abs=1)
     assert {each.name for each in tmp_path.iterdir()} == {"recipe.toml"}
     assert plan(_recipe_file(tmp_path, library)).cost is None
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.models.errors import DatasetError, RecipeError
-from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
+from jazzmine_dspy.optimize.recipe import BudgetPart, Recipe, read_recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -101,9 +101,9 @@ def test_a_missing_recipe_is_refused(tmp_path: Path) -> None:
 
 def test_single_values_can_be_changed(write: Callable[[str], Path]) -> None:
     path = write('name = "a"\ndataset = "d"\nseed = 4\n[budget]\nlm_calls = 9\nminutes = 2\n')
-    changed = read_recipe(path, seed=0, lm="none", dataset=None, lm_calls=0)
+    changed = read_recipe(path, seed=0, lm="none", dataset=None, lm_calls=0, tokens=5)
     assert (changed.seed, changed.lm, changed.dataset) == (0, "none", "d")
-    assert (changed.budget.lm_calls, changed.budget.minutes) == (0, 2.0)
+    assert changed.budget == BudgetPart(minutes=2.0, lm_calls=0, tokens=5)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "optimize" / "recipes").glob("*.toml")), ids=lambda p: p.stem)

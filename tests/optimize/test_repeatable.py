@@ -18,16 +18,18 @@ import scripts
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize
 
-for shape, seed, optimizer, head in (
-    ("fused", 0, "bootstrap_random_search", True), ("fused", 3, "bootstrap", False), ("staged", 3, "bootstrap", False),
+CALLS, TOKENS = {"lm_calls": 120}, {"tokens": 30_000}
+for shape, seed, optimizer, head, budget in (
+    ("fused", 0, "bootstrap_random_search", True, CALLS), ("fused", 3, "bootstrap", False, CALLS),
+    ("staged", 3, "bootstrap", False, CALLS), ("fused", 0, "bootstrap_random_search", False, TOKENS),
 ):
     recipe = Recipe.model_validate({
         "name": "tiny", "dataset": "library", "shape": shape, "seed": seed, "tracking": "none", "head": head,
         "optimizer": optimizer,
-        "budget": {"lm_calls": 120}, "sample": {"dev_a": 4, "dev_b": 7, "test": 4},
+        "budget": budget, "sample": {"dev_a": 4, "dev_b": 7, "test": 4},
         "demos": {"labeled": 2, "bootstrapped": 2, "candidates": 2, "attempts": 4},
     })
-    optimize(recipe, out=f"{shape}-{seed}", lm=scripts.lm_of("taught"))
+    optimize(recipe, out=f"{shape}-{seed}{'-tokens' * ('tokens' in budget)}", lm=scripts.lm_of("taught"))
 """
 
 
@@ -47,7 +49,7 @@ def test_two_processes_make_the_same_bytes(library: Path, tmp_path: Path, files_
         _, complaints = process.communicate(timeout=300)
         assert process.returncode == 0, complaints
     made = {}
-    for name in ("fused-0", "fused-3", "staged-3"):
+    for name in ("fused-0", "fused-3", "staged-3", "fused-0-tokens"):
         first, second = (files_of(tmp_path / f"place {number}" / name) for number in (0, 1))
         assert set(first) == set(second)
         assert [file for file in first if first[file] != second[file]] == [], name
@@ -56,6 +58,24 @@ def test_two_processes_make_the_same_bytes(library: Path, tmp_path: Path, files_
     assert b'"augmented": true' in made["fused-3"]["program.json"]
     assert b'"augmented": true' in made["staged-3"]["program.json"]
     assert made["fused-0"]["program.json"] != made["fused-3"]["program.json"]
+
+
+@pytest.mark.row("O6")
+def test_a_token_budget_stops_a_repeated_run_at_the_same_place(
+    runner: Any, files_of: Any, scripts: Any, tmp_path: Path
+) -> None:
+    """The second run asks nothing: its answers are replayed, and take the tokens of the first time."""
+    run_in, recipe_of = runner
+    recipe = recipe_of(scripts.LIBRARY, budget={"tokens": 26_000}, sample={"test": 2})
+    made = []
+    for _ in range(2):
+        lm = scripts.lm_of("taught")
+        ran = run_in(tmp_path, recipe, lm)
+        made.append((files_of(ran.result.folder), ran.result.spent["tokens"], ran.progress.notes))
+        shutil.rmtree(ran.result.folder)
+    assert made[0] == made[1]
+    assert any("budget for compiling is spent" in note for note in made[0][2])
+    assert not lm.engine.requests
 
 
 @pytest.mark.row("O6")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jazzmine_dspy.datasets.schema import Example
@@ -94,10 +94,9 @@ def compile_prompts(
         return PromptsFit()
     base = program.with_policy("lm")
     sample = turns_to_compile_on(context, program, dev_a)
-    keep = context.calls_kept()
 
     def allowed(calls: int = 1) -> bool:
-        return context.budget.allows(calls, keep_calls=keep, share_of_time=COMPILE_TIME)
+        return context.budget.allows(calls, keep_calls=context.calls_kept(), share_of_time=COMPILE_TIME)
 
     make = optimizer or functools.partial(candidates, context.recipe)
     tried: list[Tried] = []
@@ -114,7 +113,7 @@ def compile_prompts(
                 notes = candidate.notes or ("it changes no prompt",)
                 context.progress.note(f"{attempt.name}: {'; '.join(notes)}")
                 continue
-            found = _scored(context, candidate, sample, keep, best)
+            found = _scored(context, candidate, sample, allowed, best)
             _assert_reachable(context, found)
             tried.append(found)
             whole = found.score is not None and found.scored == len(sample)
@@ -135,7 +134,7 @@ def _scored(
     context: RunContext,
     candidate: Candidate,
     sample: Sequence[Example],
-    keep: int,
+    allowed: Callable[[int], bool],
     best: Tried | None,
 ) -> Tried:
     """Score a candidate on turns one by one, until the budget is at its end."""
@@ -144,7 +143,7 @@ def _scored(
     answers: dict[str, TurnDecision] = {}
     degraded = 0
     for example in sample:
-        if not context.budget.allows(calls, keep_calls=keep, share_of_time=COMPILE_TIME):
+        if not allowed(calls):
             break
         decision = candidate.program.decide(example.turn, exclude=(example.conversation_id,))
         degraded += decision.degraded
