@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import dspy
 
@@ -27,9 +27,11 @@ RACE_TIME = 0.65
 
 _RACE_AND_END_CALLS = 0.6
 _END_CALLS = 0.4
-_STAGED_MIXES = 12
-"""Calls that the mixed programs of the race need for a turn at most, where each stage asks on its own. In the fused
-shape they ask what was asked already."""
+_MIXES = {"fused": 1, "staged": 12}
+"""Calls that the mixed programs of the race need for a turn at most. In the fused shape all but one ask what was asked
+already: where another source chooses the flows, the commands are asked with these in the prompt."""
+_SELECTING = 3
+"""Calls for a turn at most where the language model rewrites and selects, each stage on its own."""
 
 
 @dataclass(frozen=True)
@@ -90,16 +92,26 @@ class RunContext:
 
     @property
     def calls_for_race(self) -> int:
-        """Calls that the race needs at most, for what the recipe samples of dev-B."""
-        all_b = len(self.dataset.examples("dev_b"))
-        turns = min(self.recipe.sample.dev_b or all_b, all_b)
-        mixes = 0 if self.recipe.shape == "fused" else _STAGED_MIXES
-        return turns * (2 * self.calls_per_turn + mixes)
+        """Calls that the race needs at most, for what the recipe samples of dev-A and dev-B."""
+        named = sum("lm" in order for order in self.recipe.orders.values())
+        mixes = _MIXES[self.recipe.shape] + named * self.calls_per_turn
+        return self._sampled("dev_b") * (2 * self.calls_per_turn + mixes) + self.calls_for_order
+
+    @property
+    def calls_for_order(self) -> int:
+        """Calls at most to compare head and language model on dev-A. In the fused shape they were made before."""
+        if self.recipe.shape == "fused" or not self.recipe.head:
+            return 0
+        return _SELECTING * self._sampled("dev_a")
 
     @property
     def calls_for_report(self) -> int:
         """Calls that the three asking rows of the report need at most."""
         return 3 * self.calls_per_turn * min(self.recipe.sample.test or self.test_turns, self.test_turns)
+
+    def _sampled(self, role: Literal["dev_a", "dev_b"]) -> int:
+        size, held = getattr(self.recipe.sample, role), len(self.dataset.examples(role))
+        return min(size or held, held)
 
     def calls_kept(self, *, race: bool = True) -> int:
         """Calls kept for the race and the report, or for the report alone: what they need, or a share of the limit.

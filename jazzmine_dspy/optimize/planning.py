@@ -14,7 +14,7 @@ from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import DeadCompileError, calls_per_turn
 from jazzmine_dspy.optimize.optimizers.search import candidates, labeled
 from jazzmine_dspy.optimize.pipeline.added import check_added
-from jazzmine_dspy.optimize.pipeline.check import check_labels
+from jazzmine_dspy.optimize.pipeline.check import PARTS, check_labels
 from jazzmine_dspy.optimize.pipeline.prompts import turns_to_compile_on
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
@@ -125,12 +125,26 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
         step(f"try {attempt.name}", len(sample) + attempt.calls // per_turn, shown)
         for attempt in candidates(recipe, asking, train)
     ]
-    again = sum(len(dataset.examples(role)) for role in ("train", "dev_a", "dev_b"))
-    if recipe.shape == "staged" or recipe.head or recipe.heads:
-        steps.append(step("fit again, if the LM wins", again, shown))
-    steps.append(step("race on dev-B", context.calls_for_race // per_turn, shown))
-    steps.append(step("report on test", context.calls_for_report // per_turn, shown))
+    steps += [step(name, -(-calls // per_turn), shown) for name, calls in _after_compiling(context, per_turn)]
     return Plan(recipe.lm, tuple(steps), recipe.budget.lm_calls, recipe.price, recipe.budget.tokens)
+
+
+def _after_compiling(context: RunContext, per_turn: int) -> list[tuple[str, int]]:
+    """The phases after the candidates, with their calls at most where the language model wins what it can."""
+    recipe, parts = context.recipe, {role: len(context.dataset.examples(role)) for role in PARTS}
+    every = sum(parts.values())
+    # A head is also tried on turns whose flow is hidden: other candidates, and so another prompt where one holds all.
+    hidden = parts["train"] + parts["dev_b"] if recipe.shape == "fused" and recipe.head else 0
+    phases = [
+        ("race on dev-B", context.calls_for_race - context.calls_for_order),
+        ("fit again, if the LM wins", (every + hidden) * per_turn),
+        ("order of head and LM", context.calls_for_order),
+        ("train heads again", parts["train"] * per_turn if "understand" in recipe.heads else 0),
+        # What is asked again has other candidates in the prompt; heads of later stages read answers that follow it.
+        ("fit on all parts", every * per_turn * (1 + bool(recipe.heads)) if recipe.refit else 0),
+        ("report on test", context.calls_for_report),
+    ]
+    return [(name, calls) for name, calls in phases if calls]
 
 
 def _with_demonstrations(recipe: Recipe, asking: TurnProgram, train: Sequence[Example]) -> TurnProgram:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ from typer.testing import CliRunner
 
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.models.errors import RecipeError
-from jazzmine_dspy.optimize import plan
+from jazzmine_dspy.optimize import optimize, plan
+from jazzmine_dspy.optimize.budget import Budget
+from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 
 
@@ -87,7 +91,7 @@ def test_a_dry_run_says_calls_tokens_and_money_and_asks_nothing(
     assert (told["lm"], told["limit"], told["calls"]) == ("openai/no-such-model", 60, 60)
     names = [step["name"] for step in told["steps"]]
     assert names[:2] == ["ask once", "try uncompiled"]
-    assert names[-2:] == ["race on dev-B", "report on test"]
+    assert names[-3:] == ["race on dev-B", "fit again, if the LM wins", "report on test"]
     assert "try bootstrap 2" in names
     assert told["prompt_tokens"] > told["calls"] * 200
     cost = (told["prompt_tokens"] * 2.0 + told["completion_tokens"] * 8.0) / 1e6
@@ -114,14 +118,97 @@ def test_a_run_asks_no_more_than_its_plan(tiny: Callable[..., Recipe], scripts: 
     assert 0 < ran.result.spent["lm_calls"] <= planned.total.calls
 
 
-def test_a_plan_counts_the_fit_under_the_language_models_rewrite(tiny: Callable[..., Recipe]) -> None:
-    """In one call without heads nothing is fitted on the rewrite."""
-    found = plan(tiny(shape="staged", lm="openai/no-such-model"))
-    turns = len(load_dataset(tiny().dataset).examples("train", "dev_a", "dev_b"))
-    (again,) = [step for step in found.steps if step.name == "fit again, if the LM wins"]
-    assert again.calls >= 2 * turns
-    fused = plan(tiny(lm="openai/no-such-model"))
-    assert not [step for step in fused.steps if step.name.startswith("fit again")]
+class Phases(NullProgress):
+    """Knows the phase that a run is in."""
+
+    name = ""
+
+    def phase(self, name: str, total: int | None) -> None:
+        self.name = name
+
+
+@pytest.mark.row("O3")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {
+            "shape": "staged", "head": True, "refit": True, "clarify": {"cost": 0.3},
+            "orders": {"select": ["rule", "lm", "floor"], "understand": ["lm", "floor"]},
+        },
+    ],
+)  # fmt: skip
+def test_no_phase_asks_more_than_its_step(
+    changes: dict[str, Any], tiny: Callable[..., Recipe], scripts: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Where the language model wins the rewrite, so that all is fitted again."""
+    recipe = tiny(budget={}, objective="rewrite_token_f1", **changes)
+    planned = {
+        step.name: step.calls for step in plan(recipe.model_copy(update={"lm": "scripted/taught"})).steps
+    }
+    right, at, asked = scripts.taught(scripts.LIBRARY), Phases(), Counter[str]()
+
+    def counted(request: Any) -> Any:
+        asked[_STEPS.get(at.name.partition(":")[0], at.name)] += 1
+        return right(request)
+
+    monkeypatch.chdir(tmp_path)
+    lm = scripts.scripted_lm(counted, model="scripted/taught")
+    ran = optimize(recipe, out="program", progress=at, lm=lm)
+    assert ran.shipped["enhance"].startswith("LM")
+    assert asked.total() == ran.spent["lm_calls"]
+    assert {name: calls for name, calls in asked.items() if calls > planned.get(name, 0)} == {}
+    assert asked["fit again, if the LM wins"] > 0
+
+
+_STEPS = {
+    "ask the language model once": "ask once",
+    "fit recall": "fit again, if the LM wins",
+    "recall for the training turns": "fit again, if the LM wins",
+    "fit floor and head": "fit again, if the LM wins",
+    "order": "order of head and LM",
+    "race": "race on dev-B",
+    "race on dev-B": "race on dev-B",
+    "fit again on all parts": "fit on all parts",
+    "test": "report on test",
+}
+"""The steps of a plan by the phases of a run."""
+
+
+@pytest.mark.row("O3")
+def test_a_plan_counts_whatever_a_recipe_can_have_asked(tiny: Callable[..., Recipe]) -> None:
+    """Each part of a recipe that lets the language model be asked about more turns has its step, or adds to one."""
+    held = load_dataset(tiny().dataset)
+    train, dev_a, dev_b = (len(held.examples(role)) for role in ("train", "dev_a", "dev_b"))
+    every = train + dev_a + dev_b
+
+    def calls(**changes: Any) -> Counter[str]:
+        steps = plan(tiny(lm="openai/no-such-model", **changes)).steps
+        return Counter({step.name: step.calls for step in steps})
+
+    fused, staged = calls(), calls(shape="staged")
+    assert fused["fit again, if the LM wins"] >= every
+    assert fused["race on dev-B"] >= 3 * dev_b
+    assert staged["fit again, if the LM wins"] >= 2 * every
+    assert calls(head=True)["fit again, if the LM wins"] >= every + train + dev_b
+    assert (staged["order of head and LM"], staged["fit on all parts"]) == (0, 0)
+    assert calls(shape="staged", head=True)["order of head and LM"] >= 3 * dev_a
+    assert calls(shape="staged", refit=True)["fit on all parts"] >= 2 * every
+    named = calls(shape="staged", orders={"select": ["lm", "floor"]})
+    assert named["race on dev-B"] >= staged["race on dev-B"] + 2 * dev_b
+
+
+@pytest.mark.row("O3")
+def test_calls_to_order_head_and_language_model_are_kept(tiny: Callable[..., Recipe]) -> None:
+    held = load_dataset(tiny().dataset)
+
+    def kept(**changes: Any) -> int:
+        recipe = tiny(shape="staged", **changes)
+        return RunContext(recipe, held, NullProgress(), Budget(recipe.budget)).calls_kept()
+
+    plain, turns = kept(budget={}), len(held.examples("dev_a"))
+    assert kept(budget={}, head=True) == plain + 3 * turns
+    assert kept(budget={}, head=True, sample={"dev_a": 2}) == plain + 3 * 2
 
 
 def test_without_a_model_nothing_is_planned(tiny: Callable[..., Recipe]) -> None:
