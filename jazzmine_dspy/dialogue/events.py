@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast, get_args
 
-from jazzmine_dspy.memory.working import ActiveFlowState, HeldSlot, WorkingMemory
+from jazzmine_dspy.memory.working import ActiveFlowState, HeldSlot, UntoldEvent, WorkingMemory
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.traces import ConfirmationEvent, FlowEvent, SlotEvent
 
@@ -62,8 +62,17 @@ class Changes:
         self._slots.setdefault((id(flow), name), flow.slots[name].model_copy())
 
     def events(self) -> Events:
-        """All that came of the turn, now that it is over."""
-        return Events(self._slot_events(), self._confirmation_events(), self._flow_events())
+        """All that came of the turn, now that it is over, and what the state says of flows since the last one."""
+        self.leave()
+        untold, self._state.untold = self._state.untold, []
+        # A newer version may know events that this one does not.
+        flows = [self._event(each.flow_name, each.event) for each in untold if each.event in get_args(Lived)]
+        return Events(self._slot_events(), self._confirmation_events(), flows)
+
+    def leave(self) -> None:
+        """Leave what became of flows, outside a turn, to the trace of the next one."""
+        moved = [UntoldEvent(flow_name=name, event=event) for name, event in self._flow_events()]
+        self._state.untold = [*self._state.untold, *moved]
 
     def _slot_events(self) -> list[SlotEvent]:
         made = []
@@ -107,7 +116,7 @@ class Changes:
             )
         ]
 
-    def _flow_events(self) -> list[FlowEvent]:
+    def _flow_events(self) -> list[tuple[str, Lived]]:
         state = self._state
         count = len(state.flow_history) + state.flows_dropped - self._ended_before
         events: list[tuple[str, Lived]] = [(name, "topic_shifted") for name in self._shifted]
@@ -115,7 +124,7 @@ class Changes:
         events += [(record.flow_name, cast(Lived, record.status.value)) for record in ended]
         for flow in _alive(state):
             events += [(flow.flow_name, move) for move in self._told(flow)]
-        return [self._event(name, event) for name, event in events]
+        return events
 
     def _told(self, flow: ActiveFlowState) -> list[Move]:
         """Keep the moves of a flow that last: it started, it ran and now waits, or it waited and now runs."""
@@ -128,13 +137,13 @@ class Changes:
             told.append("resumed")
         return told
 
-    def _event(self, name: str, event: Lived) -> FlowEvent:
+    def _event(self, name: str, event: str) -> FlowEvent:
         flow = self._registry.get(name)
         return FlowEvent(
             flow_id=flow.id_for(self._state.agent_id) if flow else name,
             flow_name=name,
             flow_type=flow.kind if flow else "flow",
-            event=event,
+            event=cast(Lived, event),
         )
 
 

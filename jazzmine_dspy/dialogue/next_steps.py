@@ -20,14 +20,16 @@ Flows = Mapping[str, Flow]
 def reconcile(state: WorkingMemory, registry: Flows) -> WorkingMemory:
     """A copy of the state, in line with the registry.
 
-    Flows are done in it that were handed out to run and not begun as actions.
+    Flows are done in it that were handed out to run and not begun as actions; ``untold`` says so to the next trace.
     """
     state = state.model_copy(deep=True)
+    changes = Changes(state, registry)
     if state.action is None:
         stack.drop_unknown(state, registry)
         for flow in state.alive:
             slots.align(state, flow, registry[flow.flow_name])
-        _finish_ready(state, registry)
+        _finish_ready(state, registry, changes)
+    changes.leave()
     return state
 
 
@@ -40,16 +42,17 @@ def complete(
         StateError: no action is running.
         InputError: ``result`` is not JSON.
     """
-    running = state.active_flow
-    state = finish_action(state, result, failed)
+    state = state.model_copy(deep=True)
+    running, changes = state.active_flow, Changes(state, registry)
+    finish_action.inplace(state, result, failed)
     said = ""
     if running is not None:
         key = "failed" if failed else "done"
         said = say(key, registry.get(running.flow_name), running.values, task=running.flow_name)
     stack.drop_unknown(state, registry)
-    changes = Changes(state, registry)
     offer = stack.next_in_line(state, registry, changes)
     step = _awaited(state, registry, changes)
+    changes.leave()
     if step is None:
         return state, NextStep(kind="none", text=f"{said} {offer}".strip())
     # The next flow has not run yet, so there is nothing to say of it.
@@ -68,7 +71,8 @@ def pending_question(
     step = _awaited(state, registry, changes, confirmed=confirmed)
     if step is None or step.kind != "run_flow":
         return step
-    following = _finish_ready(state.model_copy(deep=True), registry)
+    ahead = state.model_copy(deep=True)
+    following = _finish_ready(ahead, registry, Changes(ahead, registry))
     return step.model_copy(
         update={
             "then": tuple(after.flow for after in following if after.kind == "run_flow"),
@@ -104,10 +108,9 @@ def _awaited(
     return NextStep(kind="run_flow", flow=flow.name, text=say("done", flow, running.values))
 
 
-def _finish_ready(state: WorkingMemory, registry: Flows) -> list[NextStep]:
+def _finish_ready(state: WorkingMemory, registry: Flows, changes: Changes) -> list[NextStep]:
     """End flows that are ready, one after another, and tell what each makes room for."""
     steps: list[NextStep] = []
-    changes = Changes(state, registry)
     while (running := state.active_flow) is not None and running.ready:
         end_flow(state, running, FlowStatus.COMPLETED)
         offer = stack.next_in_line(state, registry, changes)

@@ -6,10 +6,13 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Value(BaseModel):
@@ -153,6 +156,37 @@ class FrozenMap(tuple[tuple[str, Any], ...]):
     def as_dict(self) -> dict[str, Any]:
         """A plain dictionary of the same content."""
         return {name: thaw(value) for name, value in self}
+
+
+class FrozenDict(dict[K, V]):
+    """A dictionary that refuses every change, for values that are hashed and shared.
+
+    Example:
+        >>> FrozenDict(idle=0.1)["idle"]
+        0.1
+        >>> FrozenDict(idle=0.1).update(idle=0.2)
+        Traceback (most recent call last):
+            ...
+        TypeError: This mapping is frozen: build a new one.
+    """
+
+    __slots__ = ()
+
+    def _refuse(self, *_args: Any, **_kwargs: Any) -> Any:
+        raise TypeError("This mapping is frozen: build a new one.")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self),)
+
+
+def frozen_dict(value: Any) -> Any:
+    """A frozen copy, of the dictionaries inside too."""
+    if isinstance(value, dict):
+        return FrozenDict({key: frozen_dict(item) for key, item in value.items()})
+    return value
 
 
 def canonical_json(data: Any) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, ConfigDict, Field
 
-from jazzmine_dspy.models._base import Value
-from jazzmine_dspy.models.decision import SourceKind, Stage
+from jazzmine_dspy.models._base import Value, frozen_dict
+from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.turn import Load
 
@@ -15,22 +16,12 @@ Shape = Literal["staged", "fused"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 PolicyName = Literal["shipped", "lm", "floor", "head"]
 
-FLOOR: dict[Stage, tuple[SourceKind, ...]] = {
-    "enhance": ("rule", "floor"), "select": ("rule", "floor"), "understand": ("rule", "floor"),
-}  # fmt: skip
-_LM: dict[Stage, tuple[SourceKind, ...]] = dict.fromkeys(FLOOR, ("lm", "floor"))
+Orders = Mapping[Stage, tuple[SourceKind, ...]]
+Frozen = AfterValidator(frozen_dict)
 
-
-def _orders() -> dict[Stage, tuple[SourceKind, ...]]:
-    return {
-        "enhance": ("rule", "lm", "floor"),
-        "select": ("rule", "lm", "floor"),
-        "understand": ("rule", "lm", "floor"),
-    }
-
-
-def _scores() -> dict[Load, float]:
-    return {"idle": 0.12, "busy": 1.0}
+FLOOR: Orders = frozen_dict(dict.fromkeys(STAGES, ("rule", "floor")))
+_LM: Orders = frozen_dict(dict.fromkeys(STAGES, ("lm", "floor")))
+_DEFAULT: dict[Stage, tuple[SourceKind, ...]] = dict.fromkeys(STAGES, ("rule", "lm", "floor"))
 
 
 class Policy(Value):
@@ -54,16 +45,26 @@ class Policy(Value):
             are the defaults.
     """
 
+    model_config = ConfigDict(validate_default=True)
+
     shape: Shape = "fused"
-    orders: dict[Stage, tuple[SourceKind, ...]] = Field(default_factory=_orders)
-    gates: dict[Stage, dict[SourceKind, float]] = Field(default_factory=dict)
-    trust: dict[Stage, dict[SourceKind, Share]] = Field(default_factory=dict)
+    orders: Annotated[dict[Stage, tuple[SourceKind, ...]], Frozen] = Field(default=_DEFAULT)
+    gates: Annotated[dict[Stage, dict[SourceKind, float]], Frozen] = Field(default={})
+    trust: Annotated[dict[Stage, dict[SourceKind, Share]], Frozen] = Field(default={})
     top_k: int = Field(default=4, ge=1, le=8)
     history_shown: int = Field(default=5, ge=0, le=10)
     max_commands: int = Field(default=6, ge=1, le=16)
-    floor_score: dict[Load, float] = Field(default_factory=_scores)
-    clarify: dict[SourceKind, float] = Field(default_factory=dict)
-    recall: dict[str, float] = Field(default_factory=dict)
+    floor_score: Annotated[dict[Load, float], Frozen] = Field(default={"idle": 0.12, "busy": 1.0})
+    clarify: Annotated[dict[SourceKind, float], Frozen] = Field(default={})
+    recall: Annotated[dict[str, float], Frozen] = Field(default={})
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:  # noqa: ARG002
+        """A copy with other values. They are checked, unlike Pydantic's own; what is frozen is shared, however deep.
+
+        Raises:
+            pydantic.ValidationError: a value is out of range, or its name is unknown.
+        """
+        return type(self).model_validate({**dict(self), **(update or {})})
 
     def named(self, name: PolicyName) -> Policy:
         """This policy, or one with another order: ``lm`` and ``head`` force that source, ``floor`` asks no model.

@@ -9,6 +9,7 @@ from typing import Any, Self, Unpack
 import dspy
 from pydantic import ValidationError
 
+from jazzmine_dspy.lm.identity import lm_identity
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.decision import Stage, TurnDecision
 from jazzmine_dspy.models.errors import InputError
@@ -140,13 +141,12 @@ class TurnProgram(dspy.Module):
         return sha256(
             {
                 "state": state,
-                "policy": self.policy.model_dump(mode="json"),
                 "sources": identity_of(self.policy),
                 "signatures": fingerprints(),
                 "flows": self.registry.checksum,
                 "parts": [part.fingerprint if part is not None else None for part in parts],
                 "heads": {stage: head.fingerprint for stage, head in bound.heads.items()},
-                "lm": _lm_identity(bound.lm),
+                "lm": lm_identity(bound.lm) if bound.lm is not None else None,
             }
         )
 
@@ -287,13 +287,3 @@ def as_turn(turn: Turn | None, text: str | None) -> Turn:
         return Turn(text=text)
     except ValidationError as error:
         raise InputError(str(error.errors()[0]["msg"]), where="text", remedy="Correct the text.") from error
-
-
-def _lm_identity(lm: dspy.LM | None) -> list[str] | None:
-    """What tells a language model apart: its name, and what a local engine says of its weights and settings."""
-    if lm is None:
-        return None
-    engine = lm.engine
-    while hasattr(engine, "source"):
-        engine = engine.source
-    return [str(lm.model), str(getattr(engine, "identity", ""))]

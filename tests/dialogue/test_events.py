@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.dialogue.machine import apply, carry_out
-from jazzmine_dspy.dialogue.next_steps import reconcile
+from jazzmine_dspy.dialogue.next_steps import complete, reconcile
 from jazzmine_dspy.dialogue.turn_cache import continues
 from jazzmine_dspy.memory.working import WorkingMemory
+from jazzmine_dspy.memory.working.operations import begin_action
 from jazzmine_dspy.models import FlowRegistry, TurnDecision
 from state_differences import confirmation_events, flow_events, slot_events
 
@@ -60,10 +61,13 @@ def test_events_are_what_the_states_differ_in(decision: Decide) -> None:
             # Half of the talks begin with an open yes or no.
             commands = ASKED if turn == 0 and number % 2 else commands
             decided = decision(*commands, is_continuation=rng.random() < 0.6)
-            before = reconcile(state, registry)
+            stored, before = state, reconcile(state, registry)
             state, step, events = carry_out(before, decided, registry, message_id=f"m{turn}")
             shifted = not decided.enhancement.is_continuation
-            assert events.flows == flow_events(before, state, registry, shifted=shifted)
+            # A flow that was handed out before is done by now, and this turn's trace is the one to say so.
+            since = flow_events(stored, before, registry, shifted=False)
+            assert events.flows == [*since, *flow_events(before, state, registry, shifted=shifted)]
+            assert state.untold == []
             assert events.slots == slot_events(before, state, registry)
             drifts = not continues(before, decided, registry)
             assert events.confirmations == confirmation_events(before, state, drifts=drifts)
@@ -71,8 +75,28 @@ def test_events_are_what_the_states_differ_in(decision: Decide) -> None:
             seen.update(event.event for event in events.flows)
             seen.update(event.outcome for event in events.confirmations)
             seen.update("refused" if event.validation_error else "slot" for event in events.slots)
-    kinds = "started paused resumed cancelled topic_shifted confirmed expired slot refused"
+    kinds = "started paused resumed completed cancelled topic_shifted confirmed expired slot refused"
     assert min(seen[kind] for kind in kinds.split()) >= 10, seen
+
+
+@pytest.mark.row("M3")
+@pytest.mark.parametrize("failed", [False, True])
+def test_what_an_action_ends_is_told_by_the_next_turn(decision: Decide, failed: bool) -> None:
+    registry = FlowRegistry.from_yaml(SHOP, agent_id="shop")
+    state = WorkingMemory(conversation_id="c1", user_id="u1", agent_id="shop")
+    wishes = [{"type": "start_flow", "flow": name} for name in ("opening_hours", "track_order")]
+    state, step, _ = carry_out(state, decision(*wishes), registry)
+    assert (step.kind, step.flow, [flow.flow_name for flow in state.paused]) == (
+        "run_flow",
+        "opening_hours",
+        ["track_order"],
+    )
+    state, _ = complete(begin_action(state), registry, failed=failed)
+    state, _, events = carry_out(state, decision("chitchat"), registry)
+    told = [(event.flow_name, event.event) for event in events.flows]
+    assert told == [("opening_hours", "failed" if failed else "completed"), ("track_order", "resumed")]
+    _, _, events = carry_out(state, decision("chitchat"), registry)
+    assert events.flows == []
 
 
 def _asked(decision: Decide, registry: FlowRegistry, drifts: int) -> WorkingMemory:

@@ -25,6 +25,7 @@ from jazzmine_dspy.memory.working.records import (
     RunningAction,
     ToolCallRecord,
     TopicShift,
+    UntoldEvent,
     WorkspaceEntity,
 )
 from jazzmine_dspy.memory.working.state import WorkingMemory
@@ -52,6 +53,7 @@ __all__ = [
     "ToolCallRecord",
     "TopicShift",
     "TurnCache",
+    "UntoldEvent",
     "WorkingMemory",
     "WorkingMemoryStore",
     "WorkspaceEntity",

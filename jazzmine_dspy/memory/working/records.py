@@ -208,6 +208,13 @@ StoredStep = Annotated[
 """A next step as it is kept; one that another version wrote, and this one cannot read, is carried along as it is."""
 
 
+class UntoldEvent(Stored):
+    """What became of a flow between two turns: ``event`` is one of a :class:`~jazzmine_dspy.models.FlowEvent`."""
+
+    flow_name: str
+    event: str
+
+
 class FinishedAction(Stored):
     """What came of an action's end, for its second delivery."""
 

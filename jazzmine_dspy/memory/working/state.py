@@ -19,6 +19,7 @@ from jazzmine_dspy.memory.working.records import (
     RunningAction,
     Stored,
     TopicShift,
+    UntoldEvent,
     WorkspaceEntity,
 )
 from jazzmine_dspy.memory.working.tool_prompt import tool_sections
@@ -62,6 +63,7 @@ class WorkingMemory(Stored):
         handled: What came of the last fifty messages.
         finished: What came of the last twenty actions.
         outbox: What the last turn leaves to the store of messages, until it is there.
+        untold: What became of flows since the last turn, for the trace of the next one.
         escalation: Why a person should take over; "" where none need.
         topics_dropped, flows_dropped: How many older entries were let go from the histories.
 
@@ -101,6 +103,7 @@ class WorkingMemory(Stored):
     handled: list[HandledMessage] = Field(default_factory=list)
     finished: list[FinishedAction] = Field(default_factory=list)
     outbox: list[StoredJson] = Field(default_factory=list)
+    untold: list[UntoldEvent] = Field(default_factory=list)
     escalation: str = ""
 
     @model_validator(mode="before")

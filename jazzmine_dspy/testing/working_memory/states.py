@@ -22,6 +22,7 @@ from jazzmine_dspy.memory.working.records import (
     RunningAction,
     ToolCallRecord,
     TopicShift,
+    UntoldEvent,
 )
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
@@ -83,6 +84,7 @@ def whole(state: WorkingMemory) -> WorkingMemory:
     state.handled.append(HandledMessage(message_id="m6", next_step={"kind": "ask"}, reply="Which?"))
     state.finished.append(FinishedAction(action_id="a5", next_step={"kind": "none"}, reply="Done."))
     state.outbox = [{"message": {"id": "m6"}, "trace": {"id": "t6"}}]
+    state.untold = [UntoldEvent(flow_name="track_order", event="completed")]
     state.last_agent_response, state.last_agent_intent, state.escalation = "Which?", "ask", "three times"
     state.topics_dropped, state.flows_dropped, state.entity_max_age_turns = 1, 2, 3
     return state

@@ -1,0 +1,76 @@
+"""A policy is a value: what was hashed or shared cannot change under anybody's hands."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import dspy
+import pytest
+from pydantic import ValidationError
+
+from jazzmine_dspy import FlowRegistry, TurnProgram
+from jazzmine_dspy.program.policy import FLOOR, Policy
+
+FIELDS: dict[str, Any] = {
+    "orders": {"select": ("lm", "floor")},
+    "gates": {"select": {"head": 0.5}},
+    "trust": {"select": {"head": 0.5}},
+    "floor_score": {"idle": 0.5, "busy": 1.0},
+    "clarify": {"floor": 0.1},
+    "recall": {"k": 60.0},
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("copied", [False, True])
+def test_no_mapping_of_a_policy_can_be_changed(name: str, copied: bool) -> None:
+    policy = Policy().model_copy(update={name: FIELDS[name]}) if copied else Policy(**{name: FIELDS[name]})
+    held = getattr(policy, name)
+    before = policy.model_dump_json()
+    with pytest.raises(TypeError, match="frozen"):
+        held["select"] = {}
+    with pytest.raises(TypeError, match="frozen"):
+        held |= {"select": {}}
+    if name in ("gates", "trust"):
+        with pytest.raises(TypeError, match="frozen"):
+            held["select"].update(head=0.0)
+    with pytest.raises(TypeError, match="frozen"):
+        FLOOR.pop("select")  # type: ignore[attr-defined]
+    assert policy.model_dump_json() == before
+    for again in (
+        copy.deepcopy(policy),
+        pickle.loads(pickle.dumps(policy)),
+        Policy.model_validate_json(before),
+    ):
+        assert again == policy
+
+
+def test_a_copy_with_values_out_of_range_is_refused() -> None:
+    with pytest.raises(ValidationError, match="top_k"):
+        Policy().model_copy(update={"top_k": 99})
+
+
+def test_what_a_dictionary_given_becomes_later_is_not_the_policy() -> None:
+    gates: dict[str, Any] = {"select": {"head": 0.5}}
+    policy = Policy(gates=gates)
+    gates["select"]["head"] = 0.0
+    assert policy.gates["select"]["head"] == 0.5
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"temperature": 0.7},
+        {"api_base": "http://127.0.0.1:9/v1"},
+        {"max_tokens": 99},
+        {"model": "openai/b"},
+    ],
+)
+def test_another_setting_of_the_language_model_is_another_program(other: dict[str, Any]) -> None:
+    program = TurnProgram(FlowRegistry([{"name": "track_order", "description": "Tell where an order is."}]))
+    given = {"model": "openai/a", "temperature": 0.0, "api_key": "secret", "max_tokens": 100}
+    first = program.bind(lm=dspy.LM(**given)).fingerprint
+    assert program.bind(lm=dspy.LM(**{**given, "api_key": "another"})).fingerprint == first
+    assert program.bind(lm=dspy.LM(**{**given, **other})).fingerprint != first
