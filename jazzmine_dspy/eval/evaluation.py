@@ -31,16 +31,23 @@ ANSWERED = "answered"
 DEGRADED = "degraded"
 """The slice of degraded turns."""
 
+LOST = 0.05
+"""Share of the turns that may stay unanswered; with more of them an evaluation decides nothing."""
+
 
 @dataclass(frozen=True)
 class TurnResult:
-    """One turn: what was decided, or the error that kept it from it. ``latency_ms`` is wall-clock."""
+    """One turn: what was decided, or the error that kept it from it. ``latency_ms`` is wall-clock.
+
+    ``unanswered`` is a turn on which the language model was not answering: it has no decision and no score.
+    """
 
     example: Example
     decision: TurnDecision | None
     error: str | None
     scores: TurnScores
     latency_ms: float = 0.0
+    unanswered: bool = False
 
     @property
     def degraded(self) -> bool:
@@ -49,7 +56,9 @@ class TurnResult:
 
     @property
     def outcome(self) -> str:
-        """``crashed``, ``degraded``, ``right`` or ``wrong``: right is the set of flows and all commands."""
+        """``unanswered``, ``crashed``, ``degraded``, ``right`` or ``wrong``: right in the set of flows and all commands."""
+        if self.unanswered:
+            return "unanswered"
         if self.decision is None:
             return "crashed"
         if self.decision.degraded:
@@ -62,8 +71,8 @@ class TurnResult:
 class Evaluation:
     """Results of all turns, in the order of the examples.
 
-    ``metrics`` are over all turns: a crash is wrong, a degraded answer is scored as the answer that a user
-    got. The slices ``answered`` and ``degraded`` tell how much of a figure is owed to outages.
+    ``metrics`` are over all turns but the unanswered: a crash is wrong, a degraded answer is scored as the answer that
+    a user got. The slices ``answered`` and ``degraded`` tell how much of a figure is owed to failures.
     """
 
     turns: tuple[TurnResult, ...]
@@ -78,7 +87,22 @@ class Evaluation:
     @property
     def crashed(self) -> int:
         """Turns that ended in an error."""
-        return sum(turn.decision is None for turn in self.turns)
+        return sum(turn.decision is None and not turn.unanswered for turn in self.turns)
+
+    @property
+    def unanswered(self) -> int:
+        """Turns on which the language model was not answering; they have no score."""
+        return sum(turn.unanswered for turn in self.turns)
+
+    @property
+    def decides_nothing(self) -> str:
+        """Why nothing may be decided by these figures; empty where it may."""
+        if self.unanswered <= LOST * self.n:
+            return ""
+        return (
+            f"the language model did not answer {self.unanswered} of {self.n} turns, more than {LOST:.0%}: "
+            "these figures decide nothing"
+        )
 
     @property
     def degraded(self) -> int:
@@ -87,9 +111,10 @@ class Evaluation:
 
     @cached_property
     def outcomes(self) -> dict[str, int]:
-        """Turns by outcome: right, wrong, degraded, crashed; each turn is in one of them."""
+        """Turns by outcome: right, wrong, degraded, crashed, and unanswered if any is; each turn is in one of them."""
         found = Counter(turn.outcome for turn in self.turns)
-        return {name: found[name] for name in ("right", "wrong", "degraded", "crashed")}
+        names = ("right", "wrong", "degraded", "crashed", *(("unanswered",) if self.unanswered else ()))
+        return {name: found[name] for name in names}
 
     @cached_property
     def _draws(self) -> Resamples:
@@ -133,18 +158,25 @@ class Evaluation:
             raise InputError(
                 "The two evaluations are not of the same turns", remedy="Evaluate both on one split."
             )
-        clusters = [turn.example.conversation_id for turn in self.turns]
+        pairs = [
+            (one, two)
+            for one, two in zip(self.turns, other.turns, strict=True)
+            if not one.unanswered and not two.unanswered
+        ]
+        clusters = [one.example.conversation_id for one, _ in pairs]
         return paired_metric(
-            [turn.scores for turn in self.turns], [turn.scores for turn in other.turns], clusters, metric
+            [one.scores for one, _ in pairs], [two.scores for _, two in pairs], clusters, metric
         )
 
     def shared_difference(self, other: Evaluation, metric: str) -> Difference | None:
         """The same on the turns that both programs answered; None where the metric says nothing of any."""
-        theirs = {turn.example.key: turn.scores for turn in other.turns}
+        theirs = {turn.example.key: turn.scores for turn in other.turns if not turn.unanswered}
         held = [
             turn
             for turn in self.turns
-            if turn.example.key in theirs and (metric in turn.scores or metric in theirs[turn.example.key])
+            if not turn.unanswered
+            and turn.example.key in theirs
+            and (metric in turn.scores or metric in theirs[turn.example.key])
         ]
         try:
             return paired_metric(
@@ -207,6 +239,7 @@ class Evaluation:
             "n": self.n,
             "crashed": self.crashed,
             "degraded": self.degraded,
+            "unanswered": self.unanswered,
             "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
             "usage": self.usage,
             "sources": self.sources,

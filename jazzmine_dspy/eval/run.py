@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import importlib.util
+import threading
 import time
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Protocol
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.evaluation import Evaluation, Price, TurnResult
+from jazzmine_dspy.eval.evaluation import LOST, Evaluation, Price, TurnResult
 from jazzmine_dspy.eval.metrics import score_turn
 from jazzmine_dspy.models.decision import TurnDecision
-from jazzmine_dspy.models.errors import InputError, format_error
+from jazzmine_dspy.models.errors import InputError, LMUnansweredError, format_error
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.batch import at_once
+from jazzmine_dspy.program.outages import bearing_outages
 
 Progress = Callable[[int, int], None]
 Exclude = Callable[[Example], Collection[str]]
@@ -53,11 +54,12 @@ def evaluate(
     """Decide every turn and score it.
 
     A program or a metric that raises crashes its turn alone. A crash counts as wrong in every metric, and is
-    counted apart with its error.
+    counted apart with its error. A turn that the language model did not answer, though it was asked again for minutes,
+    has no score; with more than 5 % of them, the rest is not asked, and the evaluation says that it decides nothing.
 
     Args:
-        concurrency: Turns decided at once, by threads. 1 is the order of the examples, and what comparisons
-            need.
+        concurrency: Turns decided at once, by threads; figures and order of the turns do not depend on it. Latencies
+            do.
         progress: Called with the number done and the number of all, after every turn.
         exclude: Conversations that recall must not show for an example, where its own may be in the index.
         price: Per million prompt tokens and per million completion tokens, for programs that do not tell
@@ -68,35 +70,21 @@ def evaluate(
         InputError: there are no examples, or ``concurrency`` is below 1.
     """
     _check(examples, concurrency)
-    results: list[TurnResult | None] = [None] * len(examples)
+    course, results = _Course(len(examples)), []
 
-    def run(index: int) -> int:
-        example = examples[index]
-        started = time.perf_counter()
-        decision, error = None, None
-        try:
-            decision = program.decide(example.turn, exclude=_excluded(example, exclude))
-        except Exception as caught:
-            error = format_error(caught)
-        results[index] = _scored(example, decision, error, _since(started))
-        return index
+    def run(example: Example) -> TurnResult:
+        attempt = _Attempt(example, exclude, course)
+        with attempt:
+            course.go_on()
+            attempt.decision = program.decide(example.turn, exclude=attempt.excluded)
+        return attempt.result
 
-    if concurrency == 1:
-        for index in range(len(examples)):
-            run(index)
+    with bearing_outages():
+        for result in at_once(run, examples, concurrency):
+            results.append(result)
             if progress:
-                progress(index + 1, len(examples))
-    else:
-        with ThreadPoolExecutor(concurrency, thread_name_prefix="jazzmine-evaluate") as pool:
-            # dspy keeps its settings in the context, which a new thread would not have.
-            waiting = [
-                pool.submit(contextvars.copy_context().run, run, index) for index in range(len(examples))
-            ]
-            for done, future in enumerate(as_completed(waiting), start=1):
-                future.result()
-                if progress:
-                    progress(done, len(examples))
-    return Evaluation(tuple(result for result in results if result), seed=seed, price=price)
+                progress(len(results), len(examples))
+    return Evaluation(tuple(results), seed=seed, price=price)
 
 
 async def aevaluate(
@@ -111,29 +99,24 @@ async def aevaluate(
 ) -> Evaluation:
     """The same as :func:`evaluate`, with the same result, through ``adecide``."""
     _check(examples, concurrency)
-    results: list[TurnResult | None] = [None] * len(examples)
-    places = asyncio.Semaphore(concurrency)
-    done = 0
+    course, places, done = _Course(len(examples)), asyncio.Semaphore(concurrency), 0
 
-    async def run(index: int) -> None:
+    async def run(example: Example) -> TurnResult:
         nonlocal done
-        example = examples[index]
         async with places:
-            started = time.perf_counter()
-            decision, error = None, None
-            try:
-                decision = await program.adecide(example.turn, exclude=_excluded(example, exclude))
-            except Exception as caught:
-                error = format_error(caught)
-            results[index] = _scored(example, decision, error, _since(started))
+            attempt = _Attempt(example, exclude, course)
+            with attempt:
+                course.go_on()
+                attempt.decision = await program.adecide(example.turn, exclude=attempt.excluded)
         done += 1
         if progress:
             progress(done, len(examples))
+        return attempt.result
 
-    async with asyncio.TaskGroup() as group:
-        for index in range(len(examples)):
-            group.create_task(run(index))
-    return Evaluation(tuple(result for result in results if result), seed=seed, price=price)
+    with bearing_outages():
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(run(example)) for example in examples]
+    return Evaluation(tuple(task.result() for task in tasks), seed=seed, price=price)
 
 
 def _check(examples: Sequence[Example], concurrency: int) -> None:
@@ -150,12 +133,53 @@ def _check(examples: Sequence[Example], concurrency: int) -> None:
         )
 
 
-def _excluded(example: Example, exclude: Exclude | None) -> tuple[str, ...]:
-    return tuple(exclude(example)) if exclude else ()
+class _Course:
+    """How an evaluation goes: with too many turns unanswered it decides nothing, and no more are asked."""
+
+    def __init__(self, turns: int) -> None:
+        self._left = int(LOST * turns)
+        self._lock = threading.Lock()
+
+    def lose(self) -> None:
+        with self._lock:
+            self._left -= 1
+
+    def go_on(self) -> None:
+        if self._left < 0:
+            raise LMUnansweredError("not asked, since the language model does not answer")
 
 
-def _since(started: float) -> float:
-    return (time.perf_counter() - started) * 1000.0
+class _Attempt:
+    """One turn: times it, and makes a result of whatever comes of it."""
+
+    def __init__(self, example: Example, exclude: Exclude | None, course: _Course) -> None:
+        self.decision: TurnDecision | None = None
+        self._example, self._exclude, self._course = example, exclude, course
+        self._error: str | None = None
+        self._unanswered = False
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        return tuple(self._exclude(self._example)) if self._exclude else ()
+
+    def __enter__(self) -> None:
+        self._started = time.perf_counter()
+
+    def __exit__(self, _kind: Any, caught: BaseException | None, _where: Any) -> bool:
+        self._ms = (time.perf_counter() - self._started) * 1000.0
+        if caught is None:
+            return False
+        self._unanswered = isinstance(caught, LMUnansweredError)
+        if self._unanswered:
+            self._course.lose()
+        self._error = format_error(caught)
+        return isinstance(caught, Exception)
+
+    @property
+    def result(self) -> TurnResult:
+        if self._unanswered:
+            return TurnResult(self._example, None, self._error, {}, self._ms, unanswered=True)
+        return _scored(self._example, self.decision, self._error, self._ms)
 
 
 def _scored(

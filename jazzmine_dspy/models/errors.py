@@ -158,3 +158,11 @@ class MemoryUnavailableError(JazzmineError):
 
 class DeadlineError(JazzmineError, TimeoutError):
     """The time that a caller gave for a turn has passed."""
+
+
+class LMUnansweredError(JazzmineError):
+    """A language model did not answer for as long as it was asked: an outage, which says nothing of the model."""
+
+
+class LMPausedError(JazzmineError):
+    """A language model failed so often that it is left alone for a while."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.progress import Progress
 from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.program.outages import MEASURING, Bearing, bearing_outages
 
 COMPILE_TIME = 0.35
 """Share of the minutes after which no further candidate is tried."""
@@ -74,10 +76,15 @@ class RunContext:
         chosen = random.Random(self.recipe.seed * 7919 + salt).sample(range(len(examples)), size)
         return [examples[index] for index in sorted(chosen)]
 
-    def asking(self) -> AbstractContextManager[Any]:
-        """Under which programs ask the run's language model."""
-        context: AbstractContextManager[Any] = dspy.context(lm=self.lm)
-        return context
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Under which programs ask the run's language model: again for minutes, where it does not answer."""
+        with dspy.context(lm=self.lm), bearing_outages(self._bearing):
+            yield
+
+    @functools.cached_property
+    def _bearing(self) -> Bearing:
+        return Bearing(replace(MEASURING, ended=lambda: not self.budget.allows(0)))
 
     @property
     def calls_per_turn(self) -> int:

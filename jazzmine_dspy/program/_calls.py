@@ -25,15 +25,19 @@ class CallLog(BaseCallback):
     def __init__(self, predictor: str, milliseconds: Callable[[], float]) -> None:
         self.model = ""
         """Name of the model that is to be asked, once it is known."""
-        self.tracker: Any = None
-        """DSPy's usage tracker, once there is one."""
         self._predictor = cast("PredictorName", predictor)
         self._now = milliseconds
         self._began = milliseconds()
         self._lock = threading.Lock()
         self._open: dict[str, tuple[str, float]] = {}
         self._done: list[LMCall] = []
+        self._tracker: Any = None
         self._spent = (0, 0)
+
+    def track(self, tracker: Any) -> None:
+        """Read the tokens from another of DSPy's usage trackers from now on."""
+        with self._lock:
+            self._tracker, self._spent = tracker, (0, 0)
 
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
         """A call begins."""
@@ -43,8 +47,9 @@ class CallLog(BaseCallback):
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:  # noqa: ARG002
         """A call ends."""
         with self._lock:
-            model, started = self._open.pop(call_id)
-            self._done.append(self._call(model, started, exception))
+            if call_id in self._open:
+                model, started = self._open.pop(call_id)
+                self._done.append(self._call(model, started, exception))
 
     def on_adapter_parse_end(
         self,
@@ -69,6 +74,14 @@ class CallLog(BaseCallback):
             cut = [self._call(model, started, failure) for model, started in self._open.values()]
             return (*self._done, *cut) or (self._call(self.model, self._began, failure),)
 
+    def cut(self, failure: BaseException) -> tuple[LMCall, ...]:
+        """The same, and nobody waits for the open ones any more."""
+        found = self.calls(failure)
+        with self._lock:
+            self._open.clear()
+            self._done = list(found)
+        return found
+
     def _call(self, model: str, started: float, failure: BaseException | None) -> LMCall:
         total = self._total()
         prompt, completion = (max(0, now - before) for now, before in zip(total, self._spent, strict=True))
@@ -85,9 +98,9 @@ class CallLog(BaseCallback):
         )
 
     def _total(self) -> tuple[int, int]:
-        if self.tracker is None:
+        if self._tracker is None:
             return 0, 0
-        entries = [entry for calls in list(self.tracker.usage_data.values()) for entry in calls]
+        entries = [entry for calls in list(self._tracker.usage_data.values()) for entry in calls]
         return (
             sum(int(entry.get("prompt_tokens") or 0) for entry in entries),
             sum(int(entry.get("completion_tokens") or 0) for entry in entries),

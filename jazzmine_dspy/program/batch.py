@@ -6,9 +6,9 @@ import asyncio
 import contextvars
 import itertools
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import InputError, format_error
@@ -18,6 +18,9 @@ from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.policy import Policy
 
 log = logging.getLogger("jazzmine_dspy")
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 WORKERS = 4
 AHEAD = 1024
@@ -57,14 +60,35 @@ def decide_many(
         def one(item: tuple[Turn, Sequence[str]]) -> TurnDecision:
             return program.decide(item[0], exclude=item[1], deadline=deadline)
 
-        pool = ThreadPoolExecutor(workers, thread_name_prefix="jazzmine-batch")
-        try:
-            # DSPy keeps the language model and its callbacks in context variables.
-            waiting = [pool.submit(contextvars.copy_context().run, one, item) for item in some]
-            decided += [each.result() for each in waiting]
-        finally:
-            pool.shutdown(cancel_futures=True)
+        decided += at_once(one, some, workers)
     return decided
+
+
+def at_once(work: Callable[[T], R], items: Sequence[T], workers: int) -> Iterator[R]:
+    """What comes of each item, in their order, while several are worked on at a time.
+
+    The first error ends it; what has not begun by then never does.
+
+    Args:
+        work: What is done with an item, in a copy of the caller's context.
+        items: Any number of them.
+        workers: Threads; with one all is done in the caller's.
+
+    Example:
+        >>> list(at_once(abs, [-1, 2, -3], workers=2))
+        [1, 2, 3]
+    """
+    if workers == 1:
+        yield from map(work, items)
+        return
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="jazzmine-batch")
+    try:
+        # DSPy keeps the language model and its callbacks in context variables.
+        waiting = [pool.submit(contextvars.copy_context().run, work, item) for item in items]
+        for each in waiting:
+            yield each.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 async def adecide_many(

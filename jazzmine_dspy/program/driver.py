@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 import dspy
 
-from jazzmine_dspy.models.errors import DeadlineError, EmbeddingError, MemoryUnavailableError
+from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
 from jazzmine_dspy.program._calls import CallLog
 from jazzmine_dspy.program.bindings import Bindings
+from jazzmine_dspy.program.outages import Asking, deadline_in_force, late
 from jazzmine_dspy.program.ports import EmbedderPort, RecallPort
 from jazzmine_dspy.program.stage import (
     Clock,
@@ -59,10 +61,29 @@ def _predicted(prediction: Any, predictor: dspy.Predict, log: CallLog) -> Predic
     return Predicted({name: prediction[name] for name in predictor.signature.output_fields}, log.calls())
 
 
-def _log_for(effect: Effect, bindings: Bindings, began: float) -> CallLog | None:
-    if not isinstance(effect, Predict):
-        return None
-    return CallLog(effect.predictor, lambda: (bindings.clock() - began) * 1000.0)
+class _Limit:
+    """The deadline of a decision, by the driver's clock."""
+
+    def __init__(self, clock: Callable[[], float], deadline: float | None) -> None:
+        deadline = deadline_in_force(deadline)
+        self.clock = clock
+        self.began = clock()
+        self.ends = None if deadline is None else self.began + deadline
+
+    def left(self) -> float | None:
+        """Seconds left; None is no limit.
+
+        Raises:
+            DeadlineError: there are none.
+        """
+        left = None if self.ends is None else self.ends - self.clock()
+        if left is not None and left <= 0:
+            raise late()
+        return left
+
+    def log(self, effect: Predict) -> CallLog:
+        """A log whose times count from the beginning of the decision."""
+        return CallLog(effect.predictor, lambda: (self.clock() - self.began) * 1000.0)
 
 
 @contextmanager
@@ -70,7 +91,8 @@ def _logged(log: CallLog, lm: dspy.LM) -> Iterator[None]:
     """Ask this language model, and note what is asked of it."""
     log.model = str(lm.model)
     callbacks = [*dspy.settings.callbacks, log]
-    with dspy.context(lm=lm, adapter=_adapter(), callbacks=callbacks), dspy.track_usage() as log.tracker:
+    with dspy.context(lm=lm, adapter=_adapter(), callbacks=callbacks), dspy.track_usage() as tracker:
+        log.track(tracker)
         try:
             yield
         except Exception as error:
@@ -99,56 +121,71 @@ def drive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadline: flo
         owner: Has the predictors.
         bindings: What effects are asked of.
         deadline: Seconds until every further effect fails with ``DeadlineError``, within :class:`PredictFailed` where a
-            predictor is waited for; None for no limit.
+            predictor is waited for; None for no limit. All attempts at a call share it.
     """
-    began = bindings.clock()
-    ends = None if deadline is None else began + deadline
+    limit = _Limit(bindings.clock, deadline)
 
     def perform(effect: Effect) -> Any:
         if isinstance(effect, Clock):
             return bindings.clock() * 1000.0
         if isinstance(effect, Parallel):
             return [_drive(part, perform) for part in effect.parts]
-        log = _log_for(effect, bindings, began)
-        if ends is None:
-            return _perform(effect, owner, bindings, log)
-        left = ends - bindings.clock()
-        if left <= 0:
-            raise DeadlineError("the deadline of the turn has passed")
-        return _within(left, log, lambda: _perform(effect, owner, bindings, log))
+        left = limit.left()
+        if isinstance(effect, Predict):
+            return _ask(effect, owner, bindings, limit)
+        return _within(left, lambda: _perform(effect, bindings), late)
 
     return _drive(steps, perform)
 
 
-def _within(seconds: float, log: CallLog | None, ask: Callable[[], Any]) -> Any:
-    """Wait at most ``seconds`` for an effect.
+def _ask(effect: Predict, owner: _Predictors, bindings: Bindings, limit: _Limit) -> Predicted:
+    """Ask a predictor, again where an outage kept the language model from answering."""
+    predictor, log = owner.predictor(effect.predictor), limit.log(effect)
+    asking = Asking(predictor.lm or _language_model(bindings), limit.clock, limit.ends)
+
+    def once() -> Any:
+        with _logged(log, asking.lm):
+            return predictor(**effect.inputs, config=dict(effect.config))
+
+    def attempt() -> Any:
+        seconds = asking.seconds()
+        with asking.judged():
+            return _within(seconds, once, lambda: asking.late(log))
+
+    with asking.ended():
+        return _predicted(asking.retrying()(attempt), predictor, log)
+
+
+def _within(seconds: float | None, ask: Callable[[], T], cut: Callable[[], Exception]) -> T:
+    """Wait at most ``seconds`` for an effect, None is no limit; after that raise what ``cut`` gives.
 
     A thread is the only way to stop waiting for a call that cannot be interrupted. It is a daemon, and one of its own
     for each effect: what hangs keeps neither other turns nor the process from ending.
     """
-    answer: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
+    if seconds is None:
+        return ask()
+    answer: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
 
     def work() -> None:
         try:
-            answer.put((ask(), None))
-        except Exception as error:
-            answer.put((None, error))
+            value = ask()
+        except BaseException as error:
+            # An interrupt too: nobody would look for it in this thread.
+            answer.put(functools.partial(_raise, error))
+        else:
+            answer.put(lambda: value)
 
     context = contextvars.copy_context()
     threading.Thread(target=context.run, args=(work,), daemon=True, name="jazzmine-deadline").start()
     try:
-        value, error = answer.get(timeout=seconds)
+        found = answer.get(timeout=max(0.0, seconds))
     except queue.Empty:
-        raise _late(log) from None
-    if error is not None:
-        raise error
-    return value
+        raise cut() from None
+    return found()
 
 
-def _late(log: CallLog | None) -> Exception:
-    """The error of an effect that the deadline cut off; a call to a language model was made all the same."""
-    late = DeadlineError("the deadline of the turn has passed")
-    return late if log is None else PredictFailed(late, log.calls(late))
+def _raise(error: BaseException) -> Any:
+    raise error
 
 
 def _drive(steps: Steps[T], perform: Callable[[Effect], Any]) -> T:
@@ -166,13 +203,7 @@ def _drive(steps: Steps[T], perform: Callable[[Effect], Any]) -> T:
             error = problem
 
 
-def _perform(effect: Effect, owner: _Predictors, bindings: Bindings, log: CallLog | None) -> Any:
-    if isinstance(effect, Predict):
-        assert log is not None
-        predictor = owner.predictor(effect.predictor)
-        with _logged(log, predictor.lm or _language_model(bindings)):
-            prediction = predictor(**effect.inputs, config=dict(effect.config))
-        return _predicted(prediction, predictor, log)
+def _perform(effect: Effect, bindings: Bindings) -> Any:
     if isinstance(effect, Recall):
         return _recall_port(bindings).recall(
             effect.query,
@@ -191,30 +222,47 @@ async def adrive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadli
 
     Args and meaning as for :func:`drive`.
     """
-    began = bindings.clock()
-    ends = None if deadline is None else began + deadline
+    limit = _Limit(bindings.clock, deadline)
 
     async def perform(effect: Effect) -> Any:
         if isinstance(effect, Clock):
             return bindings.clock() * 1000.0
         if isinstance(effect, Parallel):
             return list(await asyncio.gather(*(_adrive(part, perform) for part in effect.parts)))
-        log = _log_for(effect, bindings, began)
-        if ends is None:
-            return await _aperform(effect, owner, bindings, log)
-        left = ends - bindings.clock()
-        if left <= 0:
-            raise DeadlineError("the deadline of the turn has passed")
-        limit = asyncio.timeout(left)
-        try:
-            async with limit:
-                return await _aperform(effect, owner, bindings, log)
-        except TimeoutError as error:
-            if limit.expired():
-                raise _late(log) from error
-            raise
+        left = limit.left()
+        if isinstance(effect, Predict):
+            return await _aask(effect, owner, bindings, limit)
+        return await _awithin(left, _aperform(effect, bindings), late)
 
     return await _adrive(steps, perform)
+
+
+async def _aask(effect: Predict, owner: _Predictors, bindings: Bindings, limit: _Limit) -> Predicted:
+    predictor, log = owner.predictor(effect.predictor), limit.log(effect)
+    asking = Asking(predictor.lm or _language_model(bindings), limit.clock, limit.ends)
+
+    async def once() -> Any:
+        with _logged(log, asking.lm):
+            return await predictor.acall(**effect.inputs, config=dict(effect.config))
+
+    async def attempt() -> Any:
+        seconds = asking.seconds()
+        with asking.judged():
+            return await _awithin(seconds, once(), lambda: asking.late(log))
+
+    with asking.ended():
+        return _predicted(await asking.aretrying()(attempt), predictor, log)
+
+
+async def _awithin(seconds: float | None, asked: Coroutine[Any, Any, T], cut: Callable[[], Exception]) -> T:
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await asked
+    except TimeoutError as error:
+        if limit.expired():
+            raise cut() from error
+        raise
 
 
 async def _adrive(steps: Steps[T], perform: Callable[[Effect], Awaitable[Any]]) -> T:
@@ -235,13 +283,7 @@ async def _adrive(steps: Steps[T], perform: Callable[[Effect], Awaitable[Any]]) 
         steps.close()
 
 
-async def _aperform(effect: Effect, owner: _Predictors, bindings: Bindings, log: CallLog | None) -> Any:
-    if isinstance(effect, Predict):
-        assert log is not None
-        predictor = owner.predictor(effect.predictor)
-        with _logged(log, predictor.lm or _language_model(bindings)):
-            prediction = await predictor.acall(**effect.inputs, config=dict(effect.config))
-        return _predicted(prediction, predictor, log)
+async def _aperform(effect: Effect, bindings: Bindings) -> Any:
     if isinstance(effect, Recall):
         return await _recall_port(bindings).arecall(
             effect.query,

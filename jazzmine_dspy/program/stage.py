@@ -20,7 +20,7 @@ from jazzmine_dspy.models.decision import (
     StageRecord,
     Usage,
 )
-from jazzmine_dspy.models.errors import MAX_SHOWN, format_error
+from jazzmine_dspy.models.errors import MAX_SHOWN, LMUnansweredError, format_error
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
@@ -235,6 +235,9 @@ def run_stage(
 
     Returns:
         The value, and the record of where it is from.
+
+    Raises:
+        LMUnansweredError: a language model was not answering, where outages are borne (:mod:`.outages`).
     """
     started = yield Clock()
     failures: list[str] = []
@@ -244,6 +247,9 @@ def run_stage(
         try:
             result = _checked(stage, (yield from make().steps(context)), context)
         except PredictFailed as failure:
+            if isinstance(failure.error, LMUnansweredError):
+                # Nobody takes a floor's answer for the model's: who measures is told.
+                raise failure.error from failure
             result = Declined(format_error(failure.error), failed=True, calls=failure.calls)
         except Exception as error:
             result = Declined(format_error(error), failed=True)

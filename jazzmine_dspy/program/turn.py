@@ -18,6 +18,7 @@ from jazzmine_dspy.models.turn import MAX_TEXT, Turn
 from jazzmine_dspy.program.batch import WORKERS, adecide_many, decide_many
 from jazzmine_dspy.program.bindings import Bindings, Ports
 from jazzmine_dspy.program.driver import adrive, drive
+from jazzmine_dspy.program.outages import DEADLINE
 from jazzmine_dspy.program.policy import Policy, PolicyName, Shape
 from jazzmine_dspy.program.sources import check_orders, identity_of
 from jazzmine_dspy.program.stage import Context, Steps
@@ -151,14 +152,15 @@ class TurnProgram(dspy.Module):
         )
 
     def forward(
-        self, turn: Turn, exclude: Sequence[str] = (), deadline: float | None = None
+        self, turn: Turn, exclude: Sequence[str] = (), deadline: float | None = DEADLINE
     ) -> dspy.Prediction:
         """Decide a turn.
 
         Args:
             turn: The turn.
             exclude: Conversations whose examples recall must not use, while fitting.
-            deadline: Seconds; what is not answered by then is left to the floors.
+            deadline: Seconds, all attempts at a call included; what is not answered by then is left to the floors. 10
+                by default, None for no limit.
 
         Returns:
             A prediction with ``decision``, a :class:`TurnDecision`.
@@ -166,7 +168,7 @@ class TurnProgram(dspy.Module):
         return dspy.Prediction(decision=drive(self.steps(turn, exclude), self, self.bindings, deadline))
 
     async def aforward(
-        self, turn: Turn, exclude: Sequence[str] = (), deadline: float | None = None
+        self, turn: Turn, exclude: Sequence[str] = (), deadline: float | None = DEADLINE
     ) -> dspy.Prediction:
         """The same without blocking the loop."""
         decision = await adrive(self.steps(turn, exclude), self, self.bindings, deadline)
@@ -178,9 +180,16 @@ class TurnProgram(dspy.Module):
         *,
         text: str | None = None,
         exclude: Sequence[str] = (),
-        deadline: float | None = None,
+        deadline: float | None = DEADLINE,
     ) -> TurnDecision:
         """Decide a turn, or a bare text. A part that is down degrades the decision; it raises nothing.
+
+        Args:
+            turn: The turn.
+            text: What the user wrote, where there is no turn.
+            exclude: Conversations whose examples recall must not use, while fitting.
+            deadline: Seconds, all attempts at a call included; what is not answered by then is left to the floors. None
+                for no limit.
 
         Raises:
             InputError: no turn and no text, an empty text, or one over the limit.
@@ -195,7 +204,7 @@ class TurnProgram(dspy.Module):
         *,
         text: str | None = None,
         exclude: Sequence[str] = (),
-        deadline: float | None = None,
+        deadline: float | None = DEADLINE,
     ) -> TurnDecision:
         """The same without blocking the loop."""  # fmt: skip
         prediction = await self.acall(turn=as_turn(turn, text), exclude=exclude, deadline=deadline)
@@ -208,7 +217,7 @@ class TurnProgram(dspy.Module):
         *,
         excludes: Sequence[Collection[str]] | None = None,
         workers: int = WORKERS,
-        deadline: float | None = None,
+        deadline: float | None = DEADLINE,
     ) -> list[TurnDecision]:
         """Decide many turns, each as :meth:`decide` would; their texts are embedded together first.
 
@@ -216,7 +225,7 @@ class TurnProgram(dspy.Module):
             turns: Any number of them.
             excludes: For each turn the conversations whose examples recall must not use, while fitting.
             workers: Turns that are decided at a time.
-            deadline: Seconds for each turn.
+            deadline: Seconds for each turn, None for no limit.
 
         Returns:
             The decisions in the order of the turns. A part that fails degrades the turns that needed it, no others.
@@ -238,7 +247,7 @@ class TurnProgram(dspy.Module):
         *,
         excludes: Sequence[Collection[str]] | None = None,
         workers: int = WORKERS,
-        deadline: float | None = None,
+        deadline: float | None = DEADLINE,
     ) -> list[TurnDecision]:
         """The same without blocking the loop; cancelling it cancels what is under way."""
         return await adecide_many(self, turns, excludes=excludes, workers=workers, deadline=deadline)

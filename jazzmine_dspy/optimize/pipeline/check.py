@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import dspy
+
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.eval.objective import has_label, labelled
@@ -13,6 +15,9 @@ from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.policy import FLOOR
 from jazzmine_dspy.program.turn import TurnProgram
+
+_PATIENCE_S = 120.0
+"""For a first answer: a model of one's own may have to be loaded for it."""
 
 PARTS = ("train", "dev_a", "dev_b")
 
@@ -78,8 +83,9 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
         examples, key=lambda e: (sum(len(m.text) for m in e.turn.history) + len(e.turn.text), e.key)
     )
     before = context.budget.meter.counts.failed
-    with context.asking():
-        decision = once.decide(example.turn, exclude=(example.conversation_id,))
+    # As in service: who mistypes an address does not want to wait for minutes.
+    with dspy.context(lm=context.lm):
+        decision = once.decide(example.turn, exclude=(example.conversation_id,), deadline=_PATIENCE_S)
     if context.budget.meter.counts.failed > before:
         raise RecipeError(
             f"The language model {context.recipe.lm!r} does not answer: {decision.stages['enhance'].cause}",

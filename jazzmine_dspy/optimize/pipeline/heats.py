@@ -144,8 +144,8 @@ def run_heat(
 
 
 def by_turn(evaluation: Evaluation) -> dict[str, TurnScores]:
-    """The scores of every turn by its key."""
-    return {turn.example.key: turn.scores for turn in evaluation.turns}
+    """The scores of every turn by its key, the unanswered left out."""
+    return {turn.example.key: turn.scores for turn in evaluation.turns if not turn.unanswered}
 
 
 def _paired(

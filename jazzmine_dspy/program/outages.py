@@ -1,0 +1,320 @@
+"""Outages of a language model: which failures may pass, how long they are borne, and when a model is left alone.
+
+A server that is busy or down has not answered, so a call is made again after a pause. In service all attempts of a
+turn share its deadline, and a breaker spares a model that fails again and again. Under :func:`bearing_outages`, where
+answers are measured and not served, there is no deadline: a call is made again for minutes, and one that is never
+answered is an error, since a floor's answer in its place would be scored as the model's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import weakref
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from time import monotonic, sleep
+from typing import Any, Final
+
+import dspy
+from circuitbreaker import STATE_HALF_OPEN, CircuitBreaker
+from dspy.utils.exceptions import LMRateLimitError, LMUnexpectedError, is_retryable_lm_error
+from tenacity import AsyncRetrying, RetryCallState, Retrying
+
+from jazzmine_dspy.models.errors import (
+    DeadlineError,
+    JazzmineError,
+    LMPausedError,
+    LMUnansweredError,
+    format_error,
+)
+from jazzmine_dspy.program._calls import CallLog
+from jazzmine_dspy.program.stage import PredictFailed
+
+
+class _Usual(float):
+    """A deadline that nobody named: it does not hold where outages are borne."""
+
+
+DEADLINE: Final = _Usual(10.0)
+"""Seconds for a decision, all attempts included, unless told otherwise."""
+
+FAILURES = 5
+"""Failures in a row after which a model is not asked for :data:`REST_S`."""
+
+REST_S = 30
+"""Seconds for which a model that failed so often is left alone; then one call tries it."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long outages are borne.
+
+    Args:
+        limit_s: Seconds for which a call is repeated that is never answered. A call that is refused for the rate alone
+            goes on while others are answered.
+        attempt_s: Seconds that one attempt may take; None is no limit but the turn's deadline.
+        first_s: The first pause; each further one is twice as long, half of it by chance.
+        longest_s: The longest pause. A server's own ``Retry-After`` is kept to, whatever it says.
+        sleep: Waits in a thread.
+        asleep: Waits in a loop.
+        ended: Whether the time of those who ask is over, so that nothing is repeated.
+    """
+
+    limit_s: float
+    attempt_s: float | None = None
+    first_s: float = 0.5
+    longest_s: float = 30.0
+    sleep: Callable[[float], None] = sleep
+    asleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ended: Callable[[], bool] = field(default=lambda: False)
+
+
+SERVING = Patience(limit_s=30.0, first_s=0.2, longest_s=5.0)
+"""In service; the deadline of the turn ends it earlier."""
+
+MEASURING = Patience(limit_s=120.0, attempt_s=180.0)
+"""In compiling, racing and evaluating."""
+
+
+class Bearing:
+    """Those who bear outages together: they know from one another since when the model has answered nobody.
+
+    Args:
+        patience: How long they bear them.
+    """
+
+    def __init__(self, patience: Patience = MEASURING) -> None:
+        self.patience = patience
+        self.failing_since: float | None = None
+        self.gave_up = False
+
+    def answered(self) -> None:
+        """The model has answered, if only that it refuses a request."""
+        self.failing_since, self.gave_up = None, False
+
+
+_BEARING: ContextVar[Bearing | None] = ContextVar("jazzmine_bearing_outages", default=None)
+
+
+@contextmanager
+def bearing_outages(bearing: Bearing | None = None) -> Iterator[None]:
+    """Within it an unanswered call is repeated for minutes; the usual deadline does not hold, and no breaker opens.
+
+    A call that stays unanswered raises ``LMUnansweredError`` instead of leaving its stage to the floor. Threads and
+    tasks take part that are started with a copy of the context. Within another such block, that one goes on.
+    """
+    token = _BEARING.set(_BEARING.get() or bearing or Bearing())
+    try:
+        yield
+    finally:
+        _BEARING.reset(token)
+
+
+def bears_outages() -> bool:
+    """Whether this runs within :func:`bearing_outages`."""
+    return _BEARING.get() is not None
+
+
+def deadline_in_force(deadline: float | None) -> float | None:
+    """The deadline that holds here: the usual one does not where outages are borne."""
+    return None if isinstance(deadline, _Usual) and bears_outages() else deadline
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether a call failed for a reason that may pass: a rate limit, a failing server, a connection, a timeout.
+
+    Example:
+        >>> is_outage(dspy.LMRateLimitError("slow down")), is_outage(dspy.LMAuthError("no"))
+        (True, False)
+    """
+    if isinstance(error, PredictFailed):
+        return is_outage(error.error)
+    if isinstance(error, LMUnexpectedError) and error.__cause__ is not None:
+        # What an engine of one's own raises.
+        return isinstance(error.__cause__, (ConnectionError, TimeoutError)) or is_outage(error.__cause__)
+    return is_retryable_lm_error(error) or isinstance(error, AttemptLateError)
+
+
+class AttemptLateError(JazzmineError, TimeoutError):
+    """One attempt took longer than an attempt may."""
+
+
+class Asking:
+    """The attempts at one call to a language model.
+
+    Args:
+        lm: The model.
+        clock: Seconds of a monotonic clock.
+        ends: When the turn's deadline passes, by that clock; None is never.
+
+    Attributes:
+        lm: The model to ask: without retries of its own, which would multiply with these.
+    """
+
+    def __init__(self, lm: dspy.BaseLM, clock: Callable[[], float], ends: float | None) -> None:
+        self._known = _known(lm)
+        self.lm = self._known.without_retries or lm
+        self._bearing = _BEARING.get()
+        self._serving = self._bearing is None
+        self._group = self._bearing or Bearing(SERVING)
+        self._patience = self._group.patience
+        self._clock = clock
+        self._ends = ends
+        self._failing_since: float | None = None
+        self._cut_short = False
+        # Nobody wants to be asked twice who says so.
+        self._once = not getattr(lm, "num_retries", 1)
+
+    def retrying(self) -> Retrying:
+        """Attempts in a thread."""
+        return Retrying(sleep=self._patience.sleep, **self._rules)
+
+    def aretrying(self) -> AsyncRetrying:
+        """Attempts in a loop."""
+        return AsyncRetrying(sleep=self._patience.asleep, **self._rules)
+
+    def seconds(self) -> float | None:
+        """What the attempt that begins now may take; None is no limit.
+
+        Raises:
+            LMPausedError: the model has failed so often that it is left alone.
+        """
+        if self._serving:
+            self._known.admit()
+        left = math.inf if self._ends is None else self._ends - self._clock()
+        most = math.inf if self._patience.attempt_s is None else self._patience.attempt_s
+        self._cut_short = most < left
+        least = min(left, most)
+        return None if least == math.inf else least
+
+    @contextmanager
+    def judged(self) -> Iterator[None]:
+        """One attempt: what came of it counts for those who ask next."""
+        try:
+            yield
+        except PredictFailed as failure:
+            failed = is_outage(failure) or isinstance(failure.error, DeadlineError)
+            if failed:
+                now = self._clock()
+                self._failing_since = now if self._failing_since is None else self._failing_since
+                self._group.failing_since = (
+                    now if self._group.failing_since is None else self._group.failing_since
+                )
+            else:
+                self._group.answered()
+            self._count(failed=failed)
+            raise
+        self._group.answered()
+        self._count(failed=False)
+
+    def late(self, log: CallLog) -> PredictFailed:
+        """The error of an attempt that was cut off; a call was made all the same."""
+        error: Exception = late()
+        if self._cut_short:
+            error = AttemptLateError(f"no answer in {self._patience.attempt_s:g} s")
+        return PredictFailed(error, log.cut(error))
+
+    @contextmanager
+    def ended(self) -> Iterator[None]:
+        """All attempts: an outage that outlasts them is an error of its own where outages are borne."""
+        try:
+            yield
+        except PredictFailed as failure:
+            if self._serving or not is_outage(failure):
+                raise
+            error = LMUnansweredError(
+                f"The language model did not answer: {format_error(failure.error)}",
+                remedy="Try again when it does.",
+            )
+            raise PredictFailed(error, failure.calls) from failure.error
+
+    def _count(self, *, failed: bool) -> None:
+        if self._serving:
+            self._known.count(failed=failed)
+
+    @property
+    def _rules(self) -> dict[str, Any]:
+        return {"retry": _outage_of, "wait": self._pause, "stop": self._gives_up, "reraise": True}
+
+    def _pause(self, state: RetryCallState) -> float:
+        error = _error_of(state)
+        hint = getattr(error, "retry_after", None)
+        if isinstance(hint, int | float) and hint > 0:
+            # A little later by chance, so that not all who were told the same come back at once.
+            return float(hint) + random.uniform(0.0, 0.1 * min(float(hint), 10.0) + 0.05)
+        whole = min(self._patience.longest_s, self._patience.first_s * 2.0 ** (state.attempt_number - 1))
+        return random.uniform(whole / 2, whole)
+
+    def _gives_up(self, state: RetryCallState) -> bool:
+        if self._once or self._patience.ended() or (self._serving and self._known.breaker.opened):
+            return True
+        then = self._clock() + state.upcoming_sleep
+        if self._ends is not None and then >= self._ends:
+            return True
+        group, own, limit = self._group, self._failing_since, self._patience.limit_s
+        if group.failing_since is not None and then - group.failing_since > limit:
+            group.gave_up = True
+        if group.gave_up or isinstance(_error_of(state), LMRateLimitError):
+            return group.gave_up
+        return own is not None and then - own > limit
+
+
+def _outage_of(state: RetryCallState) -> bool:
+    error = state.outcome.exception() if state.outcome is not None else None
+    return error is not None and is_outage(error)
+
+
+def _error_of(state: RetryCallState) -> BaseException | None:
+    error = state.outcome.exception() if state.outcome is not None else None
+    return error.error if isinstance(error, PredictFailed) else error
+
+
+def late() -> DeadlineError:
+    """What is raised when the deadline of a turn has passed."""
+    return DeadlineError("the deadline of the turn has passed")
+
+
+class _Failed(Exception):  # noqa: N818 - a mark for the breaker
+    """What the breaker is told in the place of the error, which holds the prompt by its frames."""
+
+
+class _Known:
+    """What is remembered of a language model: its breaker, and a copy of it without retries."""
+
+    def __init__(self, lm: dspy.BaseLM) -> None:
+        self.breaker = CircuitBreaker(failure_threshold=FAILURES, recovery_timeout=REST_S)
+        self.without_retries: dspy.BaseLM | None = None
+        self._tried_at = -math.inf
+        if getattr(lm, "num_retries", 0):
+            self.without_retries = lm.copy(num_retries=0)
+            # Who looks at the history of the model finds its calls.
+            self.without_retries.history = lm.history
+
+    def admit(self) -> None:
+        now = monotonic()
+        half_open = self.breaker.state == STATE_HALF_OPEN
+        if self.breaker.opened or (half_open and now < self._tried_at + REST_S):
+            raise LMPausedError(
+                f"The language model failed {FAILURES} times in a row and is left alone for {REST_S} s"
+            )
+        if half_open:
+            self._tried_at = now
+
+    def count(self, *, failed: bool) -> None:
+        self._tried_at = -math.inf
+        with suppress(_Failed), self.breaker:
+            if failed:
+                raise _Failed
+
+
+_KNOWN: weakref.WeakKeyDictionary[dspy.BaseLM, _Known] = weakref.WeakKeyDictionary()
+
+
+def _known(lm: dspy.BaseLM) -> _Known:
+    if (found := _KNOWN.get(lm)) is None:
+        found = _KNOWN.setdefault(lm, _Known(lm))
+    return found
