@@ -56,7 +56,7 @@ class TurnResult:
 
     @property
     def outcome(self) -> str:
-        """``unanswered``, ``crashed``, ``degraded``, ``right`` or ``wrong``: right in the set of flows and all commands."""
+        """``unanswered``, ``crashed``, ``degraded``, ``right`` (all flows and commands) or ``wrong``."""
         if self.unanswered:
             return "unanswered"
         if self.decision is None:

@@ -97,6 +97,8 @@ class Recipe(Value):
         tracking: MLflow's tracking URI; ``none`` tracks nothing; empty is a SQLite file in
             ``.jazzmine/mlflow`` of the working folder.
         signatures: Folder with a project's own wording of the prompts.
+        concurrency: Turns that a hosted language model is asked about at once, which changes no result; a local one is
+            asked about one.
         price: Money per million prompt tokens and per million completion tokens.
     """
 
@@ -120,6 +122,7 @@ class Recipe(Value):
     embedder: str = "minilm"
     tracking: str = ""
     signatures: str = "signatures"
+    concurrency: int = Field(default=8, ge=1, le=256)
     price: tuple[float, float] | None = None
     budget: BudgetPart = BudgetPart()
     demos: DemosPart = DemosPart()
@@ -163,8 +166,13 @@ class Recipe(Value):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over all that may change the result; where it is tracked does not."""
-        return sha256(self.model_dump(mode="json", exclude={"tracking"}))
+        """SHA-256 over all that may change the result (:attr:`facts`)."""
+        return sha256(self.facts)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All but where the run is tracked, and how much is asked at once: these change no result."""
+        return self.model_dump(mode="json", exclude={"tracking", "concurrency"})
 
 
 def read_recipe(path: str | Path, **changes: Any) -> Recipe:

@@ -8,14 +8,16 @@ import itertools
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.bindings import Bindings
-from jazzmine_dspy.program.policy import Policy
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.program.bindings import Bindings
+    from jazzmine_dspy.program.policy import Policy
 
 log = logging.getLogger("jazzmine_dspy")
 

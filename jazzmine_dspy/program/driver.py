@@ -16,7 +16,8 @@ import dspy
 from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
 from jazzmine_dspy.program._calls import CallLog
 from jazzmine_dspy.program.bindings import Bindings
-from jazzmine_dspy.program.outages import Asking, deadline_in_force, late
+from jazzmine_dspy.program.outages import Asking, late
+from jazzmine_dspy.program.patience import deadline_in_force
 from jazzmine_dspy.program.ports import EmbedderPort, RecallPort
 from jazzmine_dspy.program.stage import (
     Clock,

@@ -1,23 +1,20 @@
 """Outages of a language model: which failures may pass, how long they are borne, and when a model is left alone.
 
 A server that is busy or down has not answered, so a call is made again after a pause. In service all attempts of a
-turn share its deadline, and a breaker spares a model that fails again and again. Under :func:`bearing_outages`, where
-answers are measured and not served, there is no deadline: a call is made again for minutes, and one that is never
-answered is an error, since a floor's answer in its place would be scored as the model's.
+turn share its deadline, and a breaker spares a model that fails again and again. Where answers are measured and not
+served (:mod:`.patience`), there is no deadline: a call is made again for minutes, and one that is never answered is
+an error, since a floor's answer in its place would be scored as the model's.
 """
 
 from __future__ import annotations
 
-import asyncio
 import math
 import random
 import weakref
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from dataclasses import dataclass, field
-from time import monotonic, sleep
-from typing import Any, Final
+from time import monotonic
+from typing import Any
 
 import dspy
 from circuitbreaker import STATE_HALF_OPEN, CircuitBreaker
@@ -32,96 +29,14 @@ from jazzmine_dspy.models.errors import (
     format_error,
 )
 from jazzmine_dspy.program._calls import CallLog
+from jazzmine_dspy.program.patience import SERVING, Bearing, bearing_here
 from jazzmine_dspy.program.stage import PredictFailed
-
-
-class _Usual(float):
-    """A deadline that nobody named: it does not hold where outages are borne."""
-
-
-DEADLINE: Final = _Usual(10.0)
-"""Seconds for a decision, all attempts included, unless told otherwise."""
 
 FAILURES = 5
 """Failures in a row after which a model is not asked for :data:`REST_S`."""
 
 REST_S = 30
 """Seconds for which a model that failed so often is left alone; then one call tries it."""
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How long outages are borne.
-
-    Args:
-        limit_s: Seconds for which a call is repeated that is never answered. A call that is refused for the rate alone
-            goes on while others are answered.
-        attempt_s: Seconds that one attempt may take; None is no limit but the turn's deadline.
-        first_s: The first pause; each further one is twice as long, half of it by chance.
-        longest_s: The longest pause. A server's own ``Retry-After`` is kept to, whatever it says.
-        sleep: Waits in a thread.
-        asleep: Waits in a loop.
-        ended: Whether the time of those who ask is over, so that nothing is repeated.
-    """
-
-    limit_s: float
-    attempt_s: float | None = None
-    first_s: float = 0.5
-    longest_s: float = 30.0
-    sleep: Callable[[float], None] = sleep
-    asleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    ended: Callable[[], bool] = field(default=lambda: False)
-
-
-SERVING = Patience(limit_s=30.0, first_s=0.2, longest_s=5.0)
-"""In service; the deadline of the turn ends it earlier."""
-
-MEASURING = Patience(limit_s=120.0, attempt_s=180.0)
-"""In compiling, racing and evaluating."""
-
-
-class Bearing:
-    """Those who bear outages together: they know from one another since when the model has answered nobody.
-
-    Args:
-        patience: How long they bear them.
-    """
-
-    def __init__(self, patience: Patience = MEASURING) -> None:
-        self.patience = patience
-        self.failing_since: float | None = None
-        self.gave_up = False
-
-    def answered(self) -> None:
-        """The model has answered, if only that it refuses a request."""
-        self.failing_since, self.gave_up = None, False
-
-
-_BEARING: ContextVar[Bearing | None] = ContextVar("jazzmine_bearing_outages", default=None)
-
-
-@contextmanager
-def bearing_outages(bearing: Bearing | None = None) -> Iterator[None]:
-    """Within it an unanswered call is repeated for minutes; the usual deadline does not hold, and no breaker opens.
-
-    A call that stays unanswered raises ``LMUnansweredError`` instead of leaving its stage to the floor. Threads and
-    tasks take part that are started with a copy of the context. Within another such block, that one goes on.
-    """
-    token = _BEARING.set(_BEARING.get() or bearing or Bearing())
-    try:
-        yield
-    finally:
-        _BEARING.reset(token)
-
-
-def bears_outages() -> bool:
-    """Whether this runs within :func:`bearing_outages`."""
-    return _BEARING.get() is not None
-
-
-def deadline_in_force(deadline: float | None) -> float | None:
-    """The deadline that holds here: the usual one does not where outages are borne."""
-    return None if isinstance(deadline, _Usual) and bears_outages() else deadline
 
 
 def is_outage(error: BaseException) -> bool:
@@ -158,7 +73,7 @@ class Asking:
     def __init__(self, lm: dspy.BaseLM, clock: Callable[[], float], ends: float | None) -> None:
         self._known = _known(lm)
         self.lm = self._known.without_retries or lm
-        self._bearing = _BEARING.get()
+        self._bearing = bearing_here()
         self._serving = self._bearing is None
         self._group = self._bearing or Bearing(SERVING)
         self._patience = self._group.patience

@@ -18,7 +18,7 @@ from jazzmine_dspy.models.turn import MAX_TEXT, Turn
 from jazzmine_dspy.program.batch import WORKERS, adecide_many, decide_many
 from jazzmine_dspy.program.bindings import Bindings, Ports
 from jazzmine_dspy.program.driver import adrive, drive
-from jazzmine_dspy.program.outages import DEADLINE
+from jazzmine_dspy.program.patience import DEADLINE
 from jazzmine_dspy.program.policy import Policy, PolicyName, Shape
 from jazzmine_dspy.program.sources import check_orders, identity_of
 from jazzmine_dspy.program.stage import Context, Steps

@@ -145,7 +145,8 @@ def test_minutes_are_kept_by_a_clock_of_ones_own(
         return right(request)
 
     monkeypatch.setattr("jazzmine_dspy.optimize.run.Budget", functools.partial(Budget, clock=clock))
-    ran = run_recipe(tiny(budget={"minutes": minutes}), scripts.scripted_lm(slow, model="scripted/slow"))
+    recipe = tiny(budget={"minutes": minutes}, concurrency=1)
+    ran = run_recipe(recipe, scripts.scripted_lm(slow, model="scripted/slow"))
     assert clock.minutes <= minutes
     assert ran.result.manifest["scores"]["floors alone"]
     assert ran.result.program.decide(text="I want to borrow a book").commands

@@ -79,11 +79,11 @@ def _system(system: System) -> dict[str, Any]:
 
 
 def _errors(system: System) -> list[dict[str, Any]]:
-    """What went wrong, and how often: crashes by error, degraded stages by cause."""
+    """What went wrong, and how often: crashes and unanswered turns by error, degraded stages by cause."""
     counts: dict[tuple[str, str], int] = {}
     for turn in system.evaluation.turns:
         if turn.decision is None:
-            key = ("crashed", turn.error or "unknown")
+            key = ("unanswered" if turn.unanswered else "crashed", turn.error or "unknown")
             counts[key] = counts.get(key, 0) + 1
             continue
         for stage, record in turn.decision.stages.items():

@@ -23,7 +23,7 @@ _NAMES = {
 def terminal_table(report: Report) -> Table:
     """The headline figures of every system for ``rich.print``, in 80 columns.
 
-    Shares are in percent, each above its 95 % interval; crashed and degraded turns stand below a system's
+    Shares are in percent, each above its 95 % interval; crashed, degraded and unanswered turns stand below a system's
     name.
     """
     from rich import box
@@ -46,7 +46,7 @@ def terminal_table(report: Report) -> Table:
     for index, system in enumerate(data["systems"]):
         style = "bold green" if index == data["shipped"] else ""
         first = Text(system["name"], style=style)
-        for what in ("crashed", "degraded"):
+        for what in ("crashed", "degraded", "unanswered"):
             if system[what]:
                 first.append(f"\n{system[what]} {what}", style="not bold red")
         cells = [first]

@@ -64,12 +64,13 @@ def order_with_lm(
     )
     if by_lm is None:
         return None
+    answered = [turn for turn in by_lm.turns if not turn.unanswered]
     with context.asking():
-        rows = collect_rows(program, [turn.example for turn in by_lm.turns])
+        rows = collect_rows(program, [turn.example for turn in answered])
         outputs = predict_all(program, rows)
         by_head, by_floor = decide_rows(program, rows, outputs), decide_rows(program, rows)
     # A floor's answer in the place of the language model's failure is not its own.
-    lm = {turn.example.key: 0.0 if turn.degraded else worth(context.objective, turn) for turn in by_lm.turns}
+    lm = {turn.example.key: 0.0 if turn.degraded else worth(context.objective, turn) for turn in answered}
     measured = verdicts(context.objective, rows, outputs, by_head, by_floor)
     part = context.recipe.gates
     return fit_order(

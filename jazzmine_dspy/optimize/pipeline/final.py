@@ -106,7 +106,7 @@ def manifest_facts(
         "dspy": dspy.__version__,
         "shape": recipe.shape,
         "objective": recipe.objective,
-        "recipe": recipe.model_dump(mode="json", exclude={"tracking"}),
+        "recipe": recipe.facts,
         "recipe_fingerprint": recipe.fingerprint,
         "dataset": {
             "name": dataset.name,

@@ -185,7 +185,11 @@ def mean_stage_scores(evaluation: Evaluation) -> dict[Stage, float]:
     """The mean score of every stage: how far a source that knows no confidence of its own can be trusted."""
     means: dict[Stage, float] = {}
     for stage in STAGES:
-        found = [stage_score(stage, t.decision, t.example.labels, t.example.turn) for t in evaluation.turns]
+        found = [
+            stage_score(stage, t.decision, t.example.labels, t.example.turn)
+            for t in evaluation.turns
+            if not t.unanswered
+        ]
         known = [score for score in found if score is not None]
         if known:
             means[stage] = sum(known) / len(known)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from typing import TypeVar
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
+from jazzmine_dspy.eval.evaluation import LOST, Evaluation, TurnResult
 from jazzmine_dspy.eval.run import evaluate
+from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
 from jazzmine_dspy.optimize.pipeline.heats import failures_as_wrong
+from jazzmine_dspy.program.batch import at_once
 from jazzmine_dspy.program.turn import TurnProgram
+
+R = TypeVar("R")
 
 
 def evaluate_within(
@@ -26,7 +32,7 @@ def evaluate_within(
     timed: bool = False,
     best: float | None = None,
 ) -> Evaluation | None:
-    """Evaluate turn by turn until the budget is at its end; None where not one turn fitted.
+    """Evaluate turn after turn until the budget is at its end; None where not one turn fitted.
 
     Args:
         context: Of the run.
@@ -39,6 +45,9 @@ def evaluate_within(
         time: Share of the minutes after which it ends.
         timed: Makes it take its real time: what another program asked before must not make this one look faster.
         best: The best score so far, for progress.
+
+    Raises:
+        LMUnansweredError: the language model did not answer more than 5 % of the turns.
     """
     calls = 0 if asked_before else calls_per_turn(program)
     forget = getattr(program.bindings.recall, "forget", None)
@@ -46,18 +55,84 @@ def evaluate_within(
         forget()
     context.progress.phase(name, len(examples))
     turns: list[TurnResult] = []
-    with context.asking():
-        for example in examples:
-            if calls and not context.budget.allows(calls, keep_calls=keep_calls, share_of_time=time):
-                context.progress.note(f"{name}: the budget ends after {len(turns)} of {len(examples)} turns")
-                break
-            result = evaluate(program, [example])
+    found = within_budget(
+        context,
+        lambda example: evaluate(program, [example]),
+        examples,
+        calls=calls,
+        keep_calls=lambda: keep_calls,
+        time=time,
+        workers=context.concurrency if calls_per_turn(program) else 1,
+    )
+    with context.asking(), closing(found):
+        for result in found:
             if context.budget.meter.exhausted and result.degraded:
                 # A retry met the end of the budget in mid-turn: what the floor then said is nobody's answer.
-                context.progress.note(f"{name}: the budget ends after {len(turns)} of {len(examples)} turns")
                 break
             turns += (failures_as_wrong(result) if judge_lm else result).turns
+            assert_answered(name, sum(turn.unanswered for turn in turns), len(examples))
             context.progress.step(len(turns), len(examples), best=best, spent=context.budget.spent())
+    if len(turns) < len(examples):
+        context.progress.note(f"{name}: the budget ends after {len(turns)} of {len(examples)} turns")
     if not turns:
         return None
     return Evaluation(tuple(turns), seed=context.recipe.seed, price=context.recipe.price)
+
+
+def within_budget(
+    context: RunContext,
+    work: Callable[[Example], R],
+    examples: Sequence[Example],
+    *,
+    calls: int,
+    keep_calls: Callable[[], int],
+    time: float,
+    workers: int,
+) -> Generator[R, None, None]:
+    """What comes of turn after turn, in their order, until the budget is at its end; several are worked on at once.
+
+    How many turns the budget allows is settled before the first of them is asked, as if each took all the calls that it
+    may take; what they left is then shared out anew. So the same turns are asked, however many are asked at once.
+
+    Args:
+        context: Of the run.
+        work: What is done with a turn; asks the run's language model.
+        examples: The turns.
+        calls: What a turn may take at most; with none the budget is not looked at.
+        keep_calls: Calls that must be left afterwards.
+        time: Share of the minutes after which it ends.
+        workers: Turns that are worked on at a time.
+    """
+
+    def in_time(example: Example) -> list[R]:
+        timely = not calls or context.budget.allows(0, share_of_time=time)
+        return [work(example)] if timely else []
+
+    done = 0
+    while done < len(examples):
+        number = context.affordable(len(examples) - done, calls, keep_calls=keep_calls() if calls else 0)
+        if calls and context.budget.by_estimate and number > 1:
+            # Ever fewer, down to one at a time: how many more there are is known better after each.
+            number = max(1, number // 4)
+        if not number:
+            return
+        for found in at_once(in_time, examples[done : done + number], workers):
+            if not found:
+                return
+            yield found[0]
+        done += number
+
+
+def assert_answered(name: str, lost: int, turns: int) -> None:
+    """Make sure that enough turns were answered to decide anything by them.
+
+    Raises:
+        LMUnansweredError: more than 5 % were not: the run ends, and ships nothing new.
+    """
+    if lost > LOST * turns:
+        raise LMUnansweredError(
+            f"The language model did not answer {lost} of {turns} turns, more than {LOST:.0%}: "
+            "the run decides nothing, and nothing new ships",
+            where=name,
+            remedy="Run it again when the model answers; what it has answered is not asked again.",
+        )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 from jazzmine_dspy.datasets.schema import Example
@@ -11,10 +12,11 @@ from jazzmine_dspy.eval.contribution import TurnScores
 from jazzmine_dspy.eval.objective import has_label
 from jazzmine_dspy.eval.stats import pooled
 from jazzmine_dspy.models.decision import TurnDecision
-from jazzmine_dspy.models.errors import RecipeError
+from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import Attempt, Candidate, Optimizer, calls_per_turn
 from jazzmine_dspy.optimize.optimizers.search import candidates
+from jazzmine_dspy.optimize.pipeline.measure import assert_answered, within_budget
 from jazzmine_dspy.program.turn import TurnProgram
 
 
@@ -88,6 +90,7 @@ def compile_prompts(
 
     Raises:
         RecipeError: the language model failed on every call.
+        LMUnansweredError: it did not answer more than 5 % of the turns.
         DeadCompileError: a candidate claims predictors that its making did not reach.
     """
     if context.lm is None:
@@ -113,7 +116,7 @@ def compile_prompts(
                 notes = candidate.notes or ("it changes no prompt",)
                 context.progress.note(f"{attempt.name}: {'; '.join(notes)}")
                 continue
-            found = _scored(context, candidate, sample, allowed, best)
+            found = _scored(context, candidate, sample, best)
             _assert_reachable(context, found)
             tried.append(found)
             whole = found.score is not None and found.scored == len(sample)
@@ -134,33 +137,51 @@ def _scored(
     context: RunContext,
     candidate: Candidate,
     sample: Sequence[Example],
-    allowed: Callable[[int], bool],
     best: Tried | None,
 ) -> Tried:
-    """Score a candidate on turns one by one, until the budget is at its end."""
+    """Score a candidate on turn after turn, until the budget is at its end."""
     calls, objective = calls_per_turn(candidate.program), context.objective
     scores: list[TurnScores] = []
     answers: dict[str, TurnDecision] = {}
-    degraded = 0
-    for example in sample:
-        if not allowed(calls):
-            break
-        decision = candidate.program.decide(example.turn, exclude=(example.conversation_id,))
-        degraded += decision.degraded
-        if context.budget.meter.exhausted and decision.degraded:
-            break
-        # A floor's answer in the place of the language model's failure is not the candidate's.
-        counted = objective.adds(None if decision.degraded else decision, example.labels, example.turn)
-        scores.append({} if counted is None else {objective.metric: counted})
-        answers[example.key] = decision
-        shown = best.score if best is not None else None
-        context.progress.step(len(scores), len(sample), best=shown, spent=context.budget.spent())
+    degraded = lost = 0
+
+    def decide(example: Example) -> tuple[Example, TurnDecision | None]:
+        with suppress(LMUnansweredError):
+            return example, candidate.program.decide(example.turn, exclude=(example.conversation_id,))
+        return example, None
+
+    decided = within_budget(
+        context,
+        decide,
+        sample,
+        calls=calls,
+        keep_calls=context.calls_kept,
+        time=COMPILE_TIME,
+        workers=context.concurrency,
+    )
+    with closing(decided):
+        for example, decision in decided:
+            if decision is None:
+                lost += 1
+                assert_answered(f"try {candidate.name}", lost, len(sample))
+                continue
+            if context.budget.meter.exhausted and decision.degraded:
+                break
+            degraded += decision.degraded
+            # A floor's answer in the place of the language model's failure is not the candidate's.
+            counted = objective.adds(None if decision.degraded else decision, example.labels, example.turn)
+            scores.append({} if counted is None else {objective.metric: counted})
+            answers[example.key] = decision
+            shown = best.score if best is not None else None
+            context.progress.step(len(scores) + lost, len(sample), best=shown, spent=context.budget.spent())
     notes = candidate.notes
     if degraded:
         notes = (*notes, f"{degraded} of {len(scores)} turns degraded")
+    if lost:
+        notes = (*notes, f"{lost} of {len(sample)} turns unanswered")
     # Pooled, so that finding what is not there costs something where the metric is an F1 of counts.
     score = (pooled(scores, objective.metric) or 0.0) if scores else None
-    return Tried(candidate, score, len(scores), answers, notes)
+    return Tried(candidate, score, len(scores) + lost, answers, notes)
 
 
 def _assert_reachable(context: RunContext, found: Tried) -> None:
