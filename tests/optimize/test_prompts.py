@@ -71,7 +71,7 @@ def test_a_model_that_fails_over_a_warm_store_ends_the_run(
     run_in(tmp_path, tiny(optimizer="none"), scripts.scripted_lm(right, model="scripted/expires"))
 
     def expired(request: Any) -> str:
-        raise ConnectionError("the key has expired")
+        raise dspy.LMAuthError("the key has expired")
 
     lm = scripts.scripted_lm(expired, model="scripted/expires")
     with pytest.raises(RecipeError, match=r"failed on each of \d+ calls"):
@@ -88,7 +88,7 @@ def test_a_prompt_that_fails_over_a_warm_store_does_not_end_the_run(
 
     def fails_once(request: Any) -> str:
         if scripts.message_of(request) in asked:
-            raise ConnectionError("that one never")
+            raise RuntimeError("that one never")
         return str(labels.right(request))
 
     for name in ("one", "two"):
