@@ -251,9 +251,9 @@ def test_nothing_is_asked_again_once_the_time_is_over(time: Time, make_program: 
 
 @pytest.fixture
 def cached() -> Iterator[None]:
-    dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=True)
+    dspy.configure_cache(enable_disk_cache=False)
     yield
-    dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
+    dspy.configure_cache(enable_disk_cache=False)
 
 
 @pytest.mark.row("L3")
