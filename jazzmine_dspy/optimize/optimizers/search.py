@@ -12,6 +12,7 @@ from typing import Any
 
 import dspy
 
+from jazzmine_dspy.datasets.demos import demo_pool
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.metrics import stage_score
 from jazzmine_dspy.eval.objective import Objective
@@ -23,7 +24,6 @@ from jazzmine_dspy.optimize.optimizers.candidates import (
     assert_alive,
     calls_per_turn,
 )
-from jazzmine_dspy.optimize.optimizers.demos import demo_pool
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.turn import TurnProgram
 

@@ -10,13 +10,13 @@ import pytest
 
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import Dataset, load_dataset
+from jazzmine_dspy.datasets.demos import demo_pool, to_demo
 from jazzmine_dspy.lm.requests import demo_texts, user_text
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.optimizers import search as optimizers
 from jazzmine_dspy.optimize.optimizers.candidates import DeadCompileError
-from jazzmine_dspy.optimize.optimizers.demos import demo_pool, to_demo
 from jazzmine_dspy.optimize.optimizers.search import bootstrap, candidates, labeled
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.policy import Policy
