@@ -84,10 +84,11 @@ def facts(best: float | None, spent: Mapping[str, Any]) -> str:
     for key, unit, form in (
         ("lm_calls", "LM calls", ",d"),
         ("tokens", "tokens", ",d"),
+        ("money", (spent.get("price") or {}).get("currency") or "in money", ".4f"),
         ("minutes", "min", ".1f"),
     ):
         limit = limits.get(key)
-        if spent.get(key) is not None and (limit is not None or key != "tokens"):
+        if spent.get(key) is not None and (limit is not None or key in ("lm_calls", "minutes")):
             shown = format(spent[key], form)
             most = "" if limit is None else f"/{limit:,}" if isinstance(limit, int) else f"/{limit:g}"
             parts.append(f"{shown}{most} {unit}")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from jazzmine_dspy.datasets import Dataset, Example
     from jazzmine_dspy.eval import Evaluation
+    from jazzmine_dspy.lm.prices import Price
 
 
 def evaluate(
@@ -53,6 +54,7 @@ def evaluate(
         labelled.open_test(f"evaluate {manifest.get('name', program)}")
     examples = _examples(labelled, split, sample, seed)
     opened = open_program(program, lm=lm, serving=False, flows=flows, policy=policy)
+    price = _price(manifest, opened.lm)
     progress = None
     if not quiet:
         from jazzmine_dspy.cli._progress import RichProgress
@@ -68,15 +70,18 @@ def evaluate(
             else lambda done, n: progress.step(done, n, best=None, spent={}),
             # A turn of the training part would else find itself among the examples.
             exclude=lambda example: (example.conversation_id,),
-            price=_price(manifest),
+            price=None if price is None else (price.prompt, price.completion),
             seed=seed,
         )
     finally:
         if progress is not None:
             progress.close()
     title = f"{manifest.get('name', program)} on {labelled.name}, {split}"
-    out.document(found.to_json())
-    _show(found, title, opened.lm)
+    money = _money(found, opened.lm, price)
+    out.document(
+        {**found.to_json(), "money": _total(found), "price": None if price is None else price.to_json()}
+    )
+    _show(found, title, opened.lm, money, "" if price is None else price.currency)
     if report is not None:
         facts = {
             "program": f"{manifest.get('name', '')} {opened.program.fingerprint[:12]}",
@@ -84,6 +89,7 @@ def evaluate(
             "turns": f"{found.n} of {len(labelled.examples(split))}, drawn with seed {seed}",
             "language model": opened.lm or "none",
             "order of sources": policy,
+            "money": money,
         }
         reproduce = (
             f"jazzmine-dspy evaluate {program} {dataset} --split {split} --policy {policy} --seed {seed}"
@@ -96,9 +102,34 @@ def evaluate(
         raise typer.Exit(CHECK_FAILED)
 
 
-def _price(manifest: dict[str, Any]) -> tuple[float, float] | None:
-    price = (manifest.get("recipe") or {}).get("price")
-    return (float(price[0]), float(price[1])) if price else None
+def _price(manifest: dict[str, Any], lm: str | None) -> Price | None:
+    """What the bound language model costs; the recipe's price is that of the one it was compiled for."""
+    from jazzmine_dspy.lm.prices import price_of
+
+    if lm is None:
+        return None
+    given = (manifest.get("recipe") or {}).get("price")
+    compiled_for = lm == (manifest.get("lm") or {}).get("model")
+    return price_of(lm, (float(given[0]), float(given[1])) if given and compiled_for else None)
+
+
+def _total(found: Evaluation) -> float | None:
+    """Money for all turns; None where it is not known."""
+    per_turn = found.usage["cost_per_turn"]
+    decided = sum(turn.decision is not None for turn in found.turns)
+    return None if per_turn is None else round(per_turn * decided, 9)
+
+
+def _money(found: Evaluation, lm: str | None, price: Price | None) -> str:
+    """The same in words, with the price and who says so."""
+    from jazzmine_dspy.optimize.budget import price_in_words
+
+    if lm is None:
+        return "no language model is asked"
+    total, words = _total(found), price_in_words(lm, price)
+    if total is None or price is None:
+        return words
+    return f"{price.amount(total)} for {found.n} turns, {total / max(1, found.n):.6f} a turn; price: {words}"
 
 
 def _examples(dataset: Dataset, split: str, sample: int | None, seed: int) -> Sequence[Example]:
@@ -109,7 +140,7 @@ def _examples(dataset: Dataset, split: str, sample: int | None, seed: int) -> Se
     return [examples[index] for index in sorted(chosen)]
 
 
-def _show(found: Evaluation, title: str, lm: str | None) -> None:
+def _show(found: Evaluation, title: str, lm: str | None, money: str, currency: str) -> None:
     from rich.table import Table
 
     out = output()
@@ -119,17 +150,33 @@ def _show(found: Evaluation, title: str, lm: str | None) -> None:
     for name, metric in found.metrics.items():
         table.add_row(name, f"{metric.value:.3f}", f"{metric.low:.3f} to {metric.high:.3f}", str(metric.n))
     out.show(table)
-    for stage, shares in found.sources.items():
-        out.show(f"{stage}: " + ", ".join(f"{source} {share:.1%}" for source, share in shares.items()))
     usage: dict[str, Any] = found.usage
-    calls, tokens, latency = (
-        usage[key] for key in ("lm_calls_per_turn", "prompt_tokens_per_turn", "latency_ms")
-    )
+    for stage, shares in found.sources.items():
+        held = ", ".join(f"{source} {share:.1%}" for source, share in shares.items())
+        out.show(f"{stage}: {held}; {_cost(usage['by_stage'][stage], currency)}")
     out.show(
         f"{found.n} turns, {found.crashed} crashed, {found.degraded} degraded; LM: {lm or 'none'}",
-        f"{calls:.2f} calls and {tokens:.0f} prompt tokens a turn; latency p50 {latency['p50']:.1f} ms, "
-        f"p95 {latency['p95']:.1f} ms",
+        _cost(usage, currency),
+        f"money: {money}",
     )
+
+
+def _cost(usage: dict[str, Any], currency: str) -> str:
+    """Calls, tokens, money and latency of a stage, or of all."""
+    calls, sent, brought, money, latency = (
+        usage[key]
+        for key in (
+            "lm_calls_per_turn",
+            "prompt_tokens_per_turn",
+            "completion_tokens_per_turn",
+            "cost_per_turn",
+            "latency_ms",
+        )
+    )
+    spent = "" if not calls else f"{calls:.2f} calls, {sent:.0f} prompt and {brought:.0f} answer tokens"
+    spent += "" if not calls or money is None else f" and {money:.6f} {currency or 'in money'}"
+    spent += " a turn; " if calls else ""
+    return f"{spent}latency p50 {latency['p50']:.1f} ms, p95 {latency['p95']:.1f} ms"
 
 
 def _write(

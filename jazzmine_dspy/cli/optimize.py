@@ -10,6 +10,7 @@ import typer
 from jazzmine_dspy.cli._output import AsJson, Quiet, output
 
 if TYPE_CHECKING:
+    from jazzmine_dspy.lm.prices import Price
     from jazzmine_dspy.optimize.planning import Plan
     from jazzmine_dspy.optimize.run import RunResult
 
@@ -32,6 +33,12 @@ def optimize(
     ] = None,
     budget_tokens: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Tokens that the run may take, sent and answered.")
+    ] = None,
+    budget_money: Annotated[
+        float | None,
+        typer.Option(
+            metavar="M", min=0, help="Money that the run may cost, by the recipe's price or LiteLLM's."
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Another seed.")] = None,
     out: Annotated[
@@ -64,6 +71,7 @@ def optimize(
         minutes=budget_minutes,
         lm_calls=lm_calls,
         tokens=budget_tokens,
+        money=budget_money,
     )
     _hush()
     if dry_run:
@@ -108,6 +116,8 @@ def _document(result: RunResult) -> dict[str, Any]:
 def _show_plan(found: Plan) -> None:
     from rich.table import Table
 
+    from jazzmine_dspy.optimize.budget import price_in_words
+
     to = output()
     if not found.steps:
         to.show("no language model is asked: 0 calls")
@@ -123,28 +133,49 @@ def _show_plan(found: Plan) -> None:
     for step in found.steps:
         table.add_row(step.name, f"{step.calls:,}", f"{step.prompt_tokens:,}", f"{step.completion_tokens:,}")
     to.show(table)
-    total, limit = found.total, "no limit" if found.limit is None else f"limit {found.limit:,}"
-    limit += "" if found.tokens is None else f", {found.tokens:,} tokens"
+    total, price = found.total, found.price
+    limits = [
+        None if found.limit is None else f"{found.limit:,}",
+        None if found.tokens is None else f"{found.tokens:,} tokens",
+        None if found.money is None or price is None else price.amount(found.money),
+    ]
+    held = [limit for limit in limits if limit is not None]
+    limit = f"limit {', '.join(held)}" if held else "no limit"
     to.show(
         f"at most {total.calls:,} calls of {found.lm} ({limit}), about {total.prompt_tokens:,} prompt tokens, "
         f"at most {total.completion_tokens:,} answer tokens"
     )
-    to.show("no prices in the recipe" if found.cost is None else f"at most about {found.cost:.4f} in money")
+    if price is not None and found.cost is not None:
+        to.show(f"at most about {price.amount(found.cost)}")
+    to.show(f"price: {price_in_words(found.lm, price)}")
+
+
+def _priced(spent: dict[str, Any], price: Price | None, lm: str) -> list[str]:
+    if lm == "none":
+        return []
+    from jazzmine_dspy.optimize.budget import price_in_words, spending
+
+    return [
+        f"of it for the report: {spending(spent['report'], price)}",
+        f"price: {price_in_words(lm, price)}",
+    ]
 
 
 def _show(result: RunResult, recipe: Path) -> None:
     from jazzmine_dspy.eval.report import terminal_table
+    from jazzmine_dspy.lm.prices import Price
+    from jazzmine_dspy.optimize.budget import spending
 
     to = output()
     spent = result.spent
+    price = Price(**spent["price"]) if spent["price"] else None
     to.show(
         terminal_table(result.report),
         result.first_line,
         "",
         "ships: " + ", ".join(f"{stage} {source}" for stage, source in result.shipped.items()),
-        f"spent: {spent['lm_calls']} LM calls, {spent['prompt_tokens']:,} prompt and "
-        f"{spent['completion_tokens']:,} answer tokens, "
-        f"{spent['minutes']:.1f} minutes",
+        f"spent: {spending(spent, price)}, {spent['minutes']:.1f} minutes",
+        *_priced(spent, price, result.manifest["recipe"]["lm"]),
         f"program: {result.folder}",
         f"report: {result.report_paths.html}",
         "",

@@ -10,8 +10,9 @@ from typing import Any, cast
 import dspy
 from dspy.lm15 import Request, Response, Usage
 
-from jazzmine_dspy.lm.errors import BudgetExhausted
-from jazzmine_dspy.lm.limits import Limit, Tokens, most_of
+from jazzmine_dspy.lm.errors import BudgetExhausted, LMSettingsError
+from jazzmine_dspy.lm.limits import Limit, Tokens, most_of, tokens_of
+from jazzmine_dspy.lm.prices import Price
 from jazzmine_dspy.lm.replay import is_replayed
 from jazzmine_dspy.lm.wrapping import WrappedEngine, engines_of, with_engines
 
@@ -25,8 +26,11 @@ class Counts:
         failed: Of these, the ones that raised.
         replayed: Answers that came from a replay store.
         prompt_tokens: Tokens sent, as the engine counts them.
-        completion_tokens: Tokens answered.
+        completion_tokens: Tokens answered, reasoning included.
         uncounted: Answers of which the engine has not told the tokens.
+        cached_tokens: Of those sent, the ones that the provider had read before.
+        money: What the calls cost, replayed ones as the first time; None where no price is known.
+        paid: The same without the replayed ones.
     """
 
     calls: int
@@ -35,6 +39,9 @@ class Counts:
     prompt_tokens: int
     completion_tokens: int
     uncounted: int = 0
+    cached_tokens: int = 0
+    money: float | None = None
+    paid: float | None = None
 
 
 class Meter:
@@ -43,9 +50,10 @@ class Meter:
     Thread-safe; asynchronous calls may run at once too. What holds at any time, under its lock:
 
     - Calls never exceed ``max_calls``: a call is counted before it is made.
-    - Tokens never exceed ``max_tokens``: for a call under way, the most that it may take is kept (`most_of`); what it
-      really took is counted in its place when it ends. It is refused where that most does not fit. A provider that
-      counts more tokens than it was sent bytes, or answers more than it was allowed, is believed all the same.
+    - Tokens never exceed ``max_tokens``, nor money ``max_money``: for a call under way, the most that it may take is
+      kept (`most_of`); what it really took is counted in its place when it ends. It is refused where that most does
+      not fit. A provider that counts more tokens than it was sent bytes, or answers more than it was allowed, is
+      believed all the same.
     - An answer without a token count is taken for that most, and counted in ``uncounted``.
     - Once a call was refused, all later ones are: ``exhausted``.
     - Sums and largest values alone are kept, so that they do not depend on the order in which calls end. While none
@@ -55,21 +63,44 @@ class Meter:
     Args:
         max_calls: Calls that are allowed; None for no limit.
         max_tokens: Tokens that are allowed, sent and answered together; None for no limit.
+        price: What tokens cost, for the counts and for ``max_money``.
+        max_money: Money that is allowed; None for no limit.
         count_replayed: Whether an answer from a replay store counts, with the tokens of the first time. With True a run
             takes the same course whether its store is warm or not.
+
+    Raises:
+        LMSettingsError: money is limited and no price is given.
     """
 
     def __init__(
-        self, max_calls: int | None = None, *, max_tokens: int | None = None, count_replayed: bool = True
+        self,
+        max_calls: int | None = None,
+        *,
+        max_tokens: int | None = None,
+        price: Price | None = None,
+        max_money: float | None = None,
+        count_replayed: bool = True,
     ) -> None:
+        if max_money is not None and price is None:
+            raise LMSettingsError(
+                "No price is known, so no limit in money can be kept",
+                where=f"max_money={max_money:g}",
+                remedy="Give a price: Price(prompt, completion), in money per million tokens.",
+            )
         self.max_calls = max_calls
         self.max_tokens = max_tokens
+        self.price = price
+        self.max_money = max_money
         self.count_replayed = count_replayed
         self.exhausted = False
         self._lock = threading.Lock()
         self._calls = self._failed = self._replayed = self._uncounted = 0
-        self._reported, self._held = Tokens(), Tokens()
-        self._limits = [] if max_tokens is None else [Limit("tokens", max_tokens, sum)]
+        self._reported = self._again = self._held = Tokens()
+        self._limits: list[Limit] = []
+        if max_tokens is not None:
+            self._limits.append(Limit(f"{max_tokens:,} tokens", max_tokens, lambda tokens: tokens.total))
+        if max_money is not None and price is not None:
+            self._limits.append(Limit(price.amount(max_money), max_money, price.cost))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Meter:
         return self
@@ -78,7 +109,18 @@ class Meter:
     def counts(self) -> Counts:
         """The counts so far."""
         with self._lock:
-            return Counts(self._calls, self._failed, self._replayed, *self._reported, self._uncounted)
+            told, price = self._reported, self.price
+            return Counts(
+                self._calls,
+                self._failed,
+                self._replayed,
+                told.prompt,
+                told.completion,
+                self._uncounted,
+                told.cached,
+                None if price is None else price.cost(told),
+                None if price is None else price.cost(told.plus(self._again, -1)),
+            )
 
     @property
     def calls_left(self) -> int | None:
@@ -108,7 +150,7 @@ class Meter:
                 self._refuse(f"{self.max_calls} language-model calls")
             for limit in self._limits:
                 if self.exhausted or not limit.admits(self._held, most):
-                    self._refuse(f"{limit.limit:,} {limit.name}")
+                    self._refuse(limit.name)
             self._calls += 1
             self._held = self._held.plus(most)
         return most
@@ -128,12 +170,12 @@ class Meter:
             if kept is None and replayed:
                 return
             kept = kept or Tokens()
-            found = Tokens(*((usage.input_tokens, usage.output_tokens) if usage else (None, None)))
-            told = Tokens(found.prompt or 0, found.completion or 0)
-            counted = None not in found
-            self._uncounted += not counted
-            self._reported = self._reported.plus(told)
-            took = told if counted else kept
+            told = tokens_of(usage)
+            self._uncounted += told is None
+            self._reported = self._reported.plus(told or Tokens())
+            if replayed:
+                self._again = self._again.plus(told or Tokens())
+            took = kept if told is None else told
             self._held = self._held.plus(kept, -1).plus(took)
             for limit in self._limits:
                 limit.taken(took)

@@ -7,18 +7,35 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from dspy._vendor.lm15.serde import request_to_dict
-from dspy.lm15 import Request
+from dspy.lm15 import Request, Usage
 
 
 class Tokens(NamedTuple):
-    """Tokens of a call, or of many: sent, and answered."""
+    """Tokens of a call, or of many: sent, answered, and how many of those sent the provider had read before."""
 
     prompt: int = 0
     completion: int = 0
+    cached: int = 0
+
+    @property
+    def total(self) -> int:
+        """Sent and answered."""
+        return self.prompt + self.completion
 
     def plus(self, other: Tokens, times: int = 1) -> Tokens:
         """The sum; with ``times`` -1 the difference."""
-        return Tokens(self.prompt + times * other.prompt, self.completion + times * other.completion)
+        return Tokens(*(mine + times * theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+def tokens_of(usage: Usage | None) -> Tokens | None:
+    """What an engine says that a call took; None where it does not tell.
+
+    Providers that count reasoning apart from the answer have it in their total alone.
+    """
+    if usage is None or usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    sent, total = usage.input_tokens, usage.total_tokens or 0
+    return Tokens(sent, max(usage.output_tokens, total - sent), min(usage.cache_read_tokens or 0, sent))
 
 
 def most_of(request: Request) -> Tokens:
@@ -31,7 +48,7 @@ class Limit:
     """One limit, such as that on tokens. Not thread-safe: the meter holds its lock.
 
     Args:
-        name: What is limited, for messages: "tokens".
+        name: The limit in words, for messages: "9,000 tokens".
         limit: How much of it.
         weigh: How much of it some tokens are; at least 0, and no less for more tokens.
     """

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jazzmine_dspy.lm.counting import Meter
-from jazzmine_dspy.optimize.recipe import BudgetPart
+from jazzmine_dspy.lm.prices import Price, price_of
+from jazzmine_dspy.models.errors import RecipeError
+from jazzmine_dspy.optimize.recipe import BudgetPart, Recipe
 
 
 class Budget:
-    """Calls, tokens and minutes of one run.
+    """Calls, tokens, money and minutes of one run.
 
     Calls and tokens are counted where they are made, by the meter; minutes by a clock that is handed in. Phases may be
     held to a part, so that what must come at the end is paid for. Whatever is limited, a phase asks in calls: how many
-    the tokens pay for, the largest call so far tells.
+    tokens or money pay for, the largest call so far tells.
 
     Args:
         limits: What the recipe allows.
         clock: Seconds of a monotonic clock.
+        price: What the language model's tokens cost; None where nobody knows it.
+
+    Raises:
+        LMSettingsError: money is limited and no price is known.
     """
 
-    def __init__(self, limits: BudgetPart, clock: Callable[[], float] = time.monotonic) -> None:
-        self.meter = Meter(limits.lm_calls, max_tokens=limits.tokens)
+    def __init__(
+        self, limits: BudgetPart, clock: Callable[[], float] = time.monotonic, *, price: Price | None = None
+    ) -> None:
+        self.meter = Meter(limits.lm_calls, max_tokens=limits.tokens, price=price, max_money=limits.money)
         self._limits = limits
         self._clock = clock
         self._started = clock()
@@ -38,14 +46,14 @@ class Budget:
 
     @property
     def calls_in_all(self) -> int | None:
-        """Calls that the whole run may make; an estimate where tokens are limited. None without a limit."""
+        """Calls that the whole run may make; an estimate where tokens or money are limited. None without a limit."""
         left = self.meter.calls_left
         return None if left is None else self.calls + left
 
     @property
     def by_estimate(self) -> bool:
-        """Whether the calls that are left are an estimate, because tokens are limited."""
-        return self.meter.max_tokens is not None
+        """Whether the calls that are left are an estimate, because tokens or money are limited."""
+        return self.meter.max_tokens is not None or self.meter.max_money is not None
 
     @property
     def minutes(self) -> float:
@@ -66,7 +74,10 @@ class Budget:
         return self._limits.minutes is None or self.minutes < self._limits.minutes * share_of_time
 
     def spent(self) -> dict[str, Any]:
-        """Calls, tokens and minutes so far, and the limits."""
+        """Calls, tokens, money and minutes so far, the limits, and the price.
+
+        ``money`` counts replayed answers as the limits do, ``paid`` leaves them out; None where no price is known.
+        """
         counts = self.meter.counts
         return {
             "lm_calls": counts.calls,
@@ -75,7 +86,69 @@ class Budget:
             "prompt_tokens": counts.prompt_tokens,
             "completion_tokens": counts.completion_tokens,
             "tokens": counts.prompt_tokens + counts.completion_tokens,
+            "cached_tokens": counts.cached_tokens,
             "uncounted_calls": counts.uncounted,
+            "money": _rounded(counts.money),
+            "paid": _rounded(counts.paid),
+            "price": None if self.meter.price is None else self.meter.price.to_json(),
             "minutes": round(self.minutes, 2),
             "limits": self._limits.model_dump(),
         }
+
+    def since(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """What was spent since `spent` was asked; money is None where it was."""
+        now = self.spent()
+        keys = [key for key, value in now.items() if value is None or isinstance(value, int | float)]
+        return {
+            key: None if now[key] is None or before[key] is None else round(now[key] - before[key], 9)
+            for key in keys
+            if key != "price"
+        }
+
+
+def spending(spent: Mapping[str, Any], price: Price | None) -> str:
+    """What was spent, in words.
+
+    Example:
+        >>> spent = {"lm_calls": 3, "replayed_calls": 1, "prompt_tokens": 2100, "completion_tokens": 90}
+        >>> spending({**spent, "money": 0.0125, "paid": 0.01}, Price(2, 8, currency="USD"))
+        '3 LM calls (1 replayed), 2,100 prompt and 90 answer tokens, 0.0125 USD (0.0100 USD without what was replayed)'
+    """
+    again = f" ({spent['replayed_calls']:,} replayed)" if spent["replayed_calls"] else ""
+    words = (
+        f"{spent['lm_calls']:,} LM calls{again}, {spent['prompt_tokens']:,} prompt and "
+        f"{spent['completion_tokens']:,} answer tokens"
+    )
+    if price is None or spent["money"] is None or not spent["lm_calls"]:
+        return words
+    paid = f" ({price.amount(spent['paid'])} without what was replayed)" if again else ""
+    return f"{words}, {price.amount(spent['money'])}{paid}"
+
+
+def price_in_words(name: str, price: Price | None) -> str:
+    """What a language model's tokens cost, and who says so."""
+    if price is not None:
+        return price.words
+    return f"unknown: neither the recipe nor LiteLLM's table has a price for {name}"
+
+
+def price_for(recipe: Recipe) -> Price | None:
+    """The price of the run's language model; None where nobody knows it, or none is asked.
+
+    Raises:
+        RecipeError: the recipe limits money, and neither it nor LiteLLM's table knows what the model costs.
+    """
+    if recipe.lm == "none":
+        return Price(0.0, 0.0, source="no language model is asked")
+    found = price_of(recipe.lm, recipe.price)
+    if found is None and recipe.budget.money is not None:
+        raise RecipeError(
+            f"Nobody knows what {recipe.lm!r} costs, so a budget in money cannot be kept",
+            where="budget.money",
+            remedy="Set price = [PROMPT, ANSWER] in the recipe, in money per million tokens, or limit tokens.",
+        )
+    return found
+
+
+def _rounded(money: float | None) -> float | None:
+    return None if money is None else round(money, 9)

@@ -65,6 +65,12 @@ class RunContext:
         """What the run raises."""
         return Objective(self.recipe.objective, self.recipe.constraints)
 
+    @property
+    def price(self) -> tuple[float, float] | None:
+        """Money per million prompt tokens and per million completion tokens; None where nobody knows it."""
+        found = self.budget.meter.price
+        return None if found is None else (found.prompt, found.completion)
+
     def on_progress(self, done: int, total: int) -> None:
         """Tell of a phase that spends nothing."""
         self.progress.step(done, total, best=None, spent=self.budget.spent())

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.lm.limits import Tokens
+from jazzmine_dspy.lm.prices import Price
 from jazzmine_dspy.models.errors import JazzmineError
-from jazzmine_dspy.optimize.budget import Budget
+from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import DeadCompileError, calls_per_turn
 from jazzmine_dspy.optimize.optimizers.search import candidates, labeled
@@ -47,15 +49,17 @@ class Plan(NamedTuple):
         lm: Name of the language model.
         steps: The phases in their order, as if there were no limit.
         limit: Calls that the recipe allows; None is no limit.
-        price: Money per million prompt tokens and per million completion tokens; None where the recipe has none.
+        price: What its tokens cost, by the recipe or by LiteLLM's table; None where neither knows it.
         tokens: Tokens that the recipe allows, sent and answered together; None is no limit.
+        money: Money that it allows; None is no limit.
     """
 
     lm: str
     steps: tuple[Step, ...]
     limit: int | None
-    price: tuple[float, float] | None
+    price: Price | None
     tokens: int | None = None
+    money: float | None = None
 
     @property
     def total(self) -> Step:
@@ -63,16 +67,16 @@ class Plan(NamedTuple):
         calls, prompt, answer = (
             sum(numbers) for numbers in zip((0, 0, 0), *(s[1:] for s in self.steps), strict=True)
         )
-        limits = ((self.limit, calls), (self.tokens, prompt + answer))
+        cost = 0.0 if self.price is None else self.price.cost(Tokens(prompt, answer))
+        limits = ((self.limit, calls), (self.tokens, prompt + answer), (self.money, cost))
         share = min((1.0, *(most / wanted for most, wanted in limits if most is not None and wanted)))
         return Step("all", round(calls * share), round(prompt * share), round(answer * share))
 
     @property
     def cost(self) -> float | None:
-        """Money at most; None where the recipe has no prices."""
-        if self.price is None:
-            return None
-        return (self.total.prompt_tokens * self.price[0] + self.total.completion_tokens * self.price[1]) / 1e6
+        """Money at most; None where no price is known."""
+        total = self.total
+        return self.price and self.price.cost(Tokens(total.prompt_tokens, total.completion_tokens))
 
     def to_json(self) -> dict[str, Any]:
         """The document that ``optimize --dry-run --json`` prints."""
@@ -80,10 +84,11 @@ class Plan(NamedTuple):
             "dry_run": True,
             "lm": self.lm,
             "limit": self.limit,
-            "limits": {"lm_calls": self.limit, "tokens": self.tokens},
+            "limits": {"lm_calls": self.limit, "tokens": self.tokens, "money": self.money},
             "steps": [step._asdict() for step in self.steps],
             **{key: value for key, value in self.total._asdict().items() if key != "name"},
             "cost": self.cost,
+            "price": self.price and self.price.to_json(),
         }
 
 
@@ -98,17 +103,18 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
         start_from: A compiled program whose prompts are the starting point.
 
     Raises:
-        RecipeError: as a run would before its first call.
+        RecipeError: as a run would before its first call; a budget in money needs a price.
         DatasetError: the same.
     """
     recipe = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
     dataset = load_dataset(recipe.dataset)
     check_added(recipe)
     check_labels(recipe, dataset)
+    limits, price = recipe.budget, price_for(recipe)
     if recipe.lm == "none":
-        return Plan("none", (), recipe.budget.lm_calls, recipe.price, recipe.budget.tokens)
+        return Plan("none", (), limits.lm_calls, price, limits.tokens, limits.money)
     base, _ = start_program(recipe, dataset, start_from)
-    context = RunContext(recipe, dataset, NullProgress(), Budget(recipe.budget))
+    context = RunContext(recipe, dataset, NullProgress(), Budget(limits, price=price))
     train, dev_a = dataset.examples("train"), dataset.examples("dev_a")
     asking = base.with_policy("lm")
     sample = turns_to_compile_on(context, base, dev_a)
@@ -126,7 +132,7 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
         for attempt in candidates(recipe, asking, train)
     ]
     steps += [step(name, -(-calls // per_turn), shown) for name, calls in _after_compiling(context, per_turn)]
-    return Plan(recipe.lm, tuple(steps), recipe.budget.lm_calls, recipe.price, recipe.budget.tokens)
+    return Plan(recipe.lm, tuple(steps), limits.lm_calls, price, limits.tokens, limits.money)
 
 
 def _after_compiling(context: RunContext, per_turn: int) -> list[tuple[str, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -21,6 +21,7 @@ from jazzmine_dspy.program.policy import Shape
 Optimizer = Literal["none", "labeled_few_shot", "bootstrap", "bootstrap_random_search"]
 
 
+_Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _SECRET = re.compile(r"(?:key|key_id|secret|password|token|authorization|headers?)$", re.IGNORECASE)
 
 
@@ -31,11 +32,13 @@ class BudgetPart(Value):
         minutes: Of the clock.
         lm_calls: Calls of the language model.
         tokens: Sent and answered together, as the language model counts them.
+        money: By the recipe's ``price``, else by LiteLLM's table; a model without a price cannot have this limit.
     """
 
     minutes: float | None = Field(default=None, gt=0)
     lm_calls: int | None = Field(default=None, ge=0)
     tokens: int | None = Field(default=None, ge=0)
+    money: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 class DemosPart(Value):
@@ -99,7 +102,7 @@ class Recipe(Value):
         signatures: Folder with a project's own wording of the prompts.
         concurrency: Turns that a hosted language model is asked about at once, which changes no result; a local one is
             asked about one.
-        price: Money per million prompt tokens and per million completion tokens.
+        price: Money per million prompt tokens and per million completion tokens; LiteLLM's table where it is left out.
     """
 
     name: str = Field(min_length=1, pattern=r"^[\w.-]+$")
@@ -123,7 +126,7 @@ class Recipe(Value):
     tracking: str = ""
     signatures: str = "signatures"
     concurrency: int = Field(default=8, ge=1, le=256)
-    price: tuple[float, float] | None = None
+    price: tuple[_Money, _Money] | None = None
     budget: BudgetPart = BudgetPart()
     demos: DemosPart = DemosPart()
     sample: SamplePart = SamplePart()

@@ -18,7 +18,7 @@ from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.report import Report, write_report
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
-from jazzmine_dspy.optimize.budget import Budget
+from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import Optimizer, calls_per_turn
 from jazzmine_dspy.optimize.pipeline import race
@@ -99,9 +99,10 @@ def optimize(
         dataset.open_test(f"final report of {recipe.name}", _WORK)
         # The baseline learns from what the shipped program has learnt from.
         learnt = dataset.examples("train", "dev_a", "dev_b") if recipe.refit else dataset.examples("train")
+        before = context.budget.spent()
         systems = final_rows(context, outcome, dataset.examples("test"), learnt)
-        report = build_report(context, outcome, systems)
-        spent = context.budget.spent()
+        report = build_report(context, outcome, systems, before)
+        spent = {**context.budget.spent(), "report": context.budget.since(before)}
         dates = {"started": started.isoformat(), "ended": dt.datetime.now(dt.UTC).isoformat()}
         artifacts.save(
             outcome.program,
@@ -304,7 +305,7 @@ def start_program(
 def _context(
     recipe: Recipe, dataset: Dataset, progress: Progress, started_from: str | None, lm: dspy.LM | None
 ) -> RunContext:
-    budget = Budget(recipe.budget)
+    budget = Budget(recipe.budget, price=price_for(recipe))
     given: dict[str, Any] = {"started_from": started_from, "work": _WORK}
     if recipe.lm != "none":
         from jazzmine_dspy.lm import ReplayStore, lm_identity, metered, replayed, resolve_lm

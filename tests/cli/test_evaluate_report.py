@@ -98,3 +98,36 @@ def test_a_report_that_is_none(run: Any, tmp_path: Path) -> None:
         done = run("report", "report.json")
         assert done.code == 2
         assert "remedy: " in done.err
+
+
+@pytest.mark.row("V5")
+def test_money_is_that_of_the_model_that_is_asked(
+    run: Any, asking: Any, reseal: Any, dataset: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recipe's price is for the model that it was compiled for; another has its own, or none that is known."""
+    from jazzmine_dspy.lm import scripted_lm
+
+    monkeypatch.setattr("jazzmine_dspy.lm.resolve_lm", lambda name, **_: scripted_lm({"": "{}"}, model=name))
+    folder = asking("openai/gpt-4o-mini")
+    command = ["evaluate", folder, dataset, "--split", "dev_a"]
+
+    def scored(*options: str) -> Any:
+        return run(*command, *options, "--json").json
+
+    table = scored()
+    assert table["price"]["source"].startswith("LiteLLM's table")
+    tokens = [table["usage"][f"{kind}_tokens_per_turn"] * table["n"] for kind in ("prompt", "completion")]
+    assert table["money"] == pytest.approx((tokens[0] * 0.15 + tokens[1] * 0.6) / 1e6)
+    reseal(folder, {"recipe": {"price": [2.0, 8.0]}})
+    recipe = scored()
+    assert recipe["price"]["source"] == "the recipe"
+    assert recipe["money"] == pytest.approx((tokens[0] * 2 + tokens[1] * 8) / 1e6)
+    other = scored("--lm", "openai/no-such-model")
+    assert (other["price"], other["money"], other["usage"]["cost_per_turn"]) == (None, None, None)
+    shown = run(*command, "--report", "told")
+    assert f"money: {recipe['money']:.4f} in money for 6 turns" in shown.out
+    assert "enhance: " in shown.out
+    assert "answer tokens and" in shown.out
+    assert "by the recipe" in Path("told/report.md").read_text("utf-8")
+    unknown = run(*command, "--lm", "openai/no-such-model").out
+    assert "money: unknown: neither the recipe" in unknown

@@ -99,12 +99,12 @@ def test_a_dry_run_says_calls_tokens_and_money_and_asks_nothing(
     shown = CliRunner().invoke(app, ["optimize", str(path), "--dry-run"])
     assert "at most 60 calls of openai/no-such-model (limit 60)" in shown.stdout
     assert "in money" in shown.stdout
-    assert told["limits"] == {"lm_calls": 60, "tokens": None}
+    assert told["limits"] == {"lm_calls": 60, "tokens": None, "money": None}
     short = CliRunner().invoke(
         app, ["optimize", str(path), "--dry-run", "--json", "--budget-tokens", "9000", "--lm-calls", "99999"]
     )
     told = json.loads(short.stdout)
-    assert told["limits"] == {"lm_calls": 99999, "tokens": 9000}
+    assert told["limits"] == {"lm_calls": 99999, "tokens": 9000, "money": None}
     assert told["prompt_tokens"] + told["completion_tokens"] == pytest.approx(9000, abs=1)
     assert {each.name for each in tmp_path.iterdir()} == {"recipe.toml"}
     assert plan(_recipe_file(tmp_path, library)).cost is None
@@ -213,4 +213,4 @@ def test_calls_to_order_head_and_language_model_are_kept(tiny: Callable[..., Rec
 
 def test_without_a_model_nothing_is_planned(tiny: Callable[..., Recipe]) -> None:
     found = plan(tiny(lm="none"))
-    assert (found.steps, found.total.calls, found.cost) == ((), 0, None)
+    assert (found.steps, found.total.calls, found.cost) == ((), 0, 0)

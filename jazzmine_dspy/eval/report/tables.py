@@ -67,6 +67,8 @@ def headline(data: Document) -> Table:
                 *(_metric(data, i, name) for name in HEADLINE),
                 Figure(pointer(*at, "usage", "lm_calls_per_turn"), "calls"),
                 Figure(pointer(*at, "usage", "prompt_tokens_per_turn"), "tokens"),
+                Figure(pointer(*at, "usage", "completion_tokens_per_turn"), "tokens"),
+                Figure(pointer(*at, "usage", "cost_per_turn"), "money"),
                 Figure(pointer(*at, "usage", "latency_ms", "p50"), "ms"),
                 Figure(pointer(*at, "usage", "latency_ms", "p95"), "ms"),
                 Figure(pointer(*at, "degraded"), "count"),
@@ -76,7 +78,7 @@ def headline(data: Document) -> Table:
         )
     header = (
         "System", *(f"{label(name)}, %" for name in HEADLINE), "LM calls per turn", "Prompt tokens per turn",
-        "p50, ms", "p95, ms", "Degraded", "Crashed", "Turns",
+        "Answer tokens per turn", "Cost per turn", "p50, ms", "p95, ms", "Degraded", "Crashed", "Turns",
     )  # fmt: skip
     return Table("headline", header, tuple(rows), strong=data["shipped"])
 

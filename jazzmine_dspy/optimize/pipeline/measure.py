@@ -76,7 +76,7 @@ def evaluate_within(
         context.progress.note(f"{name}: the budget ends after {len(turns)} of {len(examples)} turns")
     if not turns:
         return None
-    return Evaluation(tuple(turns), seed=context.recipe.seed, price=context.recipe.price)
+    return Evaluation(tuple(turns), seed=context.recipe.seed, price=context.price)
 
 
 def within_budget(

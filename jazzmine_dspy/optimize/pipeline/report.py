@@ -21,6 +21,7 @@ from jazzmine_dspy.eval.report import (
 )
 from jazzmine_dspy.eval.stats import Difference
 from jazzmine_dspy.models.decision import STAGES, TurnDecision
+from jazzmine_dspy.optimize.budget import price_in_words, spending
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.pipeline.heads import worth
 from jazzmine_dspy.optimize.pipeline.heats import Heat
@@ -103,8 +104,10 @@ def _signed(found: Difference) -> str:
     return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
 
 
-def build_report(context: RunContext, outcome: Outcome, systems: Systems) -> Report:
-    """All that a run found, for the page."""
+def build_report(
+    context: RunContext, outcome: Outcome, systems: Systems, before: Mapping[str, Any]
+) -> Report:
+    """All that a run found, for the page; ``before`` is what was spent before its rows."""
     recipe = context.recipe
     rows = [
         System(
@@ -125,7 +128,7 @@ def build_report(context: RunContext, outcome: Outcome, systems: Systems) -> Rep
         systems=rows,
         stage_race=_race_rows(outcome),
         gains=gains,
-        facts=_facts(context, outcome, systems),
+        facts=_facts(context, outcome, systems, before),
         reproduce=f"jazzmine-dspy optimize optimize/recipes/{recipe.name}.toml",
         examples_changed=_changes(context.objective, systems),
         choosing=choosing(context, outcome, systems),
@@ -154,17 +157,21 @@ def _race_rows(outcome: Outcome) -> list[RaceRow]:
     return rows
 
 
-def _facts(context: RunContext, outcome: Outcome, systems: Systems) -> dict[str, str]:
-    recipe, spent = context.recipe, context.budget.spent()
+def _facts(
+    context: RunContext, outcome: Outcome, systems: Systems, before: Mapping[str, Any]
+) -> dict[str, str]:
+    recipe, spent, price = context.recipe, context.budget.spent(), context.budget.meter.price
     facts = {
         "objective": _objective(context.objective),
         "recipe": f"{recipe.name}, shape {recipe.shape}, optimizer {recipe.optimizer}, seed {recipe.seed}",
         "language model": context.lm_facts.get("identity", "none"),
         "dataset": f"{context.dataset.name}, {context.dataset.fingerprint[:12]}",
         "test turns": ", ".join(f"{name} {found.n}" for name, found in systems.items() if found is not None),
-        "budget spent": f"{spent['lm_calls']} LM calls ({spent['replayed_calls']} replayed), "
-        f"{spent['prompt_tokens']:,} prompt and {spent['completion_tokens']:,} answer tokens",
+        "budget spent": spending(spent, price),
     }
+    if context.lm is not None:
+        facts["spent on this report's rows"] = spending(context.budget.since(before), price)
+        facts["price of the language model"] = price_in_words(recipe.lm, price)
     for candidate in outcome.prompts.tried:
         score = (
             "not scored"

@@ -1,0 +1,111 @@
+"""What the tokens of a language model cost: as a recipe says, else as LiteLLM's table has it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from jazzmine_dspy.lm.limits import Tokens
+
+
+class Price(NamedTuple):
+    """Money per million tokens.
+
+    Args:
+        prompt: Of those that are sent.
+        completion: Of those that are answered, reasoning included.
+        cached: Of those that the provider had read before; None where they cost what the others do.
+        source: Where it is from, in words.
+        currency: Such as "USD"; empty where nobody says.
+
+    Example:
+        >>> Price(2.0, 8.0, cached=0.5).cost(Tokens(prompt=1_000, completion=100, cached=400))
+        0.0022
+    """
+
+    prompt: float
+    completion: float
+    cached: float | None = None
+    source: str = "the recipe"
+    currency: str = ""
+
+    def cost(self, tokens: Tokens) -> float:
+        """Money for some tokens."""
+        cached = self.prompt if self.cached is None else self.cached
+        fresh = tokens.prompt - tokens.cached
+        return (fresh * self.prompt + tokens.cached * cached + tokens.completion * self.completion) / 1e6
+
+    def amount(self, money: float) -> str:
+        """Money in words.
+
+        Example:
+            >>> Price(1, 1, currency="USD").amount(0.01234), Price(1, 1).amount(12.5)
+            ('0.0123 USD', '12.50 in money')
+        """
+        return f"{money:{'.2f' if money >= 10 else '.4f'}} {self.currency or 'in money'}"
+
+    @property
+    def words(self) -> str:
+        """It and where it is from.
+
+        Example:
+            >>> Price(0.15, 0.6, 0.075, "LiteLLM's table", "USD").words
+            "0.15 and 0.6 USD (0.075 where cached) for a million prompt and answer tokens, by LiteLLM's table"
+        """
+        if not self.prompt and not self.completion:
+            return f"nothing, by {self.source}" if self.source == "the recipe" else f"nothing: {self.source}"
+        unit = f" {self.currency}" if self.currency else ""
+        cached = "" if self.cached is None else f" ({self.cached:g} where cached)"
+        per = "for a million prompt and answer tokens"
+        return f"{self.prompt:g} and {self.completion:g}{unit}{cached} {per}, by {self.source}"
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``run.json`` and ``--json`` say of it."""
+        return self._asdict()
+
+
+def price_of(name: str, given: tuple[float, float] | None = None) -> Price | None:
+    """The price of a language model; None where nobody knows it.
+
+    LiteLLM's table is that which DSPy brings along, by what one token costs in the ordinary tier; nothing is fetched
+    unless ``LITELLM_LOCAL_MODEL_COST_MAP`` says "False".
+
+    Args:
+        name: Such as "openai/gpt-4o-mini".
+        given: Money per million prompt tokens and per million completion tokens, which goes before the table.
+
+    Example:
+        >>> price_of("openai/gpt-4o-mini")[:3]
+        (0.15, 0.6, 0.075)
+        >>> price_of("openai/no-such-model") is None
+        True
+    """
+    if given is not None:
+        return Price(*given)
+    provider, _, model = name.partition("/")
+    if provider == "local":
+        return Price(0.0, 0.0, source="it runs on this machine")
+    if not model:
+        return None
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    from dspy.clients.model_metadata import model_info, rate, source_info
+
+    info = model_info(provider, model)
+    prompt, completion = rate(info, "input_cost_per_token"), rate(info, "output_cost_per_token")
+    if prompt is None or completion is None:
+        return None
+    cached = rate(info, "cache_read_input_token_cost")
+    found = source_info()
+    version = f" {found['snapshot_version']}" if found["source"] == "local" else ", fetched"
+    return Price(
+        _per_million(prompt),
+        _per_million(completion),
+        None if cached is None else _per_million(cached),
+        f"LiteLLM's table{version}",
+        "USD",
+    )
+
+
+def _per_million(per_token: float) -> float:
+    # The table is written in money per token: 1.5e-07 is 0.15, and not 0.15000000000000002.
+    return float(f"{per_token * 1e6:.12g}")
