@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -44,6 +45,10 @@ class Counts:
     paid: float | None = None
 
 
+_AGAIN_S = 0.005
+"""Seconds after which an asynchronous call looks again whether it has to wait."""
+
+
 class Meter:
     """Counts the calls of any number of language models and refuses the one over budget.
 
@@ -51,14 +56,16 @@ class Meter:
 
     - Calls never exceed ``max_calls``: a call is counted before it is made.
     - Tokens never exceed ``max_tokens``, nor money ``max_money``: for a call under way, the most that it may take is
-      kept (`most_of`); what it really took is counted in its place when it ends. It is refused where that most does
-      not fit. A provider that counts more tokens than it was sent bytes, or answers more than it was allowed, is
-      believed all the same.
+      kept (`most_of`); what it really took is counted in its place when it ends. Where that most does not fit beside
+      what others under way may take, it waits for them; it is refused where it does not fit alone. A provider that
+      counts more tokens than it was sent bytes, or answers more than it was allowed, is believed all the same.
     - An answer without a token count is taken for that most, and counted in ``uncounted``.
     - Once a call was refused, all later ones are: ``exhausted``.
     - Sums and largest values alone are kept, so that they do not depend on the order in which calls end. While none
-      is under way, ``calls_left`` is the same for the same calls; those so many, one after another, are not refused
-      unless one is larger than all before it.
+      is under way, ``calls_left`` is the same for the same calls; those so many are not refused, one after another or
+      at once, unless one is larger than all before it.
+
+    A stream that is neither read to its end nor closed is under way for ever, and others may wait for it.
 
     Args:
         max_calls: Calls that are allowed; None for no limit.
@@ -93,7 +100,8 @@ class Meter:
         self.max_money = max_money
         self.count_replayed = count_replayed
         self.exhausted = False
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        self._under_way = 0
         self._calls = self._failed = self._replayed = self._uncounted = 0
         self._reported = self._again = self._held = Tokens()
         self._limits: list[Limit] = []
@@ -124,7 +132,7 @@ class Meter:
 
     @property
     def calls_left(self) -> int | None:
-        """Calls that the budget still allows, one after another, if none is larger than those before.
+        """Calls that the budget still allows, if none is larger than those before.
 
         None without a limit, and where tokens alone are limited and no call has told how many it takes.
         """
@@ -135,8 +143,18 @@ class Meter:
             by_use = [limit.calls_left(self._held) for limit in self._limits]
             return min((*found, *(left for left in by_use if left is not None)), default=None)
 
+    def surely_fit(self, calls: int, *, keep: int = 0) -> bool:
+        """Whether so many calls fit even if each takes the most that one was kept for so far, and so many after them
+        fit that take what the largest took."""
+        with self._lock:
+            if self.max_calls is not None and self.max_calls - self._calls < calls + keep:
+                return False
+            return not self.exhausted and all(
+                limit.surely_fit(self._held, calls, keep) for limit in self._limits
+            )
+
     def before(self, request: Request) -> Tokens:
-        """Count a call that is about to be made, and keep what it may take.
+        """Count a call that is about to be made, and keep what it may take; wait for others if need be.
 
         Returns:
             What is kept for it: for `after` or `failed`.
@@ -146,14 +164,39 @@ class Meter:
         """
         most = most_of(request) if self._limits else Tokens()
         with self._lock:
-            if self.max_calls is not None and self._calls >= self.max_calls:
-                self._refuse(f"{self.max_calls} language-model calls")
-            for limit in self._limits:
-                if self.exhausted or not limit.admits(self._held, most):
-                    self._refuse(limit.name)
-            self._calls += 1
-            self._held = self._held.plus(most)
+            while not self._admitted(most):
+                self._lock.wait()
         return most
+
+    async def abefore(self, request: Request) -> Tokens:
+        """As `before`, for asynchronous calls."""
+        most = most_of(request) if self._limits else Tokens()
+        while True:
+            with self._lock:
+                if self._admitted(most):
+                    return most
+            await asyncio.sleep(_AGAIN_S)
+
+    def _admitted(self, most: Tokens) -> bool:
+        """Admit a call, or refuse it; False where it has to wait for those under way."""
+        if self.max_calls is not None and self._calls >= self.max_calls:
+            self._refuse(f"{self.max_calls} language-model calls")
+        for limit in self._limits:
+            if self.exhausted or (not (fits := limit.admits(self._held, most)) and not self._under_way):
+                self._refuse(limit.name)
+            if not fits:
+                return False
+        self._calls += 1
+        self._under_way += 1
+        self._held = self._held.plus(most)
+        return True
+
+    def _ended(self, kept: Tokens | None) -> Tokens:
+        if kept is None:
+            return Tokens()
+        self._under_way -= 1
+        self._lock.notify_all()
+        return kept
 
     def _refuse(self, budget: str) -> None:
         # Kept, because optimizers swallow exceptions of single examples.
@@ -169,7 +212,7 @@ class Meter:
             self._replayed += replayed
             if kept is None and replayed:
                 return
-            kept = kept or Tokens()
+            kept = self._ended(kept)
             told = tokens_of(usage)
             self._uncounted += told is None
             self._reported = self._reported.plus(told or Tokens())
@@ -184,7 +227,7 @@ class Meter:
         """Count a call that has raised: it took nothing that anyone counts."""
         with self._lock:
             self._failed += 1
-            self._held = self._held.plus(kept or Tokens(), -1)
+            self._held = self._held.plus(self._ended(kept), -1)
 
 
 class CountingEngine(WrappedEngine):
@@ -205,7 +248,8 @@ class CountingEngine(WrappedEngine):
         Raises:
             BudgetExhausted: Before the call that would be one too many, or may be too large.
         """
-        kept = _admit(self.meter, self.source, request)
+        uncounted = _uncounted(self.meter, self.source, request)
+        kept = None if uncounted else self.meter.before(request)
         try:
             response = self.inner.complete(request)
         except BaseException:
@@ -216,7 +260,8 @@ class CountingEngine(WrappedEngine):
 
     def stream(self, request: Request) -> Iterator[Any]:
         """As `complete`, event by event."""
-        kept = _admit(self.meter, self.source, request)
+        uncounted = _uncounted(self.meter, self.source, request)
+        kept = None if uncounted else self.meter.before(request)
         ended = False
         try:
             for event in self._events(request):
@@ -244,7 +289,8 @@ class AsyncCountingEngine(WrappedEngine):
 
     async def complete(self, request: Request) -> Response:
         """As `CountingEngine.complete`."""
-        kept = _admit(self.meter, self.source, request)
+        uncounted = _uncounted(self.meter, self.source, request)
+        kept = None if uncounted else await self.meter.abefore(request)
         try:
             response = await self.inner.complete(request)
         except BaseException:
@@ -255,7 +301,8 @@ class AsyncCountingEngine(WrappedEngine):
 
     async def stream(self, request: Request) -> AsyncIterator[Any]:
         """As `CountingEngine.stream`."""
-        kept = _admit(self.meter, self.source, request)
+        uncounted = _uncounted(self.meter, self.source, request)
+        kept = None if uncounted else await self.meter.abefore(request)
         ended = False
         try:
             async for event in self._aevents(request):
@@ -279,11 +326,7 @@ def metered(lm: dspy.LM, meter: Meter) -> dspy.LM:
     return with_engines(lm, CountingEngine(engine, meter), twin)
 
 
-def _admit(meter: Meter, source: Any, request: Request) -> Tokens | None:
-    if (
-        not meter.count_replayed
-        and (will_replay := getattr(source, "will_replay", None))
-        and will_replay(request)
-    ):
-        return None
-    return meter.before(request)
+def _uncounted(meter: Meter, source: Any, request: Request) -> bool:
+    """Whether a call is answered by a replay store, and the meter leaves such out."""
+    will_replay = None if meter.count_replayed else getattr(source, "will_replay", None)
+    return will_replay is not None and bool(will_replay(request))

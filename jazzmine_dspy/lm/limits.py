@@ -73,6 +73,11 @@ class Limit:
         """Note what a call has taken."""
         self._taken = max(self._taken, self._weigh(call))
 
+    def surely_fit(self, held: Tokens, calls: int, keep: int) -> bool:
+        """Whether so many calls fit at their most, and so many more that take what the largest took."""
+        needed = self._weigh(held) + calls * self._reserved + keep * self._taken
+        return self._taken > 0 and needed <= self.limit
+
     def calls_left(self, held: Tokens) -> int | None:
         """How many calls fit, one after another, if none is larger than those before; None where that is not known."""
         left = self.limit - self._weigh(held)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import copy
 from concurrent.futures import ThreadPoolExecutor
@@ -147,6 +148,47 @@ def test_what_is_left_does_not_depend_on_who_ends_first() -> None:
             meter.after(usage, kept)
         found.append((meter.calls_left, meter.counts))
     assert found[0] == found[1]
+
+
+@pytest.mark.row("O3")
+def test_calls_at_once_wait_where_not_all_fit_at_their_most() -> None:
+    """So many as fit one after another fit at once: none is refused for what the others might have taken."""
+    plain, meter = scripted_lm(user_text), Meter(max_tokens=1_500)
+    lm = metered(plain.copy(max_tokens=300), meter)
+    lm("one two three")
+    left = meter.calls_left
+    assert left is not None
+    assert left > 8
+    assert not meter.surely_fit(8)
+    assert meter.surely_fit(1, keep=8)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lm, ["one two three"] * left))
+    assert meter.counts.calls == 1 + left
+    assert not meter.exhausted
+    assert meter.calls_left == 0
+
+
+async def test_asynchronous_calls_wait_likewise() -> None:
+    plain, meter = scripted_lm(user_text), Meter(max_tokens=1_500)
+    lm = metered(plain.copy(max_tokens=300), meter)
+    begun = asyncio.Event()
+    ended = asyncio.Event()
+    complete = plain._async_engine_spec.complete
+
+    async def slow(request: Any) -> Any:
+        begun.set()
+        await ended.wait()
+        return await complete(request)
+
+    plain._async_engine_spec.complete = slow
+    first = [asyncio.create_task(lm.acall("one two three")) for _ in range(9)]
+    await begun.wait()
+    assert meter.counts.calls < 9
+    first.pop().cancel()
+    ended.set()
+    await asyncio.gather(*first)
+    assert meter.counts.calls >= 8
+    assert not meter.exhausted
 
 
 @pytest.mark.row("O3")

@@ -110,8 +110,10 @@ def within_budget(
 
     done = 0
     while done < len(examples):
-        number = context.affordable(len(examples) - done, calls, keep_calls=keep_calls() if calls else 0)
-        if calls and context.budget.by_estimate and number > 1:
+        keep = keep_calls() if calls else 0
+        number = context.affordable(len(examples) - done, calls, keep_calls=keep)
+        sure = not calls or not context.budget.by_estimate
+        if number > 1 and not sure and not context.budget.meter.surely_fit(number * calls, keep=keep):
             # Ever fewer, down to one at a time: how many more there are is known better after each.
             number = max(1, number // 4)
         if not number:
