@@ -10,9 +10,12 @@ import dspy
 
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.models.decision import Enhancement
+from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.program.driver import drive
 from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.sources.lm import call_for
-from jazzmine_dspy.program.stage import CANDIDATES, Context
+from jazzmine_dspy.program.stage import Context
+from jazzmine_dspy.program.steps import TurnSteps
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.answers import ALIASES
 
@@ -28,16 +31,17 @@ def to_demo(predictor: str, example: Example, program: TurnProgram) -> dspy.Exam
     """The demonstration that a labelled turn gives for a predictor; None where a label is missing.
 
     The candidates are what recall finds without the turn's own conversation, the right flows put among them
-    where recall missed them, so that the letters are valid for this demonstration.
+    where recall missed them, so that the letters are valid for this demonstration. Recall is asked as in service:
+    for the message where one call does all, else for the rewrite that the demonstration shows.
     """
     labels, turn = example.labels, example.turn
     if any(getattr(labels, field) is None for field in _NEEDED[predictor]):
         return None
     gold = list(labels.flows or ())
     context = Context(turn=turn, registry=program.registry, exclude=frozenset([example.conversation_id]))
-    context.candidates = _candidates(program, example, gold)
     if predictor in ("select", "understand") and labels.enhanced is not None:
         context.enhancement = Enhancement(enhanced_query=labels.enhanced)
+    context.candidates = _candidates(program, context, gold)
     if predictor == "understand":
         context.selected = gold
     call = call_for(context, predictor, program.policy)
@@ -45,14 +49,19 @@ def to_demo(predictor: str, example: Example, program: TurnProgram) -> dspy.Exam
     return dspy.Example(**call.inputs, **_outputs(predictor, labels, shown)).with_inputs(*call.inputs)
 
 
-def _candidates(program: TurnProgram, example: Example, gold: Sequence[str]) -> list[Recalled]:
-    found: list[Recalled] = []
+def _candidates(program: TurnProgram, context: Context, gold: Sequence[str]) -> list[Recalled]:
+    query = context.turn.text
+    if program.shape == "staged" and context.enhancement is not None:
+        query = context.enhancement.enhanced_query
     if program.bindings.recall is not None:
-        found = program.bindings.recall.recall(
-            example.turn.text, k=CANDIDATES, exclude=[example.conversation_id]
+        steps = TurnSteps(program.registry, program.bindings, program.policy)
+        drive(steps.recall(context, query), program, program.bindings)
+    if context.recall_failure:
+        raise MemoryUnavailableError(
+            f"No demonstration can be built: {context.recall_failure}", remedy="Mend recall, and run again."
         )
     # Without the nearest examples, which would make each demonstration as long as several.
-    shown = [candidate._replace(near=()) for candidate in found[: program.policy.top_k]]
+    shown = [candidate._replace(near=()) for candidate in context.candidates[: program.policy.top_k]]
     missing = [
         Recalled(name, 0.0)
         for name in gold

@@ -26,11 +26,13 @@ from jazzmine_dspy.optimize.pipeline.added import check_added, train_heads
 from jazzmine_dspy.optimize.pipeline.cascade import fit_questions, order_with_lm
 from jazzmine_dspy.optimize.pipeline.check import check_labels, check_lm
 from jazzmine_dspy.optimize.pipeline.final import final_rows, manifest_facts, track
+from jazzmine_dspy.optimize.pipeline.out_of_fold import unseen_selection
 from jazzmine_dspy.optimize.pipeline.outcome import Outcome
-from jazzmine_dspy.optimize.pipeline.parts import Parts, bind_rewriting, documents, fit_parts, with_index
+from jazzmine_dspy.optimize.pipeline.parts import Parts, documents, fit_parts
 from jazzmine_dspy.optimize.pipeline.prompts import compile_prompts
 from jazzmine_dspy.optimize.pipeline.refit import refit
 from jazzmine_dspy.optimize.pipeline.report import build_report
+from jazzmine_dspy.optimize.pipeline.selection import SelectionFit
 from jazzmine_dspy.optimize.progress import NullProgress, Progress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.tracking import Tracker
@@ -184,17 +186,13 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
         program = program.with_policy(policy.model_copy(update={"clarify": asks.margins}))
     examples = parts.recall.examples if parts.recall is not None else ()
     every = dataset.examples("train", "dev_a", "dev_b")
-    fitting = program.with_policy(program.policy)
-    wanted = context.recipe.refit and parts.selection.rows
-    rewriting = bind_rewriting(context, fitting, every) if wanted else {}
-    again = refit(context, fitting, parts.selection, examples)
+    again = refit(context, program, parts.selection, examples)
     if _cut_short(context, policy.orders["enhance"]):
         again = None
     if again is not None:
-        program = with_index(fitting, again.examples) if again.examples else fitting
-        program = program if again.head is None else program.bind(heads={"select": again.head})
-        others = _train_paid(context, program, every, STAGES[1:])
-        program.bind(heads={**rewriting, **others})
+        program = again.program
+        others = _train_paid(context, program, parts.selection, every, STAGES[1:])
+        program.bind(heads={**again.heads, **others})
     return Outcome(
         program,
         parts.selection,
@@ -219,12 +217,16 @@ def _heads_again(
     policy = standing.policy(program.policy)
     orders = {**policy.orders, "understand": FLOOR["understand"]}
     under = program.with_policy(policy.model_copy(update={"orders": orders}))
-    program.bind(heads=_train_paid(context, under, train, STAGES[2:]))
+    program.bind(heads=_train_paid(context, under, parts.selection, train, STAGES[2:]))
     return program
 
 
 def _train_paid(
-    context: RunContext, program: TurnProgram, examples: Sequence[Example], stages: Sequence[Stage]
+    context: RunContext,
+    program: TurnProgram,
+    selection: SelectionFit,
+    examples: Sequence[Example],
+    stages: Sequence[Stage],
 ) -> dict[Stage, HeadPort[Any]]:
     """Train the heads of some stages, where the budget pays for the stages before them; else they stay as they are."""
     named = [stage for stage in stages if stage in context.recipe.heads]
@@ -236,7 +238,12 @@ def _train_paid(
     if not _left_for(context, needed):
         context.progress.note(f"heads are not trained again: it would take {needed} calls")
         return {}
-    return train_heads(context, program, examples, named)
+    found = train_heads(context, before, examples, [stage for stage in named if stage == "select"])
+    if "understand" in named:
+        before.bind(heads=found)
+        before.bind(heads=unseen_selection(context, before, selection, examples))
+        found |= train_heads(context, before, examples, ["understand"])
+    return found
 
 
 def _left_for(context: RunContext, calls: int) -> bool:

@@ -126,7 +126,10 @@ class HeadPort(Protocol[T_co]):
         ...
 
     def texts(self, message: str) -> tuple[str, ...]:
-        """The texts whose features it wants to see: the message, then parts of it. None at all where it reads words."""
+        """The texts whose features it wants to see: the message, then parts of it. None at all where it reads words.
+
+        A run that trains the head asks the class where this is a static or a class method; else it shows the message.
+        """
         ...
 
     def predict(self, given: HeadInput) -> T_co:

@@ -72,7 +72,7 @@ class TurnSteps:
         if stage != "enhance":
             yield from self._enhanced(context)
         elif self.policy.shape == "fused":
-            yield from self._recall(context, turn.text)
+            yield from self.recall(context, turn.text)
         if stage == "understand":
             selection, _ = yield from self._stage("select", context)
             context.selected = _new(selection, turn)
@@ -81,10 +81,10 @@ class TurnSteps:
     def _enhanced(self, context: Context) -> Steps[StageRecord]:
         """Rewrite the message, and recall for it: before the rewrite in the fused shape, else after it."""
         if self.policy.shape == "fused":
-            yield from self._recall(context, context.turn.text)
+            yield from self.recall(context, context.turn.text)
         context.enhancement, record = yield from self._stage("enhance", context)
         if self.policy.shape == "staged":
-            yield from self._recall(context, context.enhancement.enhanced_query)
+            yield from self.recall(context, context.enhancement.enhanced_query)
         return record
 
     def _decision(
@@ -112,7 +112,8 @@ class TurnSteps:
             log.warning("the turn is degraded: %s", "; ".join(causes))
         return TurnDecision(enhancement=enhancement, selection=selection, commands=merged, stages=stages)
 
-    def _recall(self, context: Context, query: str) -> Steps[None]:
+    def recall(self, context: Context, query: str) -> Steps[None]:
+        """Look for candidates, by the query with the original and the summaries beside it; the context keeps them."""
         if not self.registry:
             return
         allowed = None if context.allowed is None else frozenset(context.allowed)

@@ -10,16 +10,21 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.models.decision import Enhancement
+from jazzmine_dspy.models.decision import STAGES, Enhancement
 from jazzmine_dspy.optimize import run
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.calibration.order import Ordered
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.pipeline import race
+from jazzmine_dspy.optimize.pipeline.parts import with_index
+from jazzmine_dspy.optimize.pipeline.recall import index_examples
+from jazzmine_dspy.optimize.pipeline.refit import refit
+from jazzmine_dspy.optimize.pipeline.rows import Exclusions
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.heads import HEADS
 from jazzmine_dspy.program.policy import FLOOR
 from jazzmine_dspy.program.ports import HeadExample, HeadOutput, SelectionOutput
+from jazzmine_dspy.program.stage import CANDIDATES
 
 pytest.importorskip("scipy")
 
@@ -66,6 +71,14 @@ class Chooses(ByHeart):
         return SelectionOutput(self.flows, 0.5, ())
 
 
+class ChoosesByHeart(ByHeart):
+    """A head of the selection that starts the labelled flows of the turns it has learnt from, and nothing else."""
+
+    def predict(self, given: Any) -> Any:
+        wanted = {each.given.turn.model_dump_json(): each.wanted for each in self.examples}
+        return SelectionOutput(tuple(wanted.get(given.turn.model_dump_json(), ())), 1.0, ())
+
+
 class Noted:
     """Progress that keeps the notes."""
 
@@ -88,6 +101,7 @@ class Noted:
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(HEADS, "_held", dict(HEADS._held))
     monkeypatch.setattr(HEADS, "_origins", dict(HEADS._origins))
+    HEADS.add("select.byheart", ChoosesByHeart, origin="a.test")
     for stage in ("enhance", "understand"):
         HEADS.add(f"{stage}.byheart", ByHeart, origin="a.test")
 
@@ -133,6 +147,92 @@ def test_a_head_of_the_commands_learns_from_the_flows_of_who_chooses_them() -> N
     assert all(wanted <= {slot.name for slot in each.given.slots} for each in head.examples)
     same = run._heads_again(context, parts, standing, train).bindings.heads["understand"]
     assert same is parts.program.bindings.heads["understand"]
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("last", [True, False])
+def test_a_head_of_the_commands_never_learns_from_a_selection_learnt_by_heart(own: bool, last: bool) -> None:
+    heads = {"understand": "byheart", **({"select": "byheart"} if own else {})}
+    context, program, train = started(heads=heads, head=not own, refit=True)
+    parts = run.fit_parts(context, program, train, FLOOR["enhance"])
+    standing = race.start(context, parts.program, context.dataset.examples("dev_b"))
+    chosen = replace(standing, orders={**FLOOR, "select": OWN})
+    if last:
+        again = refit(
+            context, parts.program.with_policy(chosen.policy(parts.program.policy)), parts.selection, ()
+        )
+        assert again is not None
+        turns = context.dataset.examples("train", "dev_a", "dev_b")
+        found: Any = run._train_paid(context, again.program, parts.selection, turns, STAGES[1:])["understand"]
+    else:
+        turns = train
+        found = run._heads_again(context, parts, chosen, train).bindings.heads["understand"]
+    by_turn = {each.turn.model_dump_json(): each for each in turns}
+    if own:
+        # The head by heart would have brought the slots of each labelled flow into play.
+        for each in found.examples:
+            example = by_turn[each.given.turn.model_dump_json()]
+            running = (
+                {slot.name for slot in program.registry[example.turn.flow].slots}
+                if example.turn.flow
+                else set()
+            )
+            assert {slot.name for slot in each.given.slots} <= running
+    else:
+        assert parts.selection.head is not None
+        said = zip(parts.selection.rows, parts.selection.head.judgements, strict=True)
+        chose = {row.example.turn.model_dump_json(): output.flows for row, output in said}
+        seen = {
+            each.given.turn.model_dump_json(): {slot.name for slot in each.given.slots}
+            for each in found.examples
+        }
+        for turn, flows in chose.items():
+            wanted = {slot.name for name in flows for slot in program.registry[name].slots}
+            assert turn not in seen or wanted <= seen[turn]
+            if not by_turn[turn].turn.flow:
+                assert turn not in seen or seen[turn] == wanted
+
+
+def test_a_head_of_the_rewrite_sees_the_last_index_in_one_call() -> None:
+    context, program, train = started(heads={"enhance": "byheart"}, shape="fused", refit=True)
+    parts = run.fit_parts(context, program, train, FLOOR["enhance"])
+    before = tuple(index_examples(program.registry, train[:5]))
+    again = refit(context, with_index(parts.program, before), parts.selection, before)
+    assert again is not None
+    assert len(again.examples) > len(before)
+    trained: Any = again.heads["enhance"]
+    index: Any = again.program.bindings.recall
+    exclude = Exclusions(context.dataset.examples("train", "dev_a", "dev_b"))
+    by_turn = {
+        each.turn.model_dump_json(): each for each in context.dataset.examples("train", "dev_a", "dev_b")
+    }
+    for each in trained.examples:
+        example = by_turn[each.given.turn.model_dump_json()]
+        expected = index.recall(example.turn.text, k=CANDIDATES, exclude=exclude.of(example))
+        assert [(one.name, one.score) for one in each.given.recalled] == [
+            (one.name, one.score) for one in expected
+        ]
+
+
+class ReadsWords(ByHeart):
+    """A head that says of itself, before it is trained, what it looks at: nothing."""
+
+    @staticmethod
+    def texts(message: str) -> tuple[str, ...]:  # type: ignore[override]  # noqa: ARG004
+        return ()
+
+
+def test_a_head_that_says_so_is_trained_on_what_it_sees_in_service() -> None:
+    HEADS.add("understand.words", ReadsWords, origin="a.test")
+    shown = {}
+    for kind in ("words", "byheart"):
+        context, program, train = started(heads={"understand": kind})
+        head: Any = run.fit_parts(context, program, train, FLOOR["enhance"]).program.bindings.heads[
+            "understand"
+        ]
+        shown[kind] = {each.given.features.shape[0] for each in head.examples}
+    size = program.bindings.embedder.feature_size
+    assert shown == {"words": {0}, "byheart": {size}}
 
 
 def test_an_order_with_a_language_model_does_not_race_where_none_can_be_asked() -> None:

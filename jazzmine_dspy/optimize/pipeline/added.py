@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -90,9 +91,8 @@ def train_heads(
     found: dict[Stage, HeadPort[Any]] = {}
     for stage in (each for each in STAGES if each in stages and each in context.recipe.heads):
         kind, where = context.recipe.heads[stage], f"heads.{stage}"
-        labelled = [
-            (each, wanted) for each in examples if (wanted := _WANTED[stage](each.labels)) is not None
-        ]
+        trainer: Any = HEADS[f"{stage}.{kind}"]
+        labelled = [(each, wanted) for each in examples if (wanted := WANTED[stage](each.labels)) is not None]
         if not labelled:
             raise RecipeError(
                 f"No training turn has the labels of the stage {stage!r}",
@@ -103,9 +103,8 @@ def train_heads(
         made, exclude = [], Exclusions(examples)
         with context.asking():
             for number, (example, wanted) in enumerate(labelled):
-                made.append(_example(program, stage, example, wanted, exclude.of(example)))
+                made.append(_example(program, stage, trainer, example, wanted, exclude.of(example)))
                 context.on_progress(number + 1, len(labelled))
-        trainer: Any = HEADS[f"{stage}.{kind}"]
         try:
             found[stage] = trainer.train(made, context.recipe.seed)
         except Exception as error:
@@ -134,26 +133,33 @@ def orders_of(recipe: Recipe, stage: Stage) -> list[tuple[str, tuple[SourceKind,
 
 
 def _example(
-    program: TurnProgram, stage: Stage, example: Example, wanted: Any, left_out: tuple[str, ...]
+    program: TurnProgram,
+    stage: Stage,
+    trainer: Any,
+    example: Example,
+    wanted: Any,
+    left_out: tuple[str, ...],
 ) -> HeadExample[Any]:
     bindings = program.bindings
     context = drive(program.steps_to(stage, example.turn, left_out), program, bindings)
-    reader = _Message(embeds=bindings.embedder is not None)
+    reader = _Untrained(trainer, embeds=bindings.embedder is not None)
     steps = head_input(reader, context, context.choosable, rewritten=stage == "select")
     return HeadExample(drive(steps, program, bindings), wanted, example.conversation_id)
 
 
-class _Message:
-    """Stands for a head that is still to be trained: it wants to see the features of the message."""
+class _Untrained:
+    """Stands for a head that is still to be trained, and looks at what its class says; else at the message."""
 
     fingerprint = ""
 
-    def __init__(self, embeds: bool) -> None:
+    def __init__(self, trainer: Any, embeds: bool) -> None:
+        told = isinstance(inspect.getattr_static(trainer, "texts", None), staticmethod | classmethod)
+        self._texts = trainer.texts if told else lambda message: (message,)
         self._embeds = embeds
 
     def texts(self, message: str) -> tuple[str, ...]:
-        """The message, where there is an embedder for it."""
-        return (message,) if self._embeds else ()
+        """The same texts as in service, where there is an embedder for them."""
+        return tuple(self._texts(message)) if self._embeds else ()
 
     def predict(self, given: Any) -> Any:
         """Nothing yet."""
@@ -172,7 +178,7 @@ def _rewrite(labels: Labels) -> Enhancement | None:
     )
 
 
-_WANTED: dict[Stage, Callable[[Labels], Any]] = {
+WANTED: dict[Stage, Callable[[Labels], Any]] = {
     "enhance": _rewrite,
     "select": lambda labels: labels.flows,
     "understand": lambda labels: (

@@ -192,7 +192,7 @@ def decide_rows(
     for number, row in enumerate(rows):
         scratch.bind(recall=_Recorded(row.recalled, program.bindings.recall))
         if outputs is not None:
-            scratch.bind(heads={"select": _RecordedHead(outputs[number])})
+            scratch.bind(heads={"select": RecordedHead(outputs[number])})
         found += evaluate(scratch, [row.example]).turns
     return found
 
@@ -218,7 +218,7 @@ class _Recorded:
         return list(self._found)
 
 
-class _RecordedHead:
+class RecordedHead:
     """A head that says what was predicted before."""
 
     fingerprint = "recorded"
@@ -226,7 +226,7 @@ class _RecordedHead:
     def __init__(self, output: SelectionOutput) -> None:
         self._output = output
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _RecordedHead:
+    def __deepcopy__(self, memo: dict[int, Any]) -> RecordedHead:
         return self
 
     def texts(self, message: str) -> tuple[str, ...]:  # noqa: ARG002
