@@ -79,6 +79,30 @@ def test_a_token_budget_stops_a_repeated_run_at_the_same_place(
 
 
 @pytest.mark.row("O6")
+@pytest.mark.parametrize("budget", [{"tokens": 26_000}, {"lm_calls": 40}, {"money": 0.06}], ids=str)
+def test_how_many_are_asked_at_once_changes_nothing(
+    budget: dict[str, Any], runner: Any, files_of: Any, scripts: Any, tmp_path: Path
+) -> None:
+    """Also where the budget ends in the middle: the same turns are asked, and the same bytes are made."""
+    run_in, recipe_of = runner
+    made = []
+    for concurrency in (1, 8):
+        cwd = tmp_path / str(concurrency)
+        cwd.mkdir()
+        recipe = recipe_of(
+            scripts.LIBRARY, budget=budget, price=(2.0, 8.0), sample={"test": 2}, concurrency=concurrency
+        )
+        lm = scripts.lm_of("taught")
+        ran = run_in(cwd, recipe, lm)
+        files = files_of(ran.result.folder)
+        del files["manifest.json"]
+        asked = sorted(str(request) for request in lm.engine.requests)
+        made.append((files, asked, ran.result.manifest["scores"], ran.progress.notes))
+    assert made[0] == made[1]
+    assert any("budget for compiling is spent" in note for note in made[0][3])
+
+
+@pytest.mark.row("O6")
 def test_times_costs_and_dates_are_beside_the_hashes(taught: Any) -> None:
     import json
 
