@@ -58,7 +58,12 @@ def test_progress_is_told_phases_steps_best_and_spent(taught: Any) -> None:
     best = [step[3] for step in told.steps if step[3] is not None]
     assert best == sorted(best)
     assert best[-1] == 1.0
-    assert told.steps[-1][4]["limits"] == {"minutes": None, "lm_calls": 200}
+    assert told.steps[-1][4]["limits"] == {
+        "minutes": None,
+        "lm_calls": 200,
+        "tokens": None,
+        "money": None,
+    }
 
 
 def _replayed(ran: Any) -> int:
@@ -138,6 +143,8 @@ def test_python_and_the_command_line_evaluate_alike(
     assert done.exit_code == 0, done.output
     found = evaluate(load(folder), load_dataset(library).examples("dev_b"))
     ours, theirs = found.to_json(), json.loads(done.stdout)
+    # Of money the command says what it is for all turns, and whose price it is.
+    assert (theirs.pop("money"), theirs.pop("price")) == (None, None)
     for document in (ours, theirs):
         document["usage"].pop("latency_ms")
         document["usage"].pop("latency_ms_by_stage", None)
