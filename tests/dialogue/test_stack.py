@@ -51,6 +51,8 @@ def test_resuming_by_name_leaves_the_others_in_their_order(talk: Any) -> None:
         talk(start(name))
     talk({"type": "resume_flow", "flow": "cancel_order"})
     assert (talk.flow, talk.paused) == ("cancel_order", ["change_shipping", "update_contact", "track_order"])
+    talk({"type": "resume_flow", "flow": None})
+    assert (talk.flow, talk.paused) == ("track_order", ["change_shipping", "update_contact", "cancel_order"])
 
 
 @pytest.mark.row("U11")

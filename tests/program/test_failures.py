@@ -88,6 +88,36 @@ def test_a_model_that_is_down_degrades_every_stage_and_warns_once(
     assert lm.engine.calls == (1 if shape == "fused" else 3)
 
 
+class GoneHead:
+    """A head whose file is gone."""
+
+    fingerprint = "gone"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GoneHead:
+        return self
+
+    def texts(self, message: str) -> tuple[str, ...]:
+        return ()
+
+    def predict(self, given: Any) -> Any:
+        raise OSError("/srv/heads is gone")
+
+
+@pytest.mark.row("E7")
+@STYLES
+def test_a_part_that_fails_in_its_own_way_degrades_its_stage(
+    speak: Make, make_program: Make, style: str
+) -> None:
+    program = make_program(speak(select={"flows": ["A"]})).bind(heads={"enhance": GoneHead()})
+    orders = {**program.policy.orders, "enhance": ("head", "floor")}
+    program = program.with_policy(program.policy.model_copy(update={"orders": orders}))
+    decision = decide(program, style)
+    record = decision.stages["enhance"]
+    assert decision.enhancement == SAFE
+    assert (record.source, record.degraded, record.cause) == ("floor", True, "head: OSError")
+    assert decision.selection.flows == ["track_order"]
+
+
 @pytest.mark.row("E7")
 def test_nothing_is_logged_where_nothing_fails(
     speak: Make, make_program: Make, caplog: pytest.LogCaptureFixture

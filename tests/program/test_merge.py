@@ -209,6 +209,8 @@ ASKED = Turn(text="x", flow="ship", awaiting="order")
         # What is not asked for goes to the flow that starts and needs it; what only the running one has stays with it.
         (BUSY, [("order", "1"), ("speed", "2")], [("speed", "2")], [("order", "1")]),
         (BUSY, [("reason", "2"), ("speed", "1")], [("speed", "1")], [("reason", "2")]),
+        # All values of the flow that starts go with it, in their order.
+        (BUSY, [("reason", "2"), ("order", "1")], [], [("reason", "2"), ("order", "1")]),
     ],
 )
 def test_a_slot_of_both_flows_goes_to_the_question_that_is_open(
