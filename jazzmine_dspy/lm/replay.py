@@ -133,6 +133,7 @@ class ReplayEngine(WrappedEngine):
         super().__init__(inner, inner)
         self.store = store
         self._identity = engine_identity(inner)
+        self._turns = _Turns()
 
     def key(self, request: Request) -> str | None:
         """The request's key in the store; None if it is not to be stored."""
@@ -143,11 +144,12 @@ class ReplayEngine(WrappedEngine):
         return self._stored(self.key(request)) is not None
 
     def complete(self, request: Request) -> Response:
-        """The stored answer, else that of the engine within."""
+        """The stored answer, else that of the engine within; threads with one question ask it once."""
         key = self.key(request)
-        if (stored := self._stored(key)) is not None:
-            return stored
-        return self._keep(key, self.inner.complete(request))
+        with self._turns.of(key):
+            if (stored := self._stored(key)) is not None:
+                return stored
+            return self._keep(key, self.inner.complete(request))
 
     def stream(self, request: Request) -> Iterator[Any]:
         """As `complete`, event by event."""
@@ -171,6 +173,31 @@ class ReplayEngine(WrappedEngine):
         if key is not None:
             self.store.put(key, response)
         return response
+
+
+class _Turns:
+    """Lets the threads with one key wait for another, so that a run counts the same calls however many ask at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[str, list[Any]] = {}
+
+    @contextlib.contextmanager
+    def of(self, key: str | None) -> Iterator[None]:
+        if key is None:
+            yield
+            return
+        with self._lock:
+            held = self._held.setdefault(key, [threading.Lock(), 0])
+            held[1] += 1
+        try:
+            with held[0]:
+                yield
+        finally:
+            with self._lock:
+                held[1] -= 1
+                if not held[1]:
+                    del self._held[key]
 
 
 class AsyncReplayEngine(WrappedEngine):

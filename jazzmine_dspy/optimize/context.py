@@ -19,6 +19,7 @@ from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.progress import Progress
 from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.program.batch import hands
 from jazzmine_dspy.program.patience import MEASURING, Bearing, bearing_outages
 
 COMPILE_TIME = 0.35
@@ -84,14 +85,9 @@ class RunContext:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Under which programs ask the run's language model: again for minutes, where it does not answer."""
-        with dspy.context(lm=self.lm), bearing_outages(self._bearing):
+        """Under which programs ask the run's language model: again where it does not answer, and at once."""
+        with dspy.context(lm=self.lm), bearing_outages(self._bearing), hands(self.recipe.hands):
             yield
-
-    @property
-    def concurrency(self) -> int:
-        """Turns that the language model is asked about at once; the one that runs in this process takes one."""
-        return 1 if self.recipe.lm.startswith("local/") else self.recipe.concurrency
 
     @functools.cached_property
     def _bearing(self) -> Bearing:

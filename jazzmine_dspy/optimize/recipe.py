@@ -173,6 +173,16 @@ class Recipe(Value):
         return sha256(self.facts)
 
     @property
+    def hosted(self) -> bool:
+        """Whether the language model runs elsewhere."""
+        return not self.lm.startswith("local/")
+
+    @property
+    def hands(self) -> int:
+        """Turns that the language model is asked about at once."""
+        return self.concurrency if self.hosted else 1
+
+    @property
     def facts(self) -> dict[str, Any]:
         """All but where the run is tracked, and how much is asked at once: these change no result."""
         return self.model_dump(mode="json", exclude={"tracking", "concurrency"})

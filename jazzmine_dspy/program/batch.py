@@ -6,8 +6,10 @@ import asyncio
 import contextvars
 import itertools
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from jazzmine_dspy.models.decision import TurnDecision
@@ -27,6 +29,8 @@ R = TypeVar("R")
 WORKERS = 4
 AHEAD = 1024
 """Turns whose texts are embedded at a time: fewer than an embedder remembers, so that none is embedded twice."""
+
+_HANDS: ContextVar[int] = ContextVar("jazzmine_hands", default=1)
 
 Excludes = Sequence[Collection[str]] | None
 
@@ -66,7 +70,19 @@ def decide_many(
     return decided
 
 
-def at_once(work: Callable[[T], R], items: Sequence[T], workers: int) -> Iterator[R]:
+@contextmanager
+def hands(workers: int) -> Iterator[None]:
+    """Within it, :func:`at_once` works on so many items at a time where it is not told otherwise."""
+    token = _HANDS.set(workers)
+    try:
+        yield
+    finally:
+        _HANDS.reset(token)
+
+
+def at_once(
+    work: Callable[[T], R], items: Sequence[T], workers: int | None = None
+) -> Generator[R, None, None]:
     """What comes of each item, in their order, while several are worked on at a time.
 
     The first error ends it; what has not begun by then never does.
@@ -74,12 +90,13 @@ def at_once(work: Callable[[T], R], items: Sequence[T], workers: int) -> Iterato
     Args:
         work: What is done with an item, in a copy of the caller's context.
         items: Any number of them.
-        workers: Threads; with one all is done in the caller's.
+        workers: Threads; with one all is done in the caller's. None is what :func:`hands` says, else one.
 
     Example:
         >>> list(at_once(abs, [-1, 2, -3], workers=2))
         [1, 2, 3]
     """
+    workers = min(_HANDS.get() if workers is None else workers, max(1, len(items)))
     if workers == 1:
         yield from map(work, items)
         return

@@ -17,6 +17,7 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.metrics import stage_score
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.models.decision import STAGES
+from jazzmine_dspy.models.errors import LMUnansweredError, format_error
 from jazzmine_dspy.optimize.optimizers.candidates import (
     Attempt,
     Candidate,
@@ -25,7 +26,10 @@ from jazzmine_dspy.optimize.optimizers.candidates import (
     calls_per_turn,
 )
 from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.program.batch import at_once
 from jazzmine_dspy.program.turn import TurnProgram
+
+log = logging.getLogger("jazzmine_dspy")
 
 _POOL = 48
 
@@ -112,9 +116,17 @@ def bootstrap(
         max_rounds=1,
         max_errors=len(trainset) + 1,
     )
+    # DSPy tries one after another until it has enough; all were paid for when the candidate was admitted.
+    lost = _ask_ahead(teacher, list(trainset.all), recipe) if recipe.hosted else 0
     with quiet():
         program = optimizer.compile(base.deepcopy(), teacher=teacher, trainset=trainset)
     program._compiled = False  # a frozen sub-module would drop out of a saved state (DSPy)
+    if not scores and lost:
+        raise LMUnansweredError(
+            "The language model answered no attempt: the run decides nothing, and nothing new ships",
+            where=name,
+            remedy="Run it again when the model answers; what it has answered is not asked again.",
+        )
     if not scores:
         # The program answers whatever fails, so this is a fault of ours, which DSPy has swallowed.
         raise DeadCompileError("Every attempt broke", where=name, remedy="Report this as a bug.")
@@ -125,12 +137,40 @@ def bootstrap(
     return candidate
 
 
+def _ask_ahead(teacher: TurnProgram, examples: Sequence[Any], recipe: Recipe) -> int:
+    """Ask about all attempts at once, where the run's store of answers then has what the optimizer asks.
+
+    It does not depend on how much is asked at once: so a run asks the same with any concurrency.
+
+    Returns:
+        How many the language model did not answer.
+    """
+    lm, limits = dspy.settings.lm, recipe.budget.model_dump(exclude_none=True)
+    remembers = hasattr(getattr(lm, "engine", None), "will_replay") and lm.kwargs.get("temperature") == 0
+    if not remembers or not limits.keys() <= {"minutes", "lm_calls"}:
+        return 0
+
+    def ask(example: Any) -> bool:
+        try:
+            with dspy.context(trace=[]):
+                teacher(**example.inputs())
+        except LMUnansweredError:
+            return False
+        except Exception as error:
+            # The optimizer meets it again, and counts it.
+            log.debug("an attempt broke: %s", format_error(error))
+        return True
+
+    return sum(not answered for answered in at_once(ask, examples))
+
+
 class _WhileAllowed(list[Any]):
     """A training set that ends where the budget does; its first example is always given."""
 
     def __init__(self, allowed: Callable[[], bool], examples: Sequence[Any]) -> None:
         super().__init__(examples)
         self._allowed = allowed
+        self.all = tuple(examples)
 
     def __iter__(self) -> Iterator[Any]:
         for number, example in enumerate(super().__iter__()):

@@ -12,6 +12,7 @@ from jazzmine_dspy.models.errors import InputError, RecipeError, format_error
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.pipeline.rows import Exclusions
 from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.program.batch import at_once
 from jazzmine_dspy.program.driver import drive
 from jazzmine_dspy.program.heads import HEADS
 from jazzmine_dspy.program.policy import FLOOR, Policy
@@ -101,10 +102,19 @@ def train_heads(
             )
         context.progress.phase(f"train {kind} for {stage}", len(labelled))
         made, exclude = [], Exclusions(examples)
+
+        def see(
+            item: tuple[Example, Any],
+            stage: Stage = stage,
+            trainer: Any = trainer,
+            exclude: Exclusions = exclude,
+        ) -> HeadExample[Any]:
+            return _example(program, stage, trainer, *item, exclude.of(item[0]))
+
         with context.asking():
-            for number, (example, wanted) in enumerate(labelled):
-                made.append(_example(program, stage, trainer, example, wanted, exclude.of(example)))
-                context.on_progress(number + 1, len(labelled))
+            for shown in at_once(see, labelled, None if program.active_predictors() else 1):
+                made.append(shown)
+                context.on_progress(len(made), len(labelled))
         try:
             found[stage] = trainer.train(made, context.recipe.seed)
         except Exception as error:

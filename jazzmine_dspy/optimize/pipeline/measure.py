@@ -62,7 +62,7 @@ def evaluate_within(
         calls=calls,
         keep_calls=lambda: keep_calls,
         time=time,
-        workers=context.concurrency if calls_per_turn(program) else 1,
+        workers=context.recipe.hands if calls_per_turn(program) else 1,
     )
     with context.asking(), closing(found):
         for result in found:

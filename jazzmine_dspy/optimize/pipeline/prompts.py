@@ -157,7 +157,7 @@ def _scored(
         calls=calls,
         keep_calls=context.calls_kept,
         time=COMPILE_TIME,
-        workers=context.concurrency,
+        workers=context.recipe.hands,
     )
     with closing(decided):
         for example, decision in decided:

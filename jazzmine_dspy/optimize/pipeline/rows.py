@@ -10,6 +10,7 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.models.decision import Enhancement, SourceKind
+from jazzmine_dspy.program.batch import at_once
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.driver import drive
 from jazzmine_dspy.program.policy import FLOOR, Policy
@@ -103,11 +104,16 @@ def collect_rows(
     if program.bindings.embedder is not None:
         warm(program.bindings.embedder, [example.turn.text for example in labelled])
     rows = []
-    for number, example in enumerate(labelled):
-        rows.append(row_of(program, example, exclude))
+    for row in at_once(lambda example: row_of(program, example, exclude), labelled, _hands(program)):
+        rows.append(row)
         if on_progress:
-            on_progress(number + 1, len(labelled))
+            on_progress(len(rows), len(labelled))
     return rows
+
+
+def _hands(program: TurnProgram) -> int | None:
+    """As many as the run says where a language model may be asked; else threads bring nothing."""
+    return None if program.active_predictors() else 1
 
 
 def row_of(program: TurnProgram, example: Example, exclude: Exclusions | None = None) -> Row:
@@ -120,13 +126,13 @@ def row_of(program: TurnProgram, example: Example, exclude: Exclusions | None = 
 
 def questions(program: TurnProgram, examples: Sequence[Example]) -> list[Question]:
     """What a program asks of recall, turn by turn, whatever its index holds; turns for which it asks nothing lack."""
-    found = []
-    for example in examples:
+
+    def ask(example: Example) -> Question | None:
         steps = _to_recall(program.steps_to("select", example.turn, (example.conversation_id,)))
         asked: Recall | None = drive(steps, program, program.bindings)
-        if asked is not None:
-            found.append(Question(example, asked.query, asked.summaries))
-    return found
+        return None if asked is None else Question(example, asked.query, asked.summaries)
+
+    return [found for found in at_once(ask, examples, _hands(program)) if found is not None]
 
 
 def _to_recall(steps: Steps[Any]) -> Steps[Recall | None]:
