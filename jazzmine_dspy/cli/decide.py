@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 _TURN_BYTES = 16 * 2**20
+_PATIENCE = 60.0
 
 
 def decide(
@@ -34,7 +35,8 @@ def decide(
     """Decide one turn: what the message means, which flows it wants, which commands it comes down to."""
     out = output()
     read = _turn(text, turn)
-    decision = open_program(program, lm=lm, serving=True).program.decide(read)
+    # A local model is loaded for this one turn.
+    decision = open_program(program, lm=lm, serving=True).program.decide(read, deadline=_PATIENCE)
     for stage, record in decision.stages.items():
         if record.degraded:
             out.warn(f"stage {stage} is degraded: {record.cause}")

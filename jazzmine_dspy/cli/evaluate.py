@@ -35,6 +35,9 @@ def evaluate(
     report: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write report.html, report.md and report.json.")
     ] = None,
+    concurrency: Annotated[
+        int, typer.Option(metavar="N", min=1, max=256, help="Turns that a hosted LM is asked about at once.")
+    ] = 8,
     quiet: Quiet = False,
     _json: AsJson = False,
 ) -> None:
@@ -65,6 +68,7 @@ def evaluate(
         found = scoring.evaluate(
             opened.program,
             examples,
+            concurrency=concurrency if _hosted(opened.lm) else 1,
             progress=None
             if progress is None
             else lambda done, n: progress.step(done, n, best=None, spent={}),
@@ -97,9 +101,16 @@ def evaluate(
         reproduce += f" --sample {sample}" if sample else ""
         reproduce += f" --lm {lm}" if lm else ""
         out.note(f"report: {_write(found, report, title, policy, facts, reproduce)}")
+    if found.decides_nothing:
+        out.note(found.decides_nothing)
+        raise typer.Exit(CHECK_FAILED)
     if found.crashed + found.degraded == found.n:
         out.note("every turn crashed or is degraded: these are no figures of the program")
         raise typer.Exit(CHECK_FAILED)
+
+
+def _hosted(lm: str | None) -> bool:
+    return lm is not None and not lm.startswith("local/")
 
 
 def _price(manifest: dict[str, Any], lm: str | None) -> Price | None:
@@ -155,7 +166,8 @@ def _show(found: Evaluation, title: str, lm: str | None, money: str, currency: s
         held = ", ".join(f"{source} {share:.1%}" for source, share in shares.items())
         out.show(f"{stage}: {held}; {_cost(usage['by_stage'][stage], currency)}")
     out.show(
-        f"{found.n} turns, {found.crashed} crashed, {found.degraded} degraded; LM: {lm or 'none'}",
+        f"{found.n} turns, {found.crashed} crashed, {found.degraded} degraded, "
+        f"{found.unanswered} unanswered; LM: {lm or 'none'}",
         _cost(usage, currency),
         f"money: {money}",
     )

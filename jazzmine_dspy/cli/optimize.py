@@ -40,6 +40,10 @@ def optimize(
             metavar="M", min=0, help="Money that the run may cost, by the recipe's price or LiteLLM's."
         ),
     ] = None,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, max=256, help="Turns that a hosted LM is asked about at once."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Another seed.")] = None,
     out: Annotated[
         Path | None,
@@ -68,6 +72,7 @@ def optimize(
         dataset=None if dataset is None else str(dataset),
         lm=lm,
         seed=seed,
+        concurrency=concurrency,
         minutes=budget_minutes,
         lm_calls=lm_calls,
         tokens=budget_tokens,

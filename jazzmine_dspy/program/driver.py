@@ -16,6 +16,7 @@ import dspy
 from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
 from jazzmine_dspy.program._calls import CallLog
 from jazzmine_dspy.program.bindings import Bindings
+from jazzmine_dspy.program.first_call import is_ready, make_ready
 from jazzmine_dspy.program.outages import Asking, late
 from jazzmine_dspy.program.patience import deadline_in_force
 from jazzmine_dspy.program.ports import EmbedderPort, RecallPort
@@ -82,6 +83,16 @@ class _Limit:
             raise late()
         return left
 
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """What is done within it has nothing to do with the decision, and takes nothing of its time."""
+        since = self.clock()
+        try:
+            yield
+        finally:
+            if self.ends is not None:
+                self.ends += self.clock() - since
+
     def log(self, effect: Predict) -> CallLog:
         """A log whose times count from the beginning of the decision."""
         return CallLog(effect.predictor, lambda: (self.clock() - self.began) * 1000.0)
@@ -142,7 +153,11 @@ def drive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadline: flo
 def _ask(effect: Predict, owner: _Predictors, bindings: Bindings, limit: _Limit) -> Predicted:
     """Ask a predictor, again where an outage kept the language model from answering."""
     predictor, log = owner.predictor(effect.predictor), limit.log(effect)
-    asking = Asking(predictor.lm or _language_model(bindings), limit.clock, limit.ends)
+    lm = predictor.lm or _language_model(bindings)
+    if not is_ready(lm):
+        with limit.stopped():
+            make_ready(lm)
+    asking = Asking(lm, limit.clock, limit.ends)
 
     def once() -> Any:
         with _logged(log, asking.lm):
@@ -240,7 +255,11 @@ async def adrive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadli
 
 async def _aask(effect: Predict, owner: _Predictors, bindings: Bindings, limit: _Limit) -> Predicted:
     predictor, log = owner.predictor(effect.predictor), limit.log(effect)
-    asking = Asking(predictor.lm or _language_model(bindings), limit.clock, limit.ends)
+    lm = predictor.lm or _language_model(bindings)
+    if not is_ready(lm):
+        with limit.stopped():
+            await asyncio.to_thread(make_ready, lm)
+    asking = Asking(lm, limit.clock, limit.ends)
 
     async def once() -> Any:
         with _logged(log, asking.lm):

@@ -18,6 +18,7 @@ from jazzmine_dspy.models.turn import MAX_TEXT, Turn
 from jazzmine_dspy.program.batch import WORKERS, adecide_many, decide_many
 from jazzmine_dspy.program.bindings import Bindings, Ports
 from jazzmine_dspy.program.driver import adrive, drive
+from jazzmine_dspy.program.first_call import make_ready_soon
 from jazzmine_dspy.program.patience import DEADLINE
 from jazzmine_dspy.program.policy import Policy, PolicyName, Shape
 from jazzmine_dspy.program.sources import check_orders, identity_of
@@ -111,6 +112,8 @@ class TurnProgram(dspy.Module):
                 ports["recall"] = None
         if ports:
             self.bindings = self.bindings.but(**ports)
+        if ports.get("lm") is not None and self.active_predictors():
+            make_ready_soon(ports["lm"])
         return self
 
     def with_policy(self, policy: PolicyName | Policy) -> Self:

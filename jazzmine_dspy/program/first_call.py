@@ -1,0 +1,42 @@
+"""What the first call to a language model takes beside the call itself: done before the time of a turn counts."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+import weakref
+
+import dspy
+from dspy.clients.backend_selection import select_backend
+
+_READY: weakref.WeakSet[dspy.BaseLM] = weakref.WeakSet()
+
+
+def is_ready(lm: dspy.BaseLM) -> bool:
+    """Whether nothing is left to be done before this model is asked."""
+    return lm in _READY
+
+
+def make_ready(lm: dspy.BaseLM) -> None:
+    """Import what the first call would import: LiteLLM, for models that DSPy asks through it, takes seconds."""
+    if isinstance(lm, dspy.LM) and isinstance(lm.engine, str) and not _native(lm):
+        # Else it fetches a list of prices from the network as it is imported.
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+        # Not told by sys.modules: another thread may be importing it, and is waited for here.
+        importlib.import_module("litellm")
+    _READY.add(lm)
+
+
+def make_ready_soon(lm: dspy.BaseLM) -> None:
+    """The same in a thread of its own, as soon as the model is known."""
+    if not is_ready(lm):
+        threading.Thread(target=make_ready, args=(lm,), daemon=True, name="jazzmine-first-call").start()
+
+
+def _native(lm: dspy.LM) -> bool:
+    try:
+        return bool(select_backend(lm).native)
+    except Exception:
+        # The call will say what is wrong with it.
+        return True
