@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,9 +52,28 @@ def import_(
     ] = 0,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a row was left out.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite a dataset in --out.")] = False,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            metavar="NAME=COLUMN",
+            help="csv, jsonl: a column of the table: conversation, role, text, flow, slots, commands or order. May be "
+            "repeated.",
+        ),
+    ] = None,
+    flows: Annotated[
+        Path | None,
+        typer.Option(
+            "--flows", metavar="FILE", help="csv, jsonl: flows.yaml of the labels; by default that in --out."
+        ),
+    ] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option("--encoding", help="csv, jsonl: such as cp1252; UTF-8 and UTF-16 are recognized."),
+    ] = None,
     _json: AsJson = False,
 ) -> None:
-    """Import a public dataset in its original format.
+    """Import a table of one's own (csv, jsonl), or a public dataset in its original format.
 
     A row that cannot be read is left out, counted and shown; with --strict the exit code is then 1.
     """
@@ -68,11 +88,25 @@ def import_(
         dev_share=dev_share,
         examples=examples,
         replace=replace,
+        columns=_mapped(columns or ()),
+        encoding=encoding,
+        flows=flows,
     )
     output().document(report.to_json())
     _show(report)
     if strict and report.left_out:
         raise typer.Exit(CHECK_FAILED)
+
+
+def _mapped(texts: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, column = text.partition("=")
+        if not (name and equals and column) or name in found:
+            problem = "is given twice" if name in found else "is not of the form NAME=COLUMN"
+            raise typer.BadParameter(f"{text!r} {problem}", param_hint="--map")
+        found[name] = column
+    return found
 
 
 def _named(text: str) -> tuple[str, Path]:

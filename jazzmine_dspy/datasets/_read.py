@@ -32,13 +32,17 @@ Report = Callable[[Problem], None]
 
 @dataclass
 class Reading:
-    """What was read; ``registry`` is None where the flows are broken, ``notes`` say what was assumed."""
+    """What was read; ``registry`` is None where the flows are broken, ``notes`` say what was assumed.
+
+    ``derived`` are the conversations whose states were derived from their labels.
+    """
 
     path: Path
     registry: FlowRegistry | None = None
     conversations: list[LabelledConversation] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
     roles: dict[str, Role] = field(default_factory=dict)
+    derived: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
 
 
@@ -93,6 +97,8 @@ def _line_of_flow(path: Path, number: int) -> int | None:
 
 def _conversations(reading: Reading, report: Report) -> set[str]:
     """Fill in the sound conversations; returns the ids of all, so that a broken one is not called missing."""
+    from jazzmine_dspy.datasets.replay import with_states
+
     path = reading.path / CONVERSATIONS_FILE
     known = None if reading.registry is None else catalogue(reading.registry)
     first: dict[str, int] = {}
@@ -110,6 +116,10 @@ def _conversations(reading: Reading, report: Report) -> set[str]:
             for problem in explain(error, file=str(path), line=number):
                 report(problem)
             continue
+        if reading.registry is not None:
+            stated, conversation = conversation, with_states(conversation, reading.registry)
+            if conversation is not stated:
+                reading.derived.add(conversation.id)
         for fault in unknown_names(conversation, known) if known is not None else ():
             report(_fault(path, number, fault.message, fault.remedy, fault.field))
         reading.conversations.append(conversation)

@@ -105,6 +105,7 @@ def check_dataset(path: str | Path) -> Report:
         if turn.role == "user"
     ]
     problems += _of_turns(said, reading, file)
+    problems += _replayed(reading, file)
     share, repeated = _repeated(said, file)
     problems += repeated
     problems += _balance(said, reading)
@@ -137,6 +138,22 @@ def _of_turns(said: Sequence[_Said], reading: Reading, file: str) -> Iterator[Pr
                 file=file,
                 line=item.line,
                 field=f"turns.{item.index}.{fault.field}",
+                message=fault.message,
+                remedy=fault.remedy,
+            )
+
+
+def _replayed(reading: Reading, file: str) -> Iterator[Problem]:
+    from jazzmine_dspy.datasets.replay import disagreements
+
+    for conversation in reading.conversations if reading.registry is not None else ():
+        derived = conversation.id in reading.derived
+        for index, fault in disagreements(conversation, reading.registry or {}, derived=derived):
+            yield Problem(
+                severity=fault.severity,
+                file=file,
+                line=reading.lines[conversation.id],
+                field=f"turns.{index}.{fault.field}",
                 message=fault.message,
                 remedy=fault.remedy,
             )

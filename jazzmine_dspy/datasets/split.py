@@ -27,7 +27,8 @@ def assign_roles(
     """Give each conversation a role, so that each role holds its share of every flow and command kind.
 
     The rarest flow or kind is dealt out first, each time to the role that lacks it most (iterative
-    stratification). The order of the conversations does not matter.
+    stratification). A flow of two conversations or more has one of them in train, if there is a train. The order of
+    the conversations does not matter.
 
     Args:
         fractions: Shares of the conversations that are not fixed; they add up to 1.
@@ -119,6 +120,7 @@ def _deal(features: Mapping[str, frozenset[str]], shares: Mapping[Role, float]) 
     for name in list(left):
         give(name, None)
     _fill_empty(dealt, shares)
+    _teach_each_flow(dealt, features)
     return dealt
 
 
@@ -130,6 +132,35 @@ def _fill_empty(dealt: dict[str, Role], shares: Mapping[Role, float]) -> None:
             largest, count = counts.most_common(1)[0]
             if count > 1:
                 dealt[next(name for name, held in dealt.items() if held == largest)] = role
+
+
+def _teach_each_flow(dealt: dict[str, Role], features: Mapping[str, frozenset[str]]) -> None:
+    """Every flow of two conversations or more has one in train, where there is a train: nobody learns it elsewhere.
+
+    The one that moves is from the role that has most of the flow; the same number goes back where that takes no flow
+    from train, so that the shares stay.
+    """
+    if "train" not in dealt.values():
+        return
+    count = Counter(feature for held in features.values() for feature in held if feature.startswith("flow:"))
+
+    def taught() -> Counter[str]:
+        return Counter(f for name, role in dealt.items() if role == "train" for f in features[name])
+
+    for flow in sorted(feature for feature, number in count.items() if number > 1):
+        if taught()[flow]:
+            continue
+        having = [name for name in dealt if flow in features[name]]
+        held, sizes = Counter(dealt[name] for name in having), Counter(dealt.values())
+        moved = max(having, key=lambda name: (sizes[dealt[name]] > 1, held[dealt[name]]))
+        role, dealt[moved] = dealt[moved], "train"
+        known = taught()
+        spare = (
+            name for name in dealt if name != moved and dealt[name] == "train"
+            and all(known[f] > 1 for f in features[name] if count[f] > 1)
+        )  # fmt: skip
+        if (back := next(spare, None)) is not None:
+            dealt[back] = role
 
 
 def group(roles: Mapping[str, Role]) -> dict[Role, list[str]]:

@@ -123,3 +123,20 @@ def test_written_splits_are_loaded(write: Callable[..., Path], conversations: li
     roles = assign_roles([LabelledConversation.model_validate(item) for item in conversations], seed=8)
     write_splits(folder, roles, seed=8)
     assert load_dataset(folder).roles == roles
+
+
+@pytest.mark.row("D4")
+@pytest.mark.parametrize("seed", range(25))
+def test_every_flow_with_two_conversations_has_one_in_train(seed: int) -> None:
+    generator = random.Random(seed)
+    conversations = []
+    for n in range(14):
+        flows = [f"f{n // 2}"] + ([f"f{generator.randrange(9)}"] if n % 3 == 0 else [])
+        turn = {"role": "user", "text": f"text {n}", "labels": {"flows": list(dict.fromkeys(flows))}}
+        conversations.append(LabelledConversation.model_validate({"id": f"c{n}", "turns": [turn]}))
+    roles = assign_roles(conversations, seed=seed)
+    count = Counter(flow for each in conversations for flow in strata(each))
+    taught = {flow for each in conversations if roles[each.id] == "train" for flow in strata(each)}
+    assert {flow for flow, number in count.items() if number > 1} <= taught
+    assert set(roles.values()) == set(ROLES)
+    assert roles == assign_roles(conversations[::-1], seed=seed)

@@ -11,6 +11,7 @@ from jazzmine_dspy.datasets.importers import nlupp as nlupp
 from jazzmine_dspy.datasets.importers import mix as mix
 from jazzmine_dspy.datasets.importers import star as star
 from jazzmine_dspy.datasets.importers import sgd as sgd
+from jazzmine_dspy.datasets.importers import export as export
 from jazzmine_dspy.datasets.importers.division import divide
 from jazzmine_dspy.datasets.importers.intake import BadRow, BadRowError, Intake
 from jazzmine_dspy.datasets.importers.kinds import KINDS, Kind, importer

@@ -32,15 +32,18 @@ _FEW = 3
 FILES = (CARD_FILE, FLOWS_FILE, CONVERSATIONS_FILE, SPLITS_FILE)
 
 
-def claim(out: Path, *, replace: bool) -> None:
+def claim(out: Path, *, replace: bool, kept: Path | None = None) -> None:
     """Make sure that a dataset may be written to a folder, before any work is done.
+
+    Args:
+        kept: A file that stays as it is, and so may be there.
 
     Raises:
         DatasetError: it is a file, or holds a dataset that is not to be replaced.
     """
     if out.exists() and not out.is_dir():
         raise DatasetError("The folder to write to is a file", where=str(out), remedy="Name another --out.")
-    held = [name for name in FILES if (out / name).exists()]
+    held = [name for name in FILES if (out / name).exists() and out / name != kept]
     if held and not replace:
         raise DatasetError(
             f"The folder holds a dataset already: {', '.join(held)}",
@@ -53,30 +56,24 @@ def write_folder(
     out: Path,
     *,
     card: str,
-    flows: FlowRegistry,
+    flows: FlowRegistry | bytes,
     conversations: Sequence[LabelledConversation],
     roles: Mapping[str, Role],
     seed: int,
 ) -> None:
-    """Write all four files, each whole or not at all.
+    """Write all four files, each whole or not at all; flows that are bytes are somebody's own file, notes and all.
 
     Raises:
         DatasetError: the folder cannot be written.
     """
-    import yaml
-
-    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    share = flows.out_of_scope_share
-    content: dict[str, Any] = {} if share is None else {"out_of_scope_share": share}
-    content["flows"] = flows.to_json()
-    listed = yaml.dump(content, Dumper=dumper, sort_keys=False, allow_unicode=True, width=110)
+    listed = flows if isinstance(flows, bytes) else _yaml(flows).encode()
     lines = "".join(_line(conversation) + "\n" for conversation in conversations)
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out, prefix=".import-") as name:
             made = Path(name)
             (made / CARD_FILE).write_text(card, "utf-8", newline="\n")
-            (made / FLOWS_FILE).write_text(listed, "utf-8", newline="\n")
+            (made / FLOWS_FILE).write_bytes(listed)
             (made / CONVERSATIONS_FILE).write_text(lines, "utf-8", newline="\n")
             write_splits(made, roles, seed=seed)
             for file in FILES:
@@ -89,13 +86,28 @@ def write_folder(
         ) from error
 
 
+def _yaml(flows: FlowRegistry) -> str:
+    import yaml
+
+    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    share = flows.out_of_scope_share
+    content: dict[str, Any] = {} if share is None else {"out_of_scope_share": share}
+    content["flows"] = flows.to_json()
+    return str(yaml.dump(content, Dumper=dumper, sort_keys=False, allow_unicode=True, width=110))
+
+
 def _line(conversation: LabelledConversation) -> str:
     """One line of the file; what says nothing is left out, so that thousands of messages stay readable."""
     data = conversation.model_dump(mode="json", exclude_none=True)
     del data["timezone"]
+    said = [turn for turn in conversation.turns if turn.role == "user"]
+    # A conversation that states nothing has its states derived; one that is idle all along says so.
+    idle = all(turn.before == StateBefore() for turn in said) and any(
+        "before" in t.model_fields_set for t in said
+    )
     for turn, dumped in zip(conversation.turns, data["turns"], strict=True):
         for name, empty in (
-            ("before", turn.before == StateBefore()),
+            ("before", turn.before == StateBefore() and not (idle and turn.role == "user" and len(said) > 1)),
             ("tags", not turn.tags),
             ("id", not turn.id),
         ):

@@ -26,6 +26,8 @@ class Kind:
         read: Reads the parts of a source; a row that cannot be read is left to the intake.
         many_in_one: Whether one file holds several parts, so that two names may point to it.
         out_of_scope_share: Share of messages that want no flow, as far as the source says so of its messages.
+        own: Whether it is a table of the user's own: it takes a column map, an encoding and ``flows.yaml``, and SRC
+            alone is divided among all four roles.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Kind:
     read: Read
     many_in_one: bool = False
     out_of_scope_share: float | None = None
+    own: bool = False
 
 
 def _usable(name: str, thing: Any) -> Kind:
@@ -69,6 +72,7 @@ def importer(
     layout: Callable[[Path], dict[PartName, Path]],
     many_in_one: bool = False,
     out_of_scope_share: float | None = None,
+    own: bool = False,
 ) -> Callable[[Read], Kind]:
     """Register a function that reads a source, so that ``datasets import NAME`` finds it; gives back its Kind.
 
@@ -80,7 +84,17 @@ def importer(
 
     def register(read: Read) -> Kind:
         kind = Kind(
-            name, title, source, licence, derived, left_out, layout, read, many_in_one, out_of_scope_share
+            name,
+            title,
+            source,
+            licence,
+            derived,
+            left_out,
+            layout,
+            read,
+            many_in_one,
+            out_of_scope_share,
+            own,
         )
         KINDS.add(name, kind, origin=f"{read.__module__}.{getattr(read, '__qualname__', name)}")
         return kind

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jazzmine_dspy.datasets.importers import _folder
@@ -11,7 +12,8 @@ from jazzmine_dspy.datasets.importers.division import divide
 from jazzmine_dspy.datasets.importers.intake import BadRow, Intake
 from jazzmine_dspy.datasets.importers.kinds import KINDS, Kind
 from jazzmine_dspy.datasets.importers.source import PARTS, Gathered, Part, PartName, Source
-from jazzmine_dspy.datasets.schema import ROLES, LabelledConversation, Role
+from jazzmine_dspy.datasets.schema import FLOWS_FILE, ROLES, LabelledConversation, Role
+from jazzmine_dspy.datasets.split import FRACTIONS
 from jazzmine_dspy.models._base import Value
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow
@@ -58,6 +60,9 @@ def import_dataset(
     dev_share: float = DEV_SHARE,
     examples: int = 0,
     replace: bool = False,
+    columns: Mapping[str, str] = MappingProxyType({}),
+    encoding: str | None = None,
+    flows: str | Path | None = None,
 ) -> ImportReport:
     """Import a public dataset in its original format into a dataset folder.
 
@@ -72,6 +77,9 @@ def import_dataset(
         dev_share: Share of train that is divided between dev_a and dev_b where there is no dev part.
         examples: Training messages that each flow takes over as its examples, first ones first.
         replace: Also write where a dataset is already.
+        columns: Columns of a table of one's own, by what they hold; see ``docs/guide/datasets-import.md``.
+        encoding: Of such a table; told by the file where None.
+        flows: The ``flows.yaml`` that its labels speak of, copied as it is; that in ``out`` where None.
 
     Raises:
         DatasetError: the kind or a name is unknown, a name is given twice, a file is of another kind, a part has
@@ -83,20 +91,32 @@ def import_dataset(
             f"The share {dev_share:g} is not from 0 to below 1", where="dev_share", remedy="Give such as 0.2."
         )
     folder = Path(out)
-    _folder.claim(folder, replace=replace)
+    listed = _flows(known, folder, flows, own=bool(columns) or encoding is not None)
+    _folder.claim(folder, replace=replace, kept=listed)
     source = None if src is None else _there(Path(src), "SRC")
     parts = _parts(known, source, splits)
     intake = Intake()
-    gathered = known.read(Source(parts, source), intake)
+    gathered = known.read(Source(parts, source, columns, encoding, listed), intake)
     _complete(gathered, parts, intake)
     conversations = [c for part in parts for c in gathered.conversations[part.name]]
-    roles, decided = _roles(parts, gathered.conversations, seed, dev_share)
-    flows = _with_examples(gathered.flows, conversations, roles, examples)
+    if known.own and len(parts) == 1 and not splits:
+        roles: dict[str, Role] = divide(conversations, seed=seed, fractions=FRACTIONS)
+        decided = [
+            f"The conversations were divided with seed {seed}; `datasets split --replace` divides them anew."
+        ]
+    else:
+        roles, decided = _roles(parts, gathered.conversations, seed, dev_share)
+    made = _with_examples(gathered.flows, conversations, roles, examples)
     notes = [*gathered.notes, *decided]
-    text = _folder.card(known, parts=parts, roles=roles, flows=len(flows), intake=intake, notes=notes)
-    registry = FlowRegistry(flows, out_of_scope_share=known.out_of_scope_share)
+    text = _folder.card(known, parts=parts, roles=roles, flows=len(made), intake=intake, notes=notes)
+    registry = FlowRegistry(made, out_of_scope_share=known.out_of_scope_share)
     _folder.write_folder(
-        folder, card=text, flows=registry, conversations=conversations, roles=roles, seed=seed
+        folder,
+        card=text,
+        flows=registry if listed is None else listed.read_bytes(),
+        conversations=conversations,
+        roles=roles,
+        seed=seed,
     )
     said = [turn for conversation in conversations for turn in conversation.turns if turn.role == "user"]
     return ImportReport(
@@ -107,7 +127,7 @@ def import_dataset(
         roles={role: sum(held == role for held in roles.values()) for role in ROLES},
         turns=len(said),
         labelled_turns=sum(turn.labels is not None for turn in said),
-        flows=len(flows),
+        flows=len(made),
         left_out=intake.left_out,
         bad_rows=tuple(intake.bad_rows),
         notes=tuple(notes),
@@ -118,6 +138,23 @@ def _kind(name: str) -> Kind:
     if name not in KINDS:
         raise DatasetError(f"Unknown kind {name!r}", where="KIND", remedy=f"Use one of: {', '.join(KINDS)}.")
     return KINDS[name]
+
+
+def _flows(kind: Kind, out: Path, flows: str | Path | None, *, own: bool) -> Path | None:
+    """The file of the flows that a table speaks of; None where they are made from its labels."""
+    if not kind.own:
+        if flows is not None or own:
+            tables = ", ".join(name for name, each in KINDS.items() if each.own)
+            raise DatasetError(
+                f"{kind.name} takes no map, encoding or flows",
+                where="KIND",
+                remedy=f"Leave them out, or import a table of your own: {tables}.",
+            )
+        return None
+    if flows is not None:
+        path = _there(Path(flows), "--flows")
+        return path / FLOWS_FILE if path.is_dir() else path
+    return out / FLOWS_FILE if (out / FLOWS_FILE).is_file() else None
 
 
 def _there(path: Path, where: str) -> Path:

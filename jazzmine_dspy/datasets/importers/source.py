@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
 
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels
@@ -29,10 +30,17 @@ class Part(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What is to be read: the parts, and the source's own file or folder where it was named."""
+    """What is to be read: the parts, and the source's own file or folder where it was named.
+
+    The rest is for tables of the user's own: their column for each name, their encoding where it is named, and the
+    ``flows.yaml`` that their labels speak of.
+    """
 
     parts: Sequence[Part]
     path: Path | None
+    columns: Mapping[str, str] = MappingProxyType({})
+    encoding: str | None = None
+    flows: Path | None = None
 
     def beside(self, name: str, *inner: str) -> Path | None:
         """A file or folder that parts share: in the source or a part, or in the folder above.

@@ -1,0 +1,224 @@
+"""The state before each turn, derived by carrying out the labels of the turns before it (D1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from jazzmine_dspy.datasets._names import Fault
+from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
+from jazzmine_dspy.dialogue.machine import carry_out
+from jazzmine_dspy.dialogue.next_steps import reconcile
+from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
+from jazzmine_dspy.models._base import FrozenMap, thaw
+from jazzmine_dspy.models.commands import StartFlow
+from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
+from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.messages import Entity
+from jazzmine_dspy.models.turn import Confirming, EntityView
+
+Flows = Mapping[str, Flow]
+
+
+class Replay:
+    """A conversation that is carried out label by label, as the state machine would in service.
+
+    A flow whose slots are all there, and whose question is answered with yes, counts as run: nothing fails in a
+    replay. Labels that the state does not allow change nothing.
+
+    Args:
+        flows: The flows, by name.
+        before: Where to begin; an idle conversation where None.
+
+    Example:
+        >>> slot = {"name": "order_id", "type": "text"}
+        >>> replay = Replay({"track": Flow(name="track", description="Tell where an order is.", slots=[slot])})
+        >>> labels = {"commands": [{"type": "start_flow", "flow": "track"}]}
+        >>> replay.say(LabelledTurn.model_validate({"role": "user", "text": "track it", "labels": labels}))
+        >>> replay.before.flow, replay.before.awaiting
+        ('track', 'order_id')
+    """
+
+    def __init__(self, flows: Flows, before: StateBefore | None = None) -> None:
+        self._flows = flows
+        self._state = (
+            _state(before, flows) if before else WorkingMemory(conversation_id="replay", user_id="replay")
+        )
+
+    def say(self, turn: LabelledTurn) -> None:
+        """Carry out a user's turn. What is not labelled does not happen; flows without commands are started."""
+        if turn.labels is not None:
+            self._state = carry_out(self._state, _decision(turn), self._flows).state
+
+    @property
+    def before(self) -> StateBefore:
+        """The state as the next message finds it."""
+        return _view(reconcile(self._state, self._flows))
+
+    @property
+    def under_way(self) -> StateBefore:
+        """The same while the work of a flow that has all it needs is still going on."""
+        return _view(self._state)
+
+
+def with_states(conversation: LabelledConversation, flows: Flows) -> LabelledConversation:
+    """The conversation with the state before each turn of the user, derived where it gives none at all.
+
+    One that states ``before`` for any turn, or labels no commands, is given back as it is.
+    """
+    said = [turn for turn in conversation.turns if turn.role == "user"]
+    if len(said) < 2 or any("before" in turn.model_fields_set for turn in said):
+        return conversation
+    if not any(turn.labels is not None and turn.labels.commands is not None for turn in said):
+        return conversation
+    replay, turns = Replay(flows), []
+    for turn in conversation.turns:
+        if turn.role == "user":
+            turns.append(turn.model_copy(update={"before": replay.before}))
+            replay.say(turn)
+        else:
+            turns.append(turn)
+    return conversation.model_copy(update={"turns": tuple(turns)})
+
+
+def disagreements(
+    conversation: LabelledConversation, flows: Flows, *, derived: bool
+) -> Iterator[tuple[int, Fault]]:
+    """Where the next state that labels lead to is not the given one, or not what the assistant asks for.
+
+    Each turn is replayed from its own state, so that one slip is told once.
+
+    Args:
+        derived: Whether the states of the conversation are themselves from the replay.
+
+    Yields:
+        The turn's place in the conversation, and the fault; its field counts from the turn.
+    """
+    last: int | None = None
+    for index, turn in enumerate(conversation.turns):
+        if turn.role != "user":
+            continue
+        if derived:
+            yield from ((index - 1, fault) for fault in _unasked(conversation, index, flows))
+        elif last is not None:
+            yield from ((index, fault) for fault in _unlike(conversation.turns[last], turn, flows))
+        last = index
+
+
+def _unlike(earlier: LabelledTurn, turn: LabelledTurn, flows: Flows) -> Iterator[Fault]:
+    if earlier.labels is None or earlier.labels.commands is None:
+        return
+    replay = Replay(flows, earlier.before)
+    replay.say(earlier)
+    led, later = replay.before, replay.under_way
+    if turn.before.flow == later.flow != led.flow:
+        # The work is still going on, or its result is talked about, before the next flow gets its turn.
+        return
+    for field in ("flow", "paused", "slots"):
+        given, found = getattr(turn.before, field), getattr(led, field)
+        if given == found or (
+            field == "slots" and (turn.before.flow != led.flow or _held_more(given, found))
+        ):
+            continue
+        yield Fault(
+            "warning",
+            f"before.{field}",
+            f"{field} is {_told(given)}, and the commands of the turn before lead to {_told(found)}",
+            "Correct the state or those commands, or leave `before` out of the conversation: it is then derived.",
+        )
+        return
+
+
+def _held_more(given: FrozenMap, found: FrozenMap) -> bool:
+    """Whether all that the commands gave is held; the application may have put in more, or in another form."""
+    return set(found.names) <= set(given.names)
+
+
+def _told(value: object) -> str:
+    if isinstance(value, FrozenMap):
+        value = thaw(value)
+    return repr(list(value) if isinstance(value, tuple) else value)
+
+
+def _unasked(conversation: LabelledConversation, index: int, flows: Flows) -> Iterator[Fault]:
+    """The assistant's text, where it is a slot's question: of the slot that the replay waits for?"""
+    previous = conversation.turns[index - 1] if index else None
+    if previous is None or previous.role == "user":
+        return
+    text, before = previous.text.casefold(), conversation.turns[index].before
+    asked = [
+        (flow.name, slot.name)
+        for flow in flows.values()
+        for slot in flow.slots
+        if slot.ask and "{" not in slot.ask and slot.ask.casefold() in text
+    ]
+    if asked and (before.flow, before.awaiting) not in asked:
+        told = f"{before.awaiting!r} of {before.flow!r}" if before.awaiting else "no slot"
+        flow, slot = asked[0]
+        yield Fault(
+            "warning",
+            "text",
+            f"The assistant asks for {slot!r} of {flow!r}, and the commands so far lead to a state that awaits {told}",
+            "Correct the commands of the turns before, or give `before` with the turns.",
+        )
+
+
+def _decision(turn: LabelledTurn) -> TurnDecision:
+    labels = turn.labels
+    assert labels is not None
+    commands = labels.commands
+    if commands is None:
+        commands = tuple(StartFlow(flow=name) for name in labels.flows or ())
+    found = Enhancement(
+        enhanced_query=labels.enhanced or turn.text,
+        entities=[Entity(name=each.name, attributes=list(each.attributes)) for each in labels.entities or ()],
+        is_continuation=labels.is_continuation is not False,
+        is_cancellation=bool(labels.is_cancellation),
+    )
+    return TurnDecision(
+        enhancement=found, selection=Selection(flows=list(labels.flows or ())), commands=list(commands)
+    )
+
+
+def _state(before: StateBefore, flows: Flows) -> WorkingMemory:
+    state = WorkingMemory(conversation_id="replay", user_id="replay")
+    for name in before.paused:
+        if name in flows:
+            paused = ActiveFlowState.from_flow(flows[name])
+            paused.status, paused.paused_at_turn = FlowStatus.PAUSED, 0
+            state.paused = [*state.paused, paused]
+    if before.flow is not None and before.flow in flows:
+        running = ActiveFlowState.from_flow(flows[before.flow])
+        for name, value in before.slots.as_dict().items():
+            if name in running.slots:
+                running.slots[name].value = thaw(value)
+        running.awaiting = before.awaiting
+        running.status = {
+            "collecting_slots": FlowStatus.COLLECTING_SLOTS,
+            "awaiting_confirmation": FlowStatus.AWAITING_CONFIRMATION,
+        }.get(before.status.value, FlowStatus.ACTIVE)
+        state.active_flow = running
+        if before.confirming is not None:
+            state.pending_confirmation = PendingConfirmation(
+                flow_name=before.flow,
+                action_description=before.confirming.action,
+                action_payload=running.values,
+            )
+    for entity in before.entities:
+        state.mention(entity.name, list(entity.attributes))
+    return state
+
+
+def _view(state: WorkingMemory) -> StateBefore:
+    running, asked = state.active_flow, state.pending_confirmation
+    return StateBefore(
+        status=state.status,
+        flow=running.flow_name if running else None,
+        awaiting=running.awaiting if running else None,
+        slots=FrozenMap.of(running.values if running else {}),
+        paused=tuple(flow.flow_name for flow in state.paused),
+        confirming=Confirming(flow=asked.flow_name, action=asked.action_description) if asked else None,
+        entities=tuple(
+            EntityView(name=each.name, attributes=tuple(each.attributes))
+            for each in state.entity_workspace.values()
+        ),
+    )
