@@ -159,7 +159,13 @@ def _teach_each_flow(dealt: dict[str, Role], features: Mapping[str, frozenset[st
             name for name in dealt if name != moved and dealt[name] == "train"
             and all(known[f] > 1 for f in features[name] if count[f] > 1)
         )  # fmt: skip
-        if (back := next(spare, None)) is not None:
+        back = next(spare, None)
+        if back is None and role not in dealt.values():
+            others = Counter(r for r in dealt.values() if r != "train").most_common(1)
+            back = next(
+                (name for name in dealt if others and others[0][1] > 1 and dealt[name] == others[0][0]), None
+            )
+        if back is not None:
             dealt[back] = role
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from jazzmine_dspy.datasets.importers.intake import BadRowError, Intake
 from jazzmine_dspy.datasets.importers.kinds import importer
-from jazzmine_dspy.datasets.importers.source import Gathered, PartName, Source, label_flows
+from jazzmine_dspy.datasets.importers.source import Gathered, PartName, Source, label_flows, named_files
 from jazzmine_dspy.datasets.importers.table import Row, csv_rows, decoded, json_rows
 from jazzmine_dspy.datasets.replay import Replay
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
@@ -53,7 +53,7 @@ class _Said(NamedTuple):
     licence="the user's own",
     derived=_DERIVED,
     left_out=_LEFT_OUT,
-    layout=lambda src: {"train": src} if src.is_file() else {},
+    layout=named_files(".csv"),
     own=True,
 )
 def csv_export(source: Source, intake: Intake) -> Gathered:
@@ -68,7 +68,7 @@ def csv_export(source: Source, intake: Intake) -> Gathered:
     licence="the user's own",
     derived=_DERIVED,
     left_out=_LEFT_OUT,
-    layout=lambda src: {"train": src} if src.is_file() else {},
+    layout=named_files(".jsonl"),
     own=True,
 )
 def jsonl_export(source: Source, intake: Intake) -> Gathered:

@@ -24,6 +24,8 @@ PARTS: dict[str, tuple[str, str]] = {
     "mixatis": ("dev.txt", "dev.txt"),
     "star": ("dialogues", "dialogues"),
     "sgd": ("train", "test"),
+    "csv": ("train.csv", "test.csv"),
+    "jsonl": ("train.jsonl", "test.jsonl"),
 }
 """What is copied from the fixtures as train and as test; of one file or folder a different half each."""
 SHARED = ("nlupp", "star")
