@@ -80,7 +80,11 @@ def _bind(program: TurnProgram, manifest: dict[str, Any], lm: str | None, servin
         output().warn(f"without the model it was compiled for, decisions are degraded: {error}")
         return None
     if not asks:
-        output().warn(f"{wanted} is not asked: no stage has a language model in its order.")
+        output().warn(
+            f"{wanted} is not asked: no stage has a language model in its order. To have it asked, compile with it "
+            f"(jazzmine-dspy optimize RECIPE --lm {wanted}), which ships it where it wins; to try it all the same: "
+            "jazzmine-dspy evaluate --policy lm."
+        )
     elif compiled_for is not None and wanted != compiled_for:
         output().warn(f"the program was compiled for {compiled_for} and runs with {wanted}.")
     program.bind(lm=model)

@@ -161,7 +161,9 @@ class LMSource(Source[Any]):
             return error
         if isinstance(error.__cause__, AnswerError):
             return error.__cause__
-        return CONTRACTS[self._predictor].error("The answer is empty", remedy="Ask again.")
+        empty = not str(error.lm_response or "").strip()
+        told = "The answer is empty" if empty else "The answer has none of the fields asked for"
+        return CONTRACTS[self._predictor].error(told, remedy="Ask again.")
 
     def _selection(
         self, letters: Sequence[str], context: Context, calls: tuple[LMCall, ...]
