@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jazzmine_dspy.artifacts import load, save
+    from jazzmine_dspy.datasets import load_dataset
+    from jazzmine_dspy.eval.learning import metric
     from jazzmine_dspy.memory.messages import InMemoryMessageStore, SqlMessageStore
     from jazzmine_dspy.memory.procedural import QdrantProceduralMemory
     from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, RedisWorkingMemoryStore
@@ -33,6 +35,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "load": "artifacts",
     "save": "artifacts",
+    "load_dataset": "datasets",
+    "metric": "eval.learning",
     "TurnProgram": "program.turn",
     "Runtime": "runtime",
     "MessageRoute": "runtime",
@@ -63,7 +67,7 @@ __all__ = [
     "Conversation", "EnhancementError", "Entity", "Flow", "FlowRegistry", "InMemoryMessageStore",
     "InMemoryWorkingMemoryStore", "JazzmineError", "Message", "MessageRole", "MessageRoute",
     "QdrantProceduralMemory", "RedisWorkingMemoryStore", "Runtime", "Slot", "SqlMessageStore", "Turn", "TurnDecision",
-    "TurnProgram", "TurnTrace", "load", "save",
+    "TurnProgram", "TurnTrace", "load", "load_dataset", "metric", "save",
 ]  # fmt: skip
 
 

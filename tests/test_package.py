@@ -16,6 +16,8 @@ HEAVY = {
 }  # fmt: skip
 NAMES = [
     "load",
+    "load_dataset",
+    "metric",
     "save",
     "TurnProgram",
     "Runtime",

@@ -191,6 +191,6 @@ def _untouched(manifest: dict[str, Any], raw: bytes) -> bool:
     return bool(manifest.get("sha256") == sha256(content)) and raw == pretty(manifest)
 
 
-def pretty(data: Any) -> bytes:
+def pretty(data: Any, *, sort: bool = True) -> bytes:
     """JSON as the files of an artefact hold it: the same bytes for the same content."""
-    return (json.dumps(data, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return (json.dumps(data, sort_keys=sort, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()

@@ -17,6 +17,7 @@ from jazzmine_dspy.artifacts.manifest import manifest_of, pretty
 from jazzmine_dspy.models._base import canonical_json
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.signatures.contract import CONTRACTS
 
 _ATTEMPTS = 50
 _LOOKS = 5
@@ -63,10 +64,11 @@ def save(
 
     folder = Path(folder)
     check_target(folder)
-    state = {key: _clean(value) for key, value in program.dump_state().items() if key != "policy"}
+    state = {key: _clean(value) for key, value in program.dump_state().items() if key in CONTRACTS}
     examples = _examples_of(program) if examples is None else examples
     files: dict[str, bytes] = {
-        "program.json": pretty(state),
+        # In their own order: an answer shown in another order of keys is another prompt than the one that was compiled.
+        "program.json": pretty(state, sort=False),
         "gates.json": pretty(program.policy.model_dump(mode="json")),
         "flows.yaml": yaml.safe_dump(
             {"flows": program.registry.to_json()}, sort_keys=False, allow_unicode=True

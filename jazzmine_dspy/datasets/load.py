@@ -7,6 +7,7 @@ import json
 import warnings
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jazzmine_dspy.datasets._read import read
 from jazzmine_dspy.datasets.problems import Problem
@@ -17,6 +18,11 @@ from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.history import prune
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import HistoryMessage, Turn
+
+if TYPE_CHECKING:
+    import dspy
+
+    from jazzmine_dspy.program.turn import TurnProgram
 
 OPENED_FILE = ".opened.jsonl"
 
@@ -78,6 +84,25 @@ class Dataset:
                     remedy="Label turns of its conversations, or give it others with `datasets split`.",
                 )
         return found
+
+    def to_dspy(self, split: str, program: TurnProgram) -> list[dspy.Example]:
+        """The labelled turns of a split as examples for DSPy's optimizers and for ``dspy.Evaluate``.
+
+        Args:
+            split: ``train``, ``dev_a``, ``dev_b`` or ``test``.
+            program: Whose ``trainable()`` is to be compiled: its shape decides the fields, its index the candidates.
+
+        Returns:
+            Of each turn an example with the inputs ``turn`` and ``exclude`` (the turn's own conversation, whose texts
+            recall leaves out), every field of the predictors that ``program.trainable()`` exposes, as far as it is
+            labelled, and ``gold``, the labels. All values are plain.
+
+        Raises:
+            DatasetError: as :meth:`examples`.
+        """
+        from jazzmine_dspy.datasets.plain import to_dspy
+
+        return [to_dspy(example, program) for example in self.examples(split)]
 
     def _wanted(self, roles: tuple[str, ...]) -> list[Role]:
         wanted = [role for role in ROLES if role in roles]

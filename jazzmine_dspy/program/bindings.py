@@ -38,6 +38,15 @@ class Bindings:
     def __deepcopy__(self, memo: dict[int, Any]) -> Bindings:
         return self
 
+    def __reduce__(self) -> tuple[type[Bindings], tuple[()]]:
+        if self != Bindings():
+            raise InputError(
+                "A program with bound parts (index, embedder, heads, language model) cannot be pickled",
+                where="program.bindings",
+                remedy="Use jazzmine_dspy.save(program, folder) and load(folder), or program.save('x.json').",
+            )
+        return Bindings, ()
+
     def but(self, **ports: Unpack[Ports]) -> Bindings:
         """The same with some ports changed; heads of stages that are not named stay, None takes one away.
 

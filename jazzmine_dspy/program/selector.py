@@ -18,12 +18,13 @@ from jazzmine_dspy.models.fusion import SUMMARY_WEIGHT, reciprocal
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program._flow_prompts import FlowPrompts
+from jazzmine_dspy.program.asked import as_turn
 from jazzmine_dspy.program.driver import adrive
 from jazzmine_dspy.program.guards import allowed_flows
 from jazzmine_dspy.program.policy import FLOOR, Policy
 from jazzmine_dspy.program.ports import Recalled, RecallPort
 from jazzmine_dspy.program.stage import Context
-from jazzmine_dspy.program.turn import TurnProgram, as_turn
+from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.answers import ALIASES
 
 log = logging.getLogger("jazzmine_dspy")

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Self, Unpack
 
 import dspy
-from pydantic import ValidationError
 
 from jazzmine_dspy.lm.identity import lm_identity
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.decision import Stage, TurnDecision
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.turn import MAX_TEXT, Turn
+from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.asked import as_turn
 from jazzmine_dspy.program.batch import WORKERS, adecide_many, decide_many
 from jazzmine_dspy.program.bindings import Bindings, Ports
 from jazzmine_dspy.program.driver import adrive, drive
 from jazzmine_dspy.program.first_call import make_ready_soon
 from jazzmine_dspy.program.patience import DEADLINE
 from jazzmine_dspy.program.policy import Policy, PolicyName, Shape
+from jazzmine_dspy.program.prompts import CONTRACT, check_contract, contract_of, put, states_of
 from jazzmine_dspy.program.sources import check_orders, identity_of
 from jazzmine_dspy.program.stage import Context, Steps
 from jazzmine_dspy.program.steps import TurnSteps
-from jazzmine_dspy.signatures.contract import fingerprints, with_overrides
+from jazzmine_dspy.program.trainable import TrainableProgram
+from jazzmine_dspy.signatures.contract import CONTRACTS, fingerprints, with_overrides
 
 
 class TurnProgram(dspy.Module):
@@ -122,16 +125,89 @@ class TurnProgram(dspy.Module):
         copy.policy = policy if isinstance(policy, Policy) else self.policy.named(policy)
         return copy
 
+    def trainable(self) -> TrainableProgram:
+        """What DSPy's optimizers are given: a module of the predictors that the shape asks, with plain values.
+
+        It is a copy; :meth:`with_compiled` takes it back. Every stage asks the language model in it, whatever the
+        policy says. Warns where the policy asks none: new prompts change nothing then.
+
+        Example:
+            >>> program = TurnProgram(FlowRegistry([{"name": "hours", "description": "Tell when the shop is open."}]))
+            >>> [name for name, _ in program.trainable().named_predictors()]
+            ['fused']
+        """
+        self._warn_if_unasked()
+        return TrainableProgram(self.with_policy("lm"))
+
+    def with_compiled(self, compiled: TrainableProgram | TurnProgram) -> Self:
+        """A copy with the prompts of a compiled one: instructions, descriptions of fields, and demonstrations.
+
+        Args:
+            compiled: What an optimizer made of :meth:`trainable`, or of a program.
+
+        Raises:
+            InputError: it is neither, or its prompts are of the other shape.
+
+        Example:
+            >>> program = TurnProgram(FlowRegistry([{"name": "hours", "description": "Tell when the shop is open."}]))
+            >>> compiled = program.trainable()
+            >>> compiled.fused.signature = compiled.fused.signature.with_instructions("Say what the user wants.")
+            >>> program.with_compiled(compiled).fused.signature.instructions
+            'Say what the user wants.'
+        """
+        if not isinstance(compiled, TrainableProgram | TurnProgram):
+            raise InputError(
+                f"A {type(compiled).__name__} holds no prompts of a program",
+                remedy="Compile program.trainable(), and pass what the optimizer returns.",
+            )
+        mine = self.with_policy("lm").active_predictors()
+        if isinstance(compiled, TurnProgram):
+            compiled = compiled.with_policy("lm")
+        theirs = compiled.active_predictors()
+        if mine != theirs:
+            raise InputError(
+                f"The compiled prompts are {', '.join(theirs)}, and this program asks {', '.join(mine)}",
+                remedy="Compile program.trainable() of this program, or set policy.shape before.",
+            )
+        copy = self.with_policy(self.policy)
+        put(states_of(compiled), copy)
+        return copy
+
+    def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
+        """DSPy's own list, which its optimizers begin with. Warns where the policy asks none of them."""
+        self._warn_if_unasked()
+        found: list[tuple[str, dspy.Predict]] = super().named_predictors()
+        return found
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name} = {predictor}" for name, predictor in self.named_parameters())
+
+    def _warn_if_unasked(self) -> None:
+        if not self.active_predictors():
+            warnings.warn(
+                "The program's policy asks no language model, so that other prompts change nothing of what it decides: "
+                "use program.with_policy('lm'), or a policy that names 'lm'",
+                UserWarning,
+                stacklevel=3,
+            )
+
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
-        """DSPy's state of the predictors, and the policy beside it."""
+        """DSPy's state of the predictors; beside it the policy, and what the predictors were compiled for."""
         state: dict[str, Any] = super().dump_state(json_mode=json_mode)
-        return {**state, "policy": self.policy.model_dump(mode="json")}
+        return {**state, "policy": self.policy.model_dump(mode="json"), CONTRACT: contract_of(CONTRACTS)}
 
     def load_state(self, state: dict[str, Any], **options: Any) -> None:
-        """The inverse of :meth:`dump_state`; a state without a policy leaves the program's own."""
+        """The inverse of :meth:`dump_state`; a state without a policy leaves the program's own.
+
+        Raises:
+            ArtifactError: the state was compiled for other signatures.
+        """
+        check_contract(state, CONTRACTS, expected=False)
         policy = Policy.model_validate(state["policy"]) if "policy" in state else self.policy
         check_orders(policy)
-        super().load_state({key: value for key, value in state.items() if key != "policy"}, **options)
+        super().load_state(
+            {key: value for key, value in state.items() if key not in ("policy", CONTRACT)}, **options
+        )
         self.policy = policy
 
     @property
@@ -140,7 +216,9 @@ class TurnProgram(dspy.Module):
         bound = self.bindings
         parts = [bound.recall, bound.embedder]
         state = {
-            name: {k: v for k, v in value.items() if k != "lm"} for name, value in self.dump_state().items()
+            name: {k: v for k, v in value.items() if k != "lm"}
+            for name, value in self.dump_state().items()
+            if name != CONTRACT
         }
         return sha256(
             {
@@ -155,31 +233,46 @@ class TurnProgram(dspy.Module):
         )
 
     def forward(
-        self, turn: Turn, exclude: Sequence[str] = (), deadline: float | None = DEADLINE
+        self,
+        turn: Turn | str | None = None,
+        exclude: Sequence[str] = (),
+        deadline: float | None = DEADLINE,
+        *,
+        text: str | None = None,
     ) -> dspy.Prediction:
         """Decide a turn.
 
         Args:
-            turn: The turn.
+            turn: The turn, or the user's text.
             exclude: Conversations whose examples recall must not use, while fitting.
             deadline: Seconds, all attempts at a call included; what is not answered by then is left to the floors. 10
                 by default, None for no limit.
+            text: The user's text, where there is no turn.
 
         Returns:
             A prediction with ``decision``, a :class:`TurnDecision`.
+
+        Raises:
+            InputError: no turn and no text, an empty text, or one over the limit.
         """
-        return dspy.Prediction(decision=drive(self.steps(turn, exclude), self, self.bindings, deadline))
+        steps = self.steps(as_turn(turn, text), exclude)
+        return dspy.Prediction(decision=drive(steps, self, self.bindings, deadline))
 
     async def aforward(
-        self, turn: Turn, exclude: Sequence[str] = (), deadline: float | None = DEADLINE
+        self,
+        turn: Turn | str | None = None,
+        exclude: Sequence[str] = (),
+        deadline: float | None = DEADLINE,
+        *,
+        text: str | None = None,
     ) -> dspy.Prediction:
         """The same without blocking the loop."""
-        decision = await adrive(self.steps(turn, exclude), self, self.bindings, deadline)
+        decision = await adrive(self.steps(as_turn(turn, text), exclude), self, self.bindings, deadline)
         return dspy.Prediction(decision=decision)
 
     def decide(
         self,
-        turn: Turn | None = None,
+        turn: Turn | str | None = None,
         *,
         text: str | None = None,
         exclude: Sequence[str] = (),
@@ -188,7 +281,7 @@ class TurnProgram(dspy.Module):
         """Decide a turn, or a bare text. A part that is down degrades the decision; it raises nothing.
 
         Args:
-            turn: The turn.
+            turn: The turn, or the user's text.
             text: What the user wrote, where there is no turn.
             exclude: Conversations whose examples recall must not use, while fitting.
             deadline: Seconds, all attempts at a call included; what is not answered by then is left to the floors. None
@@ -203,7 +296,7 @@ class TurnProgram(dspy.Module):
 
     async def adecide(
         self,
-        turn: Turn | None = None,
+        turn: Turn | str | None = None,
         *,
         text: str | None = None,
         exclude: Sequence[str] = (),
@@ -271,31 +364,3 @@ class TurnProgram(dspy.Module):
     @property
     def _turn_steps(self) -> TurnSteps:
         return TurnSteps(self.registry, self.bindings, self.policy)
-
-
-def as_turn(turn: Turn | None, text: str | None) -> Turn:
-    """A turn from either of both.
-
-    Raises:
-        InputError: neither is given, or the text is no text, empty or over the limit.
-    """
-    if turn is not None:
-        return turn
-    if text is None:
-        raise InputError("Nothing to decide", remedy="Pass a Turn, or text='…'.")
-    if not isinstance(text, str):
-        raise InputError(
-            f"The text is no text but {type(text).__name__}", where="text", remedy="Pass a string."
-        )
-    if len(text) > MAX_TEXT:
-        raise InputError(
-            f"The text has {len(text):,} characters",
-            where="text",
-            remedy=f"Shorten it to {MAX_TEXT:,} at most.",
-        )
-    if not text.strip():
-        raise InputError("The text is empty", where="text", remedy="Pass what the user wrote.")
-    try:
-        return Turn(text=text)
-    except ValidationError as error:
-        raise InputError(str(error.errors()[0]["msg"]), where="text", remedy="Correct the text.") from error

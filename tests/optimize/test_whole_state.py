@@ -17,9 +17,9 @@ from jazzmine_dspy.optimize.optimizers.candidates import (
     Candidate,
     DeadCompileError,
     assert_alive,
-    states_of,
     with_states,
 )
+from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 
 WORDS = "Decide what the customer of the library wants. Answer as the pelican would."

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
-
-import dspy
+from typing import NamedTuple, Protocol
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.errors import JazzmineError
+from jazzmine_dspy.program.prompts import States, put, states_of
 from jazzmine_dspy.program.turn import TurnProgram
-
-States = Mapping[str, Mapping[str, Any]]
-"""The state of predictors by name: demonstrations, instructions, and descriptions of the fields."""
-
-_PASSING = ("lm", "traces", "train")
 
 
 class DeadCompileError(JazzmineError):
@@ -77,23 +71,10 @@ class Optimizer(Protocol):
         ...
 
 
-def states_of(program: TurnProgram) -> States:
-    """The whole state of the predictors that a program asks, as an artefact keeps it."""
-    found = {}
-    for name in program.active_predictors():
-        state = program.predictor(name).dump_state(json_mode=True)
-        found[name] = {key: value for key, value in state.items() if key not in _PASSING}
-    return found
-
-
 def with_states(program: TurnProgram, states: States) -> TurnProgram:
     """A copy of a program with the predictors in another state; policy and bindings are the same."""
     copy = program.with_policy(program.policy)
-    for name, state in states.items():
-        predictor = copy.predictor(name)
-        passing = {key: getattr(predictor, key, None) for key in _PASSING}
-        predictor.load_state({**passing, **state})
-        predictor.demos = [dspy.Example(**demo) for demo in predictor.demos]
+    put(states, copy)
     return copy
 
 

@@ -14,9 +14,8 @@ import dspy
 
 from jazzmine_dspy.datasets.demos import demo_pool
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.metrics import stage_score
+from jazzmine_dspy.eval.learning import worth
 from jazzmine_dspy.eval.objective import Objective
-from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.models.errors import LMUnansweredError, format_error
 from jazzmine_dspy.optimize.optimizers.candidates import (
     Attempt,
@@ -186,17 +185,7 @@ def _attempted(example: Example) -> Any:
 
 
 def _metric(objective: Objective, example: Any, prediction: Any) -> float:
-    decision = prediction.decision
-    # A degraded turn was answered by a floor: its trace shows the language model's failure, not its success.
-    if decision.degraded:
-        return 0.0
-    right = objective.smooth(decision, example.gold, example.turn)
-    # A demonstration shows every answer of its prompt, so the others must be right too: they would be learnt as well.
-    scores = [stage_score(stage, decision, example.gold, example.turn) for stage in STAGES]
-    known = [score for score in scores if score is not None]
-    values = [sum(known) / len(known)] if known else []
-    # Where nothing was to be found and nothing was, an F1 of counts says nothing, and the stages decide.
-    return min(values if right is None else [right, *values], default=0.0)
+    return worth(objective, prediction.decision, example.gold, example.turn)
 
 
 @contextlib.contextmanager

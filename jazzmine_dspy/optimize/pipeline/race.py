@@ -15,7 +15,7 @@ from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 from jazzmine_dspy.optimize.calibration.order import Ordered
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RACE_TIME, RunContext
-from jazzmine_dspy.optimize.optimizers.candidates import States, calls_per_turn, with_states
+from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn, with_states
 from jazzmine_dspy.optimize.pipeline.added import orders_of
 from jazzmine_dspy.optimize.pipeline.heats import MARGIN, SURE, Entry, Heat, mean_stage_scores, run_heat
 from jazzmine_dspy.optimize.pipeline.measure import evaluate_within
@@ -24,6 +24,7 @@ from jazzmine_dspy.optimize.pipeline.rows import collect_rows
 from jazzmine_dspy.optimize.pipeline.selection import SelectionFit
 from jazzmine_dspy.optimize.pipeline.synthetic_oos import synthetic_oos
 from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.prompts import States
 from jazzmine_dspy.program.turn import TurnProgram
 
 LM_ORDER: tuple[SourceKind, ...] = ("rule", "lm", "floor")

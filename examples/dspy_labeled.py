@@ -1,0 +1,28 @@
+"""LabeledFewShot: labelled turns become demonstrations; the language model is not asked.
+
+Run it as `python examples/dspy_labeled.py FOLDER LANGUAGE_MODEL OUT`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import dspy
+
+from jazzmine_dspy import TurnProgram, load_dataset, save
+from jazzmine_dspy.artifacts import bind_recall
+
+
+def main(folder: str) -> TurnProgram:
+    """The program with prompts compiled on a labelled dataset."""
+    dataset = load_dataset(folder)
+    program = TurnProgram(dataset.flows)
+    bind_recall(program, "minilm")
+    trainset = dataset.to_dspy("train", program)
+    compiled = dspy.LabeledFewShot(k=3).compile(program.trainable(), trainset=trainset)
+    return program.with_compiled(compiled)
+
+
+if __name__ == "__main__":
+    dspy.configure(lm=dspy.LM(sys.argv[2], temperature=0.0))
+    print("saved in", save(main(sys.argv[1]), sys.argv[3]))

@@ -1,0 +1,98 @@
+"""The state of predictors: carried from one program to another, and checked before it is taken."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, TypeVar
+
+import dspy
+
+from jazzmine_dspy import __version__
+from jazzmine_dspy.models.errors import ArtifactError
+from jazzmine_dspy.signatures.contract import CONTRACTS, fingerprint
+
+States = Mapping[str, Mapping[str, Any]]
+"""The state of predictors by name: demonstrations, instructions, and descriptions of the fields."""
+
+CONTRACT = "contract"
+"""Where a saved module says what its predictors were compiled for."""
+
+_PASSING = ("lm", "traces", "train")
+
+log = logging.getLogger("jazzmine_dspy")
+
+
+class HasPredictors(Protocol):
+    """A program, or what is trained of one."""
+
+    def active_predictors(self) -> tuple[str, ...]:
+        """Names of the predictors that are asked."""
+        ...
+
+    def predictor(self, name: str) -> dspy.Predict:
+        """The predictor of that name."""
+        ...
+
+
+P = TypeVar("P", bound=HasPredictors)
+
+
+def states_of(program: HasPredictors) -> States:
+    """The whole state of the predictors that a program asks, as an artefact keeps it."""
+    found = {}
+    for name in program.active_predictors():
+        state = program.predictor(name).dump_state(json_mode=True)
+        found[name] = {key: value for key, value in state.items() if key not in _PASSING}
+    return found
+
+
+def put(states: States, program: HasPredictors) -> None:
+    """Give predictors of a program another state; their language model stays."""
+    for name, state in states.items():
+        predictor = program.predictor(name)
+        passing = {key: getattr(predictor, key, None) for key in _PASSING}
+        lm = predictor.lm
+        predictor.load_state({**passing, "lm": None, **state})
+        predictor.lm = lm
+        predictor.demos = [dspy.Example(**demo) for demo in predictor.demos]
+
+
+def contract_of(names: Iterable[str]) -> dict[str, Any]:
+    """What a saved module says beside the state of its predictors."""
+    return {"jazzmine_dspy": __version__, "signatures": {name: fingerprint(name) for name in names}}
+
+
+def check_contract(state: Mapping[str, Any], names: Iterable[str], *, expected: bool) -> None:
+    """Refuse a saved state that was compiled for other predictors: DSPy would put its words into the wrong fields.
+
+    Args:
+        state: As it was saved.
+        names: The predictors that are to get it.
+        expected: Whether it is worth a word that the state does not say what it was compiled for.
+
+    Raises:
+        ArtifactError: a predictor is missing, or was compiled for another signature.
+    """
+    names = tuple(names)
+    said = state.get(CONTRACT)
+    of = f" of version {str(said.get('jazzmine_dspy'))[:40]}" if isinstance(said, Mapping) else ""
+    held = [name for name in CONTRACTS if name in state]
+    for name in names:
+        if name not in held:
+            raise ArtifactError(
+                f"The saved module{of} has no predictor {name!r}, but {', '.join(held) or 'none of ours'}",
+                remedy="Load it into a program of the same shape (policy.shape), or compile again.",
+            )
+        signature = CONTRACTS[name].signature
+        fields = state[name].get("signature", {}).get("fields", ())
+        other = isinstance(said, Mapping) and said.get("signatures", {}).get(name) != fingerprint(name)
+        if other or len(fields) != len(signature.fields):
+            raise ArtifactError(
+                f"The saved module{of} was compiled for another signature of {name!r}",
+                remedy="Compile it again, or install the version of jazzmine-dspy that compiled it.",
+            )
+    if expected and said is None:
+        log.warning("the saved module does not say which version compiled it: it is taken as it is")
+    elif isinstance(said, Mapping) and said.get("jazzmine_dspy") != __version__:
+        log.warning("the saved module was compiled by version %s, and fits this one", of.rpartition(" ")[2])

@@ -1,0 +1,210 @@
+"""What DSPy's optimizers are given of a program: the predictors that its shape asks, plain inputs, plain outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import dspy
+
+from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.asked import as_turn
+from jazzmine_dspy.program.bindings import Bindings
+from jazzmine_dspy.program.driver import adrive, drive
+from jazzmine_dspy.program.patience import bearing_outages
+from jazzmine_dspy.program.prompts import CONTRACT, HasPredictors, check_contract, contract_of
+from jazzmine_dspy.program.stage import Effect, Parallel, Predict, PredictFailed, Steps
+
+T = TypeVar("T")
+
+STAGES_FIELD = "stages"
+"""In an example of DSPy's: what a stage is shown otherwise than the others, by predictor and field."""
+
+
+class _Program(HasPredictors, Protocol):
+    @property
+    def bindings(self) -> Bindings: ...
+
+    def steps(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[TurnDecision]: ...
+
+
+class _Held:
+    """A program that DSPy does not look into, and that copies share."""
+
+    def __init__(self, program: _Program) -> None:
+        self.program = program
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Held:
+        return self
+
+
+class StagePredict(dspy.Predict):
+    """A predictor that shows, of an example of whole turns, what is its own: DSPy puts such examples among its demos.
+
+    Args:
+        name: Of the predictor.
+        source: What it is at first.
+    """
+
+    def __init__(self, name: str, source: dspy.Predict) -> None:
+        super().__init__(source.signature)
+        self.name = name
+        self.lm, self.config, self.fields = source.lm, dict(source.config), source.fields
+        self.demos = list(source.demos)
+
+    @property
+    def shown(self) -> list[dspy.Example]:
+        """The demonstrations as they are sent and saved; an example without an answer of this predictor is none."""
+        outputs = self.signature.output_fields
+        found = [self._own(demo) for demo in self.demos]
+        return [demo for demo in found if any(name in demo for name in outputs)]
+
+    def forward(self, **kwargs: Any) -> dspy.Prediction:
+        """As DSPy's own."""
+        return super().forward(**{"demos": self.shown, **kwargs})
+
+    async def aforward(self, **kwargs: Any) -> dspy.Prediction:
+        """As DSPy's own."""
+        return await super().aforward(**{"demos": self.shown, **kwargs})
+
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """DSPy's state, with the demonstrations as they are sent."""
+        state: dict[str, Any] = super().dump_state(json_mode=json_mode)
+        return {**state, "demos": [demo.toDict() for demo in self.shown]}
+
+    def _own(self, demo: Any) -> dspy.Example:
+        special = (demo.get(STAGES_FIELD) or {}).get(self.name, {})
+        held = {name: demo[name] for name in self.signature.fields if name in demo}
+        marks = {"augmented": True} if demo.get("augmented") else {}
+        return dspy.Example(**marks, **{**held, **special})
+
+
+class TrainableProgram(dspy.Module):
+    """A program as DSPy's optimizers want one: made by ``TurnProgram.trainable()``, taken back by ``with_compiled()``.
+
+    Its predictors are those that the program's shape asks, every stage asks the language model, and what goes wrong
+    raises instead of being left to a floor: an optimizer would learn from the floor's score.
+
+    Args:
+        program: Asks the language model in every stage.
+    """
+
+    def __init__(self, program: _Program) -> None:
+        super().__init__()
+        self._held = _Held(program)
+        self._names = program.active_predictors()
+        for name in self._names:
+            setattr(self, name, StagePredict(name, program.predictor(name)))
+
+    def active_predictors(self) -> tuple[str, ...]:
+        """Names of the predictors: ``fused``, or ``enhance``, ``select`` and ``understand``."""
+        return self._names
+
+    def predictor(self, name: str) -> dspy.Predict:
+        """The predictor of that name."""
+        found: dspy.Predict = getattr(self, name)
+        return found
+
+    def forward(
+        self,
+        turn: Turn | Mapping[str, Any] | str | None = None,
+        exclude: Sequence[str] = (),
+        *,
+        text: str | None = None,
+    ) -> dspy.Prediction:
+        """Decide a turn.
+
+        Args:
+            turn: The turn, its plain form, or the user's text.
+            exclude: Conversations whose examples recall must not use.
+            text: The user's text, where there is no turn.
+
+        Returns:
+            A prediction of plain values: ``enhancement`` and ``selection`` (dictionaries), ``commands`` (a list of
+            them), and ``failed``: why a floor answered in the place of the language model, "" where none did.
+
+        Raises:
+            InputError: there is no turn.
+            LMUnansweredError: the language model did not answer for two minutes, tried again and again.
+            AdapterParseError: its answer cannot be read.
+        """
+        program = self._held.program
+        steps = _strict(program.steps(as_turn(turn, text), exclude))
+        with bearing_outages():
+            try:
+                return _plain(drive(steps, self, program.bindings))
+            except PredictFailed as failure:
+                raise failure.error from failure.error.__cause__
+
+    async def aforward(
+        self,
+        turn: Turn | Mapping[str, Any] | str | None = None,
+        exclude: Sequence[str] = (),
+        *,
+        text: str | None = None,
+    ) -> dspy.Prediction:
+        """The same without blocking the loop."""
+        program = self._held.program
+        steps = _strict(program.steps(as_turn(turn, text), exclude))
+        with bearing_outages():
+            try:
+                return _plain(await adrive(steps, self, program.bindings))
+            except PredictFailed as failure:
+                raise failure.error from failure.error.__cause__
+
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """DSPy's state of the predictors, and what they were compiled for."""
+        state: dict[str, Any] = super().dump_state(json_mode=json_mode)
+        return {**state, CONTRACT: contract_of(self._names)}
+
+    def load_state(self, state: dict[str, Any], **options: Any) -> None:
+        """The inverse of :meth:`dump_state`.
+
+        Raises:
+            ArtifactError: the state is of another shape, or was compiled for other signatures.
+        """
+        check_contract(state, self._names, expected=True)
+        super().load_state(state, **options)
+
+
+def _plain(decision: TurnDecision) -> dspy.Prediction:
+    found = decision.model_dump(
+        mode="json",
+        include={"enhancement": True, "selection": {"flows", "mode", "clarify"}, "commands": True},
+    )
+    return dspy.Prediction(**found, failed=left_to_others(decision))
+
+
+def left_to_others(decision: TurnDecision) -> str:
+    """Why another source answered in the place of a language model that failed, "" where none did.
+
+    An index that is down degrades a decision too, but it is the language model that answered.
+    """
+    return "; ".join(
+        f"{stage}: {record.cause}"
+        for stage, record in decision.stages.items()
+        if record.degraded and record.source != "lm"
+    )
+
+
+def _strict(steps: Steps[T]) -> Generator[Effect, Any, T]:
+    """The same steps, but what a predictor raises ends them."""
+    value: Any = None
+    error: Exception | None = None
+    while True:
+        try:
+            effect = steps.throw(error) if error is not None else steps.send(value)
+        except StopIteration as stop:
+            found: T = stop.value
+            return found
+        asks = isinstance(effect, Predict | Parallel)
+        if isinstance(effect, Parallel):
+            effect = Parallel(tuple(_strict(part) for part in effect.parts))
+        value, error = None, None
+        try:
+            value = yield effect
+        except Exception as problem:
+            if asks:
+                raise
+            error = problem

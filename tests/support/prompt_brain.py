@@ -1,0 +1,93 @@
+"""A language model for optimizers: better where its prompt was improved, and able to write prompts itself."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jazzmine_dspy.models.commands import command
+
+CAREFUL = "Work with the care of a cartographer."
+"""What it writes into every instruction that it is asked for."""
+
+_MARK = re.compile(r"Your output fields are:\n(.*?)\n\s*All interactions", re.S)
+
+
+def texts(body: dict[str, Any], role: str) -> list[str]:
+    """The texts of a role's messages in a request."""
+    return [str(each["content"]) for each in body["messages"] if each["role"] == role]
+
+
+def brain(
+    folder: Path, *, broken: Callable[[str], bool] = lambda _: False
+) -> Callable[[dict[str, Any]], str]:
+    """What a server answers: the labels of a dataset where the prompt has demonstrations or the careful words, else for
+    about half of the messages.
+
+    Args:
+        folder: The dataset.
+        broken: Messages that are answered with what is no JSON.
+    """
+    turns = [
+        turn
+        for line in (folder / "conversations.jsonl").read_text("utf-8").splitlines()
+        for turn in json.loads(line)["turns"]
+    ]
+    labels = {turn["text"]: turn["labels"] for turn in turns if turn.get("labels")}
+
+    def answer(body: dict[str, Any]) -> str:
+        system = "\n".join(texts(body, "system"))
+        if "Answer with one JSON object:" not in system:
+            return _meta(system)
+        asked = texts(body, "user")[-1]
+        said = asked.rpartition("message: ")[2]
+        message = json.JSONDecoder().raw_decode(said)[0]
+        improved = CAREFUL in system or bool(texts(body, "assistant"))
+        if broken(message) and not improved:
+            return "I would rather talk about the weather"
+        whole = labels.get(message)
+        if whole is None or not (improved or zlib.crc32(message.encode()) % 2):
+            return json.dumps(_nothing(message))
+        offered = re.findall(r"^(?:flows_offered: )?([A-H]) ([^\s:]+)", asked, re.M)
+        letters = {name: letter for letter, name in offered}
+        kept = [each for each in whole["commands"] if each["type"] != "start_flow"]
+        return json.dumps(
+            {
+                "enhanced_query": whole["enhanced"],
+                "sentiment_score": whole["sentiment"],
+                "intent": whole["intent"],
+                "entities": [{"name": entity["name"]} for entity in whole["entities"]],
+                "is_cancellation": whole["is_cancellation"],
+                "is_continuation": whole["is_continuation"],
+                "flows": [letters[name] for name in whole["flows"] if name in letters],
+                "commands": [command(each).as_answer() for each in kept],
+            }
+        )
+
+    return answer
+
+
+def _nothing(message: str) -> dict[str, Any]:
+    plain = {"enhanced_query": message, "sentiment_score": 0.0, "intent": "question", "entities": []}
+    return plain | {"is_cancellation": False, "is_continuation": True, "flows": [], "commands": []}
+
+
+def _meta(system: str) -> str:
+    """What an optimizer's own prompts ask for: every field of theirs."""
+    found = _MARK.search(system)
+    names = re.findall(r"^\s*\d+\. `(\w+)`", found[1], re.M) if found else []
+    written = {name: f"{CAREFUL} ({name})" for name in names}
+    fields: dict[str, Any] = dict(written)
+    if "module_advice" in names:
+        fields["module_advice"] = dict.fromkeys(("fused", "enhance", "select", "understand"), CAREFUL)
+    if "JSON object" in system:
+        return json.dumps(fields)
+    parts = [
+        f"[[ ## {name} ## ]]\n{value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in fields.items()
+    ]
+    return "\n\n".join([*parts, "[[ ## completed ## ]]"])
