@@ -29,8 +29,8 @@ from jazzmine_dspy.models.next_step import NextStep
 def apply(
     state: WorkingMemory, decision: TurnDecision, registry: Flows, *, message_id: str = ""
 ) -> tuple[WorkingMemory, NextStep]:
-    """Carry out what a turn was decided to be: :func:`carry_out` without its events."""
-    applied = carry_out(state, decision, registry, message_id=message_id)
+    """Carry out what a turn was decided to be: :func:`carry_out` on any state, and without its events."""
+    applied = carry_out(reconcile(state, registry), decision, registry, message_id=message_id)
     return applied.state, applied.next
 
 
@@ -48,17 +48,16 @@ def carry_out(
     """Carry out what a turn was decided to be.
 
     A command that is unknown here or does not fit the state changes nothing. The answer to an open yes or no
-    is taken first, then the others in their order. A flow handed out before and not begun since counts as
-    done. The turn is begun with what the decision found out: see
+    is taken first, then the others in their order. The turn is begun with what the decision found out: see
     :func:`~jazzmine_dspy.memory.working.operations.begin_turn`.
 
     Args:
-        state: The state before; it is left as it is.
+        state: The state before, as :func:`~jazzmine_dspy.dialogue.next_steps.reconcile` gives it; it is left as it is.
         decision: What the message was understood as.
         registry: The flows, by name.
         message_id: Of the message; the turn of one id is begun once.
     """
-    state = reconcile(state, registry)
+    state = state.model_copy(deep=True)
     changes = Changes(state, registry)
     _begin(state, decision, registry, changes, message_id)
     record = decision.stages.get("enhance")

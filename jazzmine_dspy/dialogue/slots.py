@@ -7,7 +7,7 @@ from typing import Any
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, HeldSlot, WorkingMemory
 from jazzmine_dspy.memory.working.operations.slots import empty
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.slots import SLOT_TYPES, Slot, breaks_pattern
+from jazzmine_dspy.models.slots import SLOT_TYPES, Slot, ask_type, breaks_pattern
 
 
 def refusal(slot: Slot, value: Any) -> str:
@@ -19,8 +19,8 @@ def refusal(slot: Slot, value: Any) -> str:
     """
     if value is None:
         return f"{slot.name} was given no value"
-    if why_not := slot.type.check(slot, value):
-        return why_not
+    if why_not := ask_type(slot, "check", value, f"{slot.name} could not be checked"):
+        return str(why_not)
     if breaks_pattern(slot, value):
         return f"{value!r} does not have the form of {slot.name}"
     return ""
@@ -54,11 +54,11 @@ def _recheck(
 ) -> None:
     def fits(value: Any) -> bool:
         # Values come in more forms than a type writes; those of another type have to be of this one's.
-        return not refusal(slot, value) and not (retyped and slot.type.misfit(slot, value))
+        return not refusal(slot, value) and not (retyped and ask_type(slot, "misfit", value, "unknown"))
 
     if fits(held.value):
         return
-    normal = slot.type.normal(slot, held.value)
+    normal = ask_type(slot, "normal", held.value, held.value)
     if fits(normal):
         held.value = normal
         return

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, field_validator, model_validator
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.extensions import Extensions
 
 C = TypeVar("C", bound="type[SlotType]")
+
+log = logging.getLogger("jazzmine_dspy")
 
 
 class _Types(ABCMeta):
@@ -34,7 +38,8 @@ class SlotType(str, metaclass=_Types):
     are texts, and decorate the class with :func:`slot_type`.
 
     A value is what JSON can hold: text, number, true or false, or a list of texts. Methods get the slot, since some
-    types depend on its ``options``, and never raise, whatever the value or the text.
+    types depend on its ``options``, and should not raise, whatever the value or the text. If one does, a turn goes on
+    without what it would have said: see :func:`ask_type`.
 
     Attributes:
         example: A value in normal form, as text; prompts show it beside the slot.
@@ -233,6 +238,29 @@ class Slot(Value):
         if problem := self.type.misdefined(self):
             raise ValueError(problem)
         return self
+
+
+def ask_type(
+    slot: Slot,
+    method: Literal["read", "occurrences", "normal", "check", "misfit"],
+    given: Any,
+    otherwise: Any,
+) -> Any:
+    """What the slot's type says of a value or a text; ``otherwise`` where the type raises, with a warning.
+
+    A type of another package may be broken; that costs its own slot a value, and not the whole turn.
+    """
+    try:
+        return getattr(slot.type, method)(slot, given)
+    except Exception as error:
+        log.warning(
+            "the slot type %r failed in %s for slot %r: %s",
+            slot.type.value,
+            method,
+            slot.name,
+            format_error(error),
+        )
+        return otherwise
 
 
 def pattern_match(slot: Slot, text: str) -> str | None:

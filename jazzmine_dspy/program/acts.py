@@ -21,7 +21,7 @@ from jazzmine_dspy.models.commands import (
 )  # fmt: skip
 from jazzmine_dspy.models.slot_types.boolean import NO as NO
 from jazzmine_dspy.models.slot_types.boolean import YES as YES
-from jazzmine_dspy.models.slots import Slot, pattern_matches
+from jazzmine_dspy.models.slots import Slot, ask_type, pattern_matches
 from jazzmine_dspy.models.text import plain as plain
 from jazzmine_dspy.models.turn import Turn
 
@@ -134,7 +134,7 @@ def awaited_value(turn: Turn, slot: Slot | None) -> list[Command] | None:
     """The command of a message that is nothing but the awaited slot's value; None where that is not certain."""
     if slot is None:
         return None
-    value = slot.type.read(slot, turn.text)
+    value = ask_type(slot, "read", turn.text, None)
     return None if value is None else [_fill(turn, slot, value)]
 
 
@@ -145,7 +145,9 @@ def typed_values(turn: Turn, slots: tuple[Slot, ...]) -> list[Command]:
     """
     commands: list[Command] = []
     for slot in slots:
-        taken = pattern_matches(slot, turn.text) if slot.pattern else slot.type.occurrences(slot, turn.text)
+        taken = (
+            pattern_matches(slot, turn.text) if slot.pattern else ask_type(slot, "occurrences", turn.text, [])
+        )
         found = list(dict.fromkeys(taken))
         if len(found) == 1:
             commands.append(_fill(turn, slot, found[0]))

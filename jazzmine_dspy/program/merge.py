@@ -9,6 +9,7 @@ from jazzmine_dspy.models.commands import Clarify, Command, ResumeFlow, SetSlot,
 from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.slots import ask_type
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.clauses import flow_mode
 from jazzmine_dspy.program.guards import allowed_flows
@@ -114,7 +115,7 @@ def _normal(command: Command, flow: Flow | None) -> Command:
     if slot is None or not isinstance(command, SlotValue):
         return command
     value = thaw(command.value)
-    normal = slot.type.normal(slot, value)
+    normal = ask_type(slot, "normal", value, value)
     return command if normal is value else type(command)(name=command.name, value=normal)
 
 

@@ -99,23 +99,32 @@ class Runtime:
         if flows is not None:
             known = isinstance(flows, FlowRegistry)
             bound["registry"] = flows if known else FlowRegistry(flows, agent_id=agent_id)
-        self.program: TurnProgram = (
+        self._program: TurnProgram = (
             program.deepcopy().bind(**bound) if bound or procedural_memory is not None else program
         )
-        embedder = self.program.bindings.embedder
+        embedder = self._program.bindings.embedder
         if procedural_memory is not None:
-            self.program.bind(recall=resilient(procedural_memory, self.program, agent_id))
-        if bound and self.program.bindings.recall is None and embedder is not None:
-            self.program.bind(recall=FlowIndex(self.program.registry, embedder))
-        self.registry: FlowRegistry = self.program.registry
+            self._program.bind(recall=resilient(procedural_memory, self.program, agent_id))
+        if bound and self._program.bindings.recall is None and embedder is not None:
+            self._program.bind(recall=FlowIndex(self._program.registry, embedder))
         self.working_memory: WorkingMemoryStore = working_memory or InMemoryWorkingMemoryStore()
         self.messages: MessageStore = messages or InMemoryMessageStore()
         self.agent_id = agent_id
         self._clock = Clock(clock)
         self._ids = ids
         self._conversations = Conversations(self.working_memory, self.messages, agent_id, self._clock)
-        self._taker = TurnTaker(self.program, self._conversations, deadline, self._clock, ids)
+        self._taker = TurnTaker(self._program, self._conversations, deadline, self._clock, ids)
         self._actions = Actions(self.registry, self._conversations, self._taker)
+
+    @property
+    def program(self) -> TurnProgram:
+        """The program that decides turns. To serve another one, make another runtime over the same stores."""
+        return self._program
+
+    @property
+    def registry(self) -> FlowRegistry:
+        """The agent's flows: those of the program."""
+        return self._program.registry
 
     async def process(
         self,

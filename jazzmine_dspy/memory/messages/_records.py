@@ -219,9 +219,10 @@ def _validated(kind: type[R], data: dict[str, Any]) -> R:
 
 
 def _summary(error: ValidationError) -> str:
-    first, *others = error.errors(include_input=False, include_url=False)
-    place = ".".join(map(str, first["loc"])) or "the record"
-    return f"{place}: {first['msg']}" + (f" (and {len(others)} more)" if others else "")
+    """What is wrong, by field of the record and kind of fault: what lies deeper may be named by what users wrote."""
+    first, *others = error.errors(include_input=False, include_url=False, include_context=False)
+    place = str(first["loc"][0]) if first["loc"] else "the record"
+    return f"{place}: {first['type']}" + (f" (and {len(others)} more)" if others else "")
 
 
 # --- changing --------------------------------------------------------------------------------------------------

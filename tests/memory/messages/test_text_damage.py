@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -78,3 +80,19 @@ async def test_bytes_that_are_a_whole_record_are_read(tmp_path: Path) -> None:
     other.close()
     assert await store.get_message("c1-m1") == message(1)
     await store.close()
+
+
+@pytest.mark.row("G4")
+async def test_what_is_said_of_damage_names_no_key_that_a_user_wrote(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = InMemoryMessageStore()
+    await store.store_messages([message(number) for number in (1, 2, 3)])
+    body = json.loads(store._messages.texts["c1-m2"])
+    body["confidences"] = {"ann@example.org": "no number"}
+    store._messages.texts["c1-m2"] = json.dumps(body)
+    with caplog.at_level(logging.WARNING):
+        page = await store.get_messages_by_conversation_id("c1")
+    [(_, cause)] = page.damaged
+    assert cause.startswith("confidences: ")
+    assert "ann@" not in cause + caplog.text
