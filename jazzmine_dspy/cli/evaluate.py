@@ -138,7 +138,7 @@ def _money(found: Evaluation, lm: str | None, price: Price | None) -> str:
     if lm is None:
         return "no language model is asked"
     total, words = _total(found), price_in_words(lm, price)
-    if total is None or price is None:
+    if not total or price is None:
         return words
     return f"{price.amount(total)} for {found.n} turns, {total / max(1, found.n):.6f} a turn; price: {words}"
 
@@ -186,7 +186,7 @@ def _cost(usage: dict[str, Any], currency: str) -> str:
         )
     )
     spent = "" if not calls else f"{calls:.2f} calls, {sent:.0f} prompt and {brought:.0f} answer tokens"
-    spent += "" if not calls or money is None else f" and {money:.6f} {currency or 'in money'}"
+    spent += "" if not calls or not money else f" and {money:.6f} {currency or 'in money'}"
     spent += " a turn; " if calls else ""
     return f"{spent}latency p50 {latency['p50']:.1f} ms, p95 {latency['p95']:.1f} ms"
 

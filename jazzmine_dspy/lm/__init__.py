@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from jazzmine_dspy.lm.identity import lm_identity
     from jazzmine_dspy.lm.local import AsyncLocalEngine, LocalEngine, LocalSettings, call_deadline
+    from jazzmine_dspy.lm.prices import Price, price_of
     from jazzmine_dspy.lm.replay import ReplayStore, is_replayed, replayed
     from jazzmine_dspy.lm.resolve import resolve_lm
     from jazzmine_dspy.lm.scripted import ScriptedEngine, scripted_lm
@@ -45,6 +46,7 @@ _HOMES = {
         "ScriptMissError",
     ),
     "local": ("AsyncLocalEngine", "LocalEngine", "LocalSettings", "call_deadline"),
+    "prices": ("Price", "price_of"),
     "replay": ("ReplayStore", "is_replayed", "replayed"),
     "identity": ("lm_identity",),
     "resolve": ("resolve_lm",),
@@ -70,6 +72,8 @@ __all__ = [  # noqa: RUF022 - by module, as above
     "LocalEngine",
     "LocalSettings",
     "call_deadline",
+    "Price",
+    "price_of",
     "ReplayStore",
     "is_replayed",
     "replayed",

@@ -119,7 +119,7 @@ def spending(spent: Mapping[str, Any], price: Price | None) -> str:
         f"{spent['lm_calls']:,} LM calls{again}, {spent['prompt_tokens']:,} prompt and "
         f"{spent['completion_tokens']:,} answer tokens"
     )
-    if price is None or spent["money"] is None or not spent["lm_calls"]:
+    if price is None or not spent["money"]:
         return words
     paid = f" ({price.amount(spent['paid'])} without what was replayed)" if again else ""
     return f"{words}, {price.amount(spent['money'])}{paid}"
