@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,27 @@ for request in requests:
     seen.append(store.get(around.key(request)).message.text)
 print("".join(seen))
 """
+
+
+@pytest.mark.row("A7")
+def test_threads_with_one_question_ask_it_once(path: Path, ask: Any) -> None:
+    others: list[threading.Thread] = []
+    answers: list[Any] = []
+
+    def script(request: Any) -> str:
+        if not others:
+            # While the first is under way: the other either waits for it, or ends before it.
+            others.append(threading.Thread(target=lambda: answers.append(engine.complete(request))))
+            others[0].start()
+            others[0].join(timeout=0.3)
+        return "hello"
+
+    inner = ScriptedEngine(script)
+    engine = ReplayEngine(inner, ReplayStore(path))
+    answers.append(engine.complete(ask("hello")))
+    others[0].join()
+    assert inner.calls == 1
+    assert sorted(is_replayed(answer) for answer in answers) == [False, True]
 
 
 def test_two_processes_share_a_store(path: Path, ask: Any) -> None:
