@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,3 +63,19 @@ def test_it_is_asked_where_words_do_not_say(asking: Any) -> None:
     assert ("refund", "repair") in asked
     clear = [program.decide(text=text.format("my old radio")).selection for text in CLEAR["track"]]
     assert [(one.flows, list(one.clarify)) for one in clear] == [(["track"], [])] * 4
+
+
+@pytest.mark.row("F11", "C5")
+def test_questions_that_break_a_constraint_are_not_asked(
+    asking: Any, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    # A question that is asked where the flow was right costs that turn its flow.
+    run_in, _ = request.getfixturevalue("runner")
+    recipe = asking.recipe.model_copy(update={"constraints": {"in_scope_accuracy": 0.0}})
+    held = run_in(tmp_path, recipe).result
+    told = held.manifest["selection"]["clarify"]
+    assert not told["kept"]
+    assert held.program.policy.clarify == {}
+    assert told["out_of_fold"] == asking.result.manifest["selection"]["clarify"]["out_of_fold"]
+    said = (tmp_path / held.report_paths.markdown).read_text()
+    assert "in_scope_accuracy loses" in said

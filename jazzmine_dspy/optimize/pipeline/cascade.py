@@ -85,7 +85,9 @@ def order_with_lm(
 def fit_questions(
     context: RunContext, program: TurnProgram, selection: SelectionFit, dev_b: Sequence[Example]
 ) -> Questions | None:
-    """Fit the margin under which the shipped source asks which flow is meant; kept only where dev-B gains by it too.
+    """Fit the margin under which the shipped source asks which flow is meant.
+
+    It is kept only where dev-B gains by it too, and no constraint of the recipe is broken there.
 
     None where that source is neither our head nor the floor: of what others answer, nothing was measured.
     """
@@ -109,8 +111,23 @@ def fit_questions(
     fitted = fit_margin(seen, cost)
     checked = effect(fresh, fitted.margin)
     kept = fitted.margin > 0 and checked.saved(cost) > 0
+    words = _words(kind, kept, fitted, checked, cost)
+    if kept and (broken := _broken_by_asking(context, program, {kind: fitted.margin}, dev_b)):
+        kept, words = False, f"{words}, but {'; '.join(broken)}: it never asks"
     found = {"source": kind, "kept": kept, "out_of_fold": facts(fitted, cost), "dev_b": facts(checked, cost)}
-    return Questions({kind: fitted.margin} if kept else {}, found, _words(kind, kept, fitted, checked, cost))
+    return Questions({kind: fitted.margin} if kept else {}, found, words)
+
+
+def _broken_by_asking(
+    context: RunContext, program: TurnProgram, margins: dict[SourceKind, float], dev_b: Sequence[Example]
+) -> tuple[str, ...]:
+    """The recipe's constraints that the questions break, against the same program that never asks."""
+    if not context.objective.constraints:
+        return ()
+    asking = program.with_policy(program.policy.model_copy(update={"clarify": margins}))
+    ours = evaluate_within(context, "questions", asking, dev_b)
+    theirs = evaluate_within(context, "no questions", program, dev_b, asked_before=True)
+    return () if ours is None or theirs is None else context.objective.broken_constraints(ours, theirs)
 
 
 def _words(kind: str, kept: bool, fitted: Effect, checked: Effect, cost: float) -> str:
