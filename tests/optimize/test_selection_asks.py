@@ -78,4 +78,4 @@ def test_questions_that_break_a_constraint_are_not_asked(
     assert held.program.policy.clarify == {}
     assert told["out_of_fold"] == asking.result.manifest["selection"]["clarify"]["out_of_fold"]
     said = (tmp_path / held.report_paths.markdown).read_text()
-    assert "in_scope_accuracy loses" in said
+    assert r"in\_scope\_accuracy loses" in said
