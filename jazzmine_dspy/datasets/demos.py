@@ -18,24 +18,47 @@ from jazzmine_dspy.program.stage import Context
 from jazzmine_dspy.program.steps import TurnSteps
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.answers import ALIASES
+from jazzmine_dspy.signatures.contract import ANSWERED
 
-_NEEDED: dict[str, tuple[str, ...]] = {
-    "enhance": ("enhanced", "sentiment", "intent", "entities", "is_cancellation", "is_continuation"),
-    "select": ("flows",),
-    "understand": ("commands",),
-}
-_NEEDED["fused"] = tuple(field for fields in _NEEDED.values() for field in fields)
+_SHORT = 110
+"""Characters of a message that is shown; longer ones are where all are."""
+
+_LABEL = {"enhanced_query": "enhanced", "sentiment_score": "sentiment"}
+"""Labels that are named otherwise than the fields of an answer that they are for."""
+
+
+def unlabelled_fields(examples: Sequence[Example]) -> tuple[str, ...]:
+    """Fields of an answer that no turn labels: prompts of programs for these turns leave them out.
+
+    Example:
+        >>> from jazzmine_dspy.models.turn import Turn
+        >>> labels, turn = Labels(flows=(), commands=()), Turn(text="x")
+        >>> one = Example(conversation_id="c", turn_id="t", turn=turn, labels=labels, role="train", line=1)
+        >>> unlabelled_fields([one])[:3]
+        ('enhanced_query', 'sentiment_score', 'intent')
+    """
+    return tuple(name for name in ANSWERED if all(label_of(name, each.labels) is None for each in examples))
+
+
+def label_of(field: str, labels: Labels) -> Any:
+    """The label for a field of an answer; None where it was not made."""
+    return getattr(labels, _LABEL.get(field, field))
 
 
 def to_demo(predictor: str, example: Example, program: TurnProgram) -> dspy.Example | None:
-    """The demonstration that a labelled turn gives for a predictor; None where a label is missing.
+    """The demonstration that a labelled turn gives for a predictor; None where it has none of the labels.
+
+    All inputs of the predictor's signature are filled, and of its answers those that the turn labels: the others are
+    left out of what the demonstration says.
 
     The candidates are what recall finds without the turn's own conversation, the right flows put among them
     where recall missed them, so that the letters are valid for this demonstration. Recall is asked as in service:
     for the message where one call does all, else for the rewrite that the demonstration shows.
     """
     labels, turn = example.labels, example.turn
-    if any(getattr(labels, field) is None for field in _NEEDED[predictor]):
+    asked = program.predictor(predictor).signature.output_fields
+    said = [field for field in asked if label_of(field, labels) is not None]
+    if not said:
         return None
     gold = list(labels.flows or ())
     context = Context(turn=turn, registry=program.registry, exclude=frozenset([example.conversation_id]))
@@ -46,7 +69,8 @@ def to_demo(predictor: str, example: Example, program: TurnProgram) -> dspy.Exam
         context.selected = gold
     call = call_for(context, predictor, program.policy)
     shown = [candidate.name for candidate in context.candidates[: program.policy.top_k]]
-    return dspy.Example(**call.inputs, **_outputs(predictor, labels, shown)).with_inputs(*call.inputs)
+    outputs = _outputs(labels, shown)
+    return dspy.Example(**call.inputs, **{field: outputs[field] for field in said}).with_inputs(*call.inputs)
 
 
 def _candidates(program: TurnProgram, context: Context, gold: Sequence[str]) -> list[Recalled]:
@@ -73,24 +97,15 @@ def _candidates(program: TurnProgram, context: Context, gold: Sequence[str]) -> 
     return sorted([*keep, *others], key=shown.index) + missing
 
 
-def _outputs(predictor: str, labels: Labels, shown: Sequence[str]) -> dict[str, Any]:
-    outputs: dict[str, Any] = {}
-    if predictor in ("enhance", "fused"):
-        outputs |= {
-            "enhanced_query": labels.enhanced,
-            "sentiment_score": labels.sentiment,
-            "intent": labels.intent,
-            "entities": [
-                {"name": e.name, "attributes": list(e.attributes)} for e in (labels.entities or ())[:2]
-            ],
-            "is_cancellation": labels.is_cancellation,
-            "is_continuation": labels.is_continuation,
-        }
-    if predictor in ("select", "fused"):
-        outputs["flows"] = [ALIASES[shown.index(name)] for name in labels.flows or () if name in shown]
-    if predictor in ("understand", "fused"):
-        outputs["commands"] = [c.as_answer() for c in labels.commands or () if c.understood]
-    return outputs
+def _outputs(labels: Labels, shown: Sequence[str]) -> dict[str, Any]:
+    """Every field of an answer by the labels, as a prompt shows it."""
+    entities = [{"name": e.name, "attributes": list(e.attributes)} for e in (labels.entities or ())[:2]]
+    made: dict[str, Any] = {field: label_of(field, labels) for field in ANSWERED}
+    return made | {
+        "entities": entities,
+        "flows": [ALIASES[shown.index(name)] for name in labels.flows or () if name in shown],
+        "commands": [c.as_answer() for c in labels.commands or () if c.understood],
+    }
 
 
 def demo_pool(
@@ -98,15 +113,19 @@ def demo_pool(
 ) -> list[Any]:
     """Demonstrations to draw from: shuffled, and such that kinds of turns alternate.
 
-    Short turns come first within a kind, since a small model's prompt has little room.
+    Short turns come first within a kind, since a small model's prompt has little room. Turns that lack the label of a
+    field that the prompt asks for are shown only where no turn has all of them.
     """
+    asked = program.predictor(predictor).signature.output_fields
+    whole = [e for e in examples if all(label_of(field, e.labels) is not None for field in asked)]
+    examples = whole or examples
+    examples = [example for example in examples if len(example.turn.text) <= _SHORT] or examples
     rng = random.Random(seed)
     kinds: dict[str, list[Example]] = {}
     for example in rng.sample(list(examples), len(examples)):
         commands = example.labels.commands or ()
         kind: str = commands[0].type if commands else "none"
-        if len(example.turn.text) <= 110:
-            kinds.setdefault(kind, []).append(example)
+        kinds.setdefault(kind, []).append(example)
     # Starting a flow and filling a slot are most of what turns do, so they are shown first.
     first = ("start_flow", "set_slot")
     order = sorted(kinds, key=lambda kind: (first.index(kind) if kind in first else 2, rng.random()))

@@ -15,6 +15,7 @@ import dspy
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import Dataset, load_dataset
+from jazzmine_dspy.datasets.demos import unlabelled_fields
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.report import Report, write_report
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
@@ -155,7 +156,11 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
     def allowed(name: str, order: tuple[SourceKind, ...]) -> bool:
         return _can_fit_again(context, first, train, name, order)
 
-    if lm is not None and allowed("the language model", race.LM_ORDER):
+    if (
+        lm is not None
+        and parts.program.policy.asks("enhance")
+        and allowed("the language model", race.LM_ORDER)
+    ):
         standing = race.race_enhance(context, parts.program, standing, lm)
     standing = race.race_added(context, parts.program, standing, "enhance", lm, allowed=allowed)
     if standing.orders["enhance"] != parts.selection.enhance:
@@ -293,6 +298,7 @@ def start_program(
         "top_k": recipe.top_k,
         "history_shown": recipe.history_shown,
         "max_commands": recipe.max_commands,
+        "unasked": unlabelled_fields(dataset.examples("train")),
         "orders": FLOOR,
     }
     started_from = None

@@ -11,6 +11,7 @@ from jazzmine_dspy.models._base import Value, frozen_dict
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.turn import Load
+from jazzmine_dspy.signatures.contract import ANSWERED, CONTRACTS
 
 Shape = Literal["staged", "fused"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -22,6 +23,12 @@ Frozen = AfterValidator(frozen_dict)
 FLOOR: Orders = frozen_dict(dict.fromkeys(STAGES, ("rule", "floor")))
 _LM: Orders = frozen_dict(dict.fromkeys(STAGES, ("lm", "floor")))
 _DEFAULT: dict[Stage, tuple[SourceKind, ...]] = dict.fromkeys(STAGES, ("rule", "lm", "floor"))
+
+
+def _fields(names: tuple[str, ...]) -> tuple[str, ...]:
+    if strange := sorted(set(names) - set(ANSWERED)):
+        raise ValueError(f"there is no field {strange[0]!r} in an answer: name some of {', '.join(ANSWERED)}")
+    return tuple(field for field in ANSWERED if field in names)
 
 
 class Policy(Value):
@@ -41,6 +48,8 @@ class Policy(Value):
         clarify: Margin of the two best flows under which a source of selection asks which of them is meant, instead of
             choosing: of the head's probabilities, or of the floor's recall scores as a share of the better one. 0, as
             where none is given, never asks.
+        unasked: Fields that no language model is asked for, since nobody labelled them: prompts, demonstrations and
+            schemas leave them out, and decisions hold what rules, heads and floors say of them.
         recall: How the index ranks, as fitted by a run: numbers by the names of recall's settings. Empty where they
             are the defaults.
     """
@@ -56,7 +65,12 @@ class Policy(Value):
     max_commands: int = Field(default=6, ge=1, le=16)
     floor_score: Annotated[dict[Load, float], Frozen] = Field(default={"idle": 0.12, "busy": 1.0})
     clarify: Annotated[dict[SourceKind, float], Frozen] = Field(default={})
+    unasked: Annotated[tuple[str, ...], AfterValidator(_fields)] = ()
     recall: Annotated[dict[str, float], Frozen] = Field(default={})
+
+    def asks(self, stage: Stage) -> bool:
+        """Whether a language model is asked for anything of a stage, where its order names one."""
+        return any(field not in self.unasked for field in CONTRACTS[stage].signature.output_fields)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:  # noqa: ARG002
         """A copy with other values. They are checked, unlike Pydantic's own; what is frozen is shared, however deep.

@@ -63,28 +63,26 @@ def contract_of(names: Iterable[str]) -> dict[str, Any]:
     return {"jazzmine_dspy": __version__, "signatures": {name: fingerprint(name) for name in names}}
 
 
-def check_contract(state: Mapping[str, Any], names: Iterable[str], *, expected: bool) -> None:
+def check_contract(state: Mapping[str, Any], signatures: Mapping[str, Any], *, expected: bool) -> None:
     """Refuse a saved state that was compiled for other predictors: DSPy would put its words into the wrong fields.
 
     Args:
         state: As it was saved.
-        names: The predictors that are to get it.
+        signatures: Of the predictors that are to get it, by name, as they are.
         expected: Whether it is worth a word that the state does not say what it was compiled for.
 
     Raises:
         ArtifactError: a predictor is missing, or was compiled for another signature.
     """
-    names = tuple(names)
     said = state.get(CONTRACT)
     of = f" of version {str(said.get('jazzmine_dspy'))[:40]}" if isinstance(said, Mapping) else ""
     held = [name for name in CONTRACTS if name in state]
-    for name in names:
+    for name, signature in signatures.items():
         if name not in held:
             raise ArtifactError(
                 f"The saved module{of} has no predictor {name!r}, but {', '.join(held) or 'none of ours'}",
                 remedy="Load it into a program of the same shape (policy.shape), or compile again.",
             )
-        signature = CONTRACTS[name].signature
         fields = state[name].get("signature", {}).get("fields", ())
         other = isinstance(said, Mapping) and said.get("signatures", {}).get(name) != fingerprint(name)
         if other or len(fields) != len(signature.fields):

@@ -101,7 +101,8 @@ class TurnSteps:
         )  # fmt: skip
         enhancement, selection, merged = merge(context.turn, self.registry, enhancement, selection, commands)
         record = stages["enhance"]
-        if record.source in ("rule", "floor") and not record.degraded:
+        unasked = record.source == "lm" and "intent" in self.policy.unasked
+        if unasked or (record.source in ("rule", "floor") and not record.degraded):
             update = {"intent": derived_intent(context.turn, merged)}
             enhancement = enhancement.model_copy(update=update)
         causes = [f"{stage}: {record.cause}" for stage, record in stages.items() if record.degraded]

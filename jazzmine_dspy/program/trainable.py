@@ -164,7 +164,8 @@ class TrainableProgram(dspy.Module):
         Raises:
             ArtifactError: the state is of another shape, or was compiled for other signatures.
         """
-        check_contract(state, self._names, expected=True)
+        mine = {name: getattr(self, name).signature for name in self._names}
+        check_contract(state, mine, expected=True)
         super().load_state(state, **options)
 
 

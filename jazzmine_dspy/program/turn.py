@@ -27,7 +27,7 @@ from jazzmine_dspy.program.sources import check_orders, identity_of
 from jazzmine_dspy.program.stage import Context, Steps
 from jazzmine_dspy.program.steps import TurnSteps
 from jazzmine_dspy.program.trainable import TrainableProgram
-from jazzmine_dspy.signatures.contract import CONTRACTS, fingerprints, with_overrides
+from jazzmine_dspy.signatures.contract import CONTRACTS, fingerprints, with_overrides, without
 
 
 class TurnProgram(dspy.Module):
@@ -77,6 +77,10 @@ class TurnProgram(dspy.Module):
     def policy(self, policy: Policy) -> None:
         check_orders(policy)
         self._policy = policy
+        for name in CONTRACTS:
+            # A copy shares its signatures: they are replaced, never changed.
+            predictor = self.predictor(name)
+            predictor.signature = without(name, predictor.signature, policy.unasked)
 
     @property
     def shape(self) -> Shape:
@@ -90,7 +94,8 @@ class TurnProgram(dspy.Module):
 
     def active_predictors(self) -> tuple[str, ...]:
         """Names of the predictors that this shape asks, the LM being in the order of their stage."""
-        stages = [stage for stage, order in self.policy.orders.items() if "lm" in order]
+        orders = self.policy.orders.items()
+        stages = [stage for stage, order in orders if "lm" in order and self.policy.asks(stage)]
         if not stages:
             return ()
         return ("fused",) if self.shape == "fused" else tuple(stages)
@@ -202,13 +207,14 @@ class TurnProgram(dspy.Module):
         Raises:
             ArtifactError: the state was compiled for other signatures.
         """
-        check_contract(state, CONTRACTS, expected=False)
         policy = Policy.model_validate(state["policy"]) if "policy" in state else self.policy
-        check_orders(policy)
+        mine = {name: without(name, self.predictor(name).signature, policy.unasked) for name in CONTRACTS}
+        check_contract(state, mine, expected=False)
+        # First: which fields a predictor asks for is the policy's, and a saved state names fields by their places.
+        self.policy = policy
         super().load_state(
             {key: value for key, value in state.items() if key not in ("policy", CONTRACT)}, **options
         )
-        self.policy = policy
 
     @property
     def fingerprint(self) -> str:

@@ -10,10 +10,9 @@ from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 
 from jazzmine_dspy.models.errors import AnswerError
-from jazzmine_dspy.signatures.answers import read_answer
-from jazzmine_dspy.signatures.contract import CONTRACTS
+from jazzmine_dspy.signatures.answers import only, read_answer
+from jazzmine_dspy.signatures.contract import CONTRACTS, predictor_of
 
-_ANSWERS = {contract.signature.__name__: contract for contract in CONTRACTS.values()}
 _BOUNDS = ("maxLength", "minLength", "maxItems", "minItems", "pattern")
 
 
@@ -25,7 +24,7 @@ class DecisionAdapter(dspy.JSONAdapter):
     """
 
     def _prepare_response_format(self, lm: Any, lm_kwargs: dict[str, Any], signature: Any) -> None:
-        given = lm_kwargs.pop("response_format", None)
+        given = _asked(lm_kwargs.pop("response_format", None), signature)
         if "response_format" not in lm.supported_params:
             return
         if not lm.supports_response_schema:
@@ -60,10 +59,15 @@ class DecisionAdapter(dspy.JSONAdapter):
         return "\n".join([*parts, suffix] if suffix else parts)
 
     def format_assistant_message_content(
-        self, signature: Any, outputs: dict[str, Any], missing_field_message: str | None = None
+        self,
+        signature: Any,
+        outputs: dict[str, Any],
+        missing_field_message: str | None = None,  # noqa: ARG002 - DSPy's signature of this method
     ) -> str:
         """A demonstration's answer, as compact JSON."""
-        data = {name: _plain(outputs.get(name, missing_field_message)) for name in signature.output_fields}
+        # What a demonstration does not say is left out: a sentence in its place would be learnt as an answer.
+        said = {name: outputs.get(name) for name in signature.output_fields}
+        data = {name: _plain(value) for name, value in said.items() if value is not None}
         return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
     def parse(self, signature: Any, completion: str) -> dict[str, Any]:
@@ -72,11 +76,13 @@ class DecisionAdapter(dspy.JSONAdapter):
         Raises:
             AdapterParseError: with the typed :class:`~jazzmine_dspy.models.errors.AnswerError` as its cause.
         """
-        contract = _ANSWERS.get(signature.__name__)
-        if contract is None:
+        predictor = predictor_of(signature)
+        if predictor is None:
             return dict(super().parse(signature, completion))
+        contract = CONTRACTS[predictor]
         try:
-            answer = read_answer(contract.answer, completion, contract.error)
+            asked = only(contract.answer, tuple(signature.output_fields))
+            answer = read_answer(asked, completion, contract.error)
         except AnswerError as error:
             raise AdapterParseError(
                 adapter_name=type(self).__name__,
@@ -85,6 +91,16 @@ class DecisionAdapter(dspy.JSONAdapter):
                 message=str(error),
             ) from error
         return {name: getattr(answer, name) for name in signature.output_fields}
+
+
+def _asked(form: Any, signature: Any) -> Any:
+    """A call's schema with those fields alone that the signature asks for."""
+    schema = form.get("json_schema", {}).get("schema") if isinstance(form, dict) else None
+    if schema is None or predictor_of(signature) is None:
+        return form
+    kept = {name: held for name, held in schema["properties"].items() if name in signature.output_fields}
+    shorter = {**schema, "properties": kept, "required": list(kept)}
+    return {**form, "json_schema": {**form["json_schema"], "schema": shorter}}
 
 
 def _plain(value: Any) -> Any:

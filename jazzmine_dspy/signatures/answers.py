@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import math
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+)
 
 from jazzmine_dspy.models.commands import UNDERSTOOD
 from jazzmine_dspy.models.errors import AnswerError
@@ -86,6 +95,20 @@ class UnderstandingAnswer(_Answer):
 
 class DecisionAnswer(EnhancementAnswer, SelectionAnswer, UnderstandingAnswer):
     """Answer to DecideTurn: all three in one."""
+
+
+@functools.cache
+def only(model: type[BaseModel], fields: tuple[str, ...]) -> type[BaseModel]:
+    """An answer of which only some fields are asked; what else it holds is not looked at.
+
+    Example:
+        >>> read_answer(only(DecisionAnswer, ("flows",)), '{"flows": []}').model_dump()
+        {'flows': []}
+    """
+    if set(fields) >= set(model.model_fields):
+        return model
+    kept: dict[str, Any] = {n: (f.annotation, f) for n, f in model.model_fields.items() if n in fields}
+    return create_model(model.__name__, __base__=_Answer, **kept)
 
 
 def read_answer(model: type[A], text: str, error: type[AnswerError] = AnswerError) -> A:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +43,60 @@ CONTRACTS: dict[str, Contract] = {
     "fused": Contract(DecideTurn, DecisionAnswer, AnswerError),
 }
 """By the name that the predictor has in :class:`~jazzmine_dspy.program.turn.TurnProgram`."""
+
+
+ANSWERED = tuple(DecideTurn.output_fields)
+"""Fields of an answer, those of all stages."""
+
+_MEANING = tuple(EnhanceMessage.output_fields)
+
+
+def predictor_of(signature: type[dspy.Signature]) -> str | None:
+    """Whose signature it is, by the fields that it is given: words, name and some answers may be others than ours."""
+    given = set(signature.input_fields)
+    return next((n for n, c in CONTRACTS.items() if set(c.signature.input_fields) == given), None)
+
+
+def without(name: str, signature: type[dspy.Signature], unasked: Collection[str]) -> type[dspy.Signature]:
+    """A predictor's signature that asks for all fields of its contract but some; its own words stay.
+
+    Instructions that are ours no longer speak of what is left out; those of a project or a compile stay as they are.
+
+    Args:
+        name: Of the predictor.
+        signature: Its signature as it is.
+        unasked: Names of fields to leave out; one that it lacks, and that is not named, comes back in our words.
+
+    Example:
+        >>> short = without("fused", DecideTurn, ANSWERED[:-1])
+        >>> list(short.output_fields), short.instructions.partition(".")[0]
+        (['commands'], "Say what the user's newest message does to the dialogue")
+    """
+    whole = CONTRACTS[name].signature
+    kept = {key: signature.fields.get(key, own) for key, own in whole.fields.items() if key not in unasked}
+    if list(kept) == list(signature.fields):
+        return signature
+    words = signature.instructions
+    if words == _instructions(name, signature.output_fields):
+        words = _instructions(name, kept)
+    made: type[dspy.Signature] = dspy.Signature(kept, words)
+    made.__name__ = whole.__name__
+    return made
+
+
+def _instructions(name: str, asked: Collection[str]) -> str:
+    """Our instructions where only some fields are asked for."""
+    own: str = CONTRACTS[name].signature.instructions
+    if name == "enhance" and "enhanced_query" not in asked:
+        return own.replace(", so that it can be read alone", "")
+    if name != "fused":
+        return own
+    parts = ["what {} means"] if any(field in asked for field in _MEANING) else []
+    parts += ["which tasks {} asks to start"] if "flows" in asked else []
+    parts += ["what {} does to the dialogue"] if "commands" in asked else []
+    said = [part.format("it" if place else "the user's newest message") for place, part in enumerate(parts)]
+    listed = " and ".join(said) if len(said) < 3 else f"{', '.join(said[:-1])}, and {said[-1]}"
+    return f"Say {listed}.{own[own.index('.') + 1 :]}"
 
 
 def describe(name: str) -> dict[str, Any]:

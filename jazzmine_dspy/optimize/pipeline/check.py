@@ -9,6 +9,7 @@ import dspy
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.eval.objective import has_label, labelled
+from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.models.errors import DatasetError, RecipeError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.context import RunContext
@@ -76,7 +77,10 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
     if context.lm is None or not examples or not context.budget.allows():
         return
     context.progress.phase("ask the language model once", None)
-    orders = {**FLOOR, "enhance": ("lm", "floor")}
+    stage = next((each for each in STAGES if program.policy.asks(each)), None)
+    if stage is None:
+        return
+    orders = {**FLOOR, stage: ("lm", "floor")}
     once = program.with_policy(program.policy.model_copy(update={"orders": orders}))
     # The shortest turn, so that a small model's window is no reason to fail.
     example = min(
@@ -88,7 +92,7 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
         decision = once.decide(example.turn, exclude=(example.conversation_id,), deadline=_PATIENCE_S)
     if context.budget.meter.counts.failed > before:
         raise RecipeError(
-            f"The language model {context.recipe.lm!r} does not answer: {decision.stages['enhance'].cause}",
+            f"The language model {context.recipe.lm!r} does not answer: {decision.stages[stage].cause}",
             where="asked once, before anything was fitted",
             remedy="Check its name, its address and its key, or run with lm = 'none'.",
         )

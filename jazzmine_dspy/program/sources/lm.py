@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from dspy.utils.exceptions import AdapterParseError
@@ -115,6 +115,8 @@ class LMSource(Source[Any]):
 
     def steps(self, context: Context) -> Steps[Answer[Any] | Declined]:
         """Answer, or fail with a typed error."""
+        if not self.policy.asks(self.stage):
+            return Declined("nobody labelled what it would be asked")
         if self.stage == "select" and not offered(context, self.policy.top_k):
             # There is nothing to ask.
             if context.recall_failure and context.choosable:
@@ -123,7 +125,7 @@ class LMSource(Source[Any]):
         predicted: Predicted = yield from self._ask(context)
         outputs, calls = predicted.outputs, predicted.calls
         if self.stage == "enhance":
-            return Answer(_enhancement(outputs), self.trust, calls)
+            return Answer(_enhancement(outputs, context.turn.text), self.trust, calls)
         if self.stage == "select":
             return self._selection(outputs["flows"], context, calls)
         commands, refused = _commands(
@@ -199,16 +201,13 @@ def _failed(calls: tuple[LMCall, ...], error: Exception) -> tuple[LMCall, ...]:
     return (*calls[:-1], calls[-1].model_copy(update={"success": False, "error": format_error(error)}))
 
 
-def _enhancement(outputs: Any) -> Enhancement:
-    intent = re.sub(r"\W+", "_", outputs["intent"].strip().lower()).strip("_")
-    return Enhancement(
-        enhanced_query=outputs["enhanced_query"].strip(),
-        sentiment_score=outputs["sentiment_score"],
-        intent=intent or "unknown",
-        entities=[Entity(name=entity.name, attributes=entity.attributes) for entity in outputs["entities"]],
-        is_cancellation=outputs["is_cancellation"],
-        is_continuation=outputs["is_continuation"],
-    )
+def _enhancement(outputs: Mapping[str, Any], text: str) -> Enhancement:
+    """What was answered; what was not asked is as the floor says it."""
+    said = {name: outputs[name] for name in Enhancement.model_fields if name in outputs}
+    said["enhanced_query"] = said.get("enhanced_query", text).strip()
+    said["intent"] = re.sub(r"\W+", "_", said.get("intent", "").strip().lower()).strip("_") or "unknown"
+    said["entities"] = [Entity(name=e.name, attributes=e.attributes) for e in said.get("entities", ())]
+    return Enhancement(**said)
 
 
 def _commands(

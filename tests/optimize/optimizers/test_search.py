@@ -11,6 +11,7 @@ import pytest
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.datasets.demos import demo_pool, to_demo
+from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.lm.requests import demo_texts, user_text
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import RecipeError
@@ -104,10 +105,7 @@ def test_a_predictor_that_is_never_reached_is_a_dead_compile(
 def test_labels_that_give_no_demonstration_are_a_dead_compile(
     base: Any, dataset: Dataset, tiny: Callable[..., Recipe]
 ) -> None:
-    bare = [
-        example.model_copy(update={"labels": example.labels.model_copy(update={"commands": None})})
-        for example in dataset.examples("train")
-    ]
+    bare = [example.model_copy(update={"labels": Labels()}) for example in dataset.examples("train")]
     with pytest.raises(DeadCompileError, match=r"fused.*Label more turns"):
         labeled("l", tiny(), base("fused"), bare, 0)
 
