@@ -47,7 +47,7 @@ class Replay:
     def say(self, turn: LabelledTurn) -> None:
         """Carry out a user's turn. What is not labelled does not happen; flows without commands are started."""
         if turn.labels is not None:
-            self._state = carry_out(self._state, _decision(turn), self._flows).state
+            self._state = carry_out(reconcile(self._state, self._flows), _decision(turn), self._flows).state
 
     @property
     def before(self) -> StateBefore:
