@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import dspy
+
 from jazzmine_dspy.artifacts.files import MANIFEST, aside
 from jazzmine_dspy.artifacts.heads import heads_to_files
 from jazzmine_dspy.artifacts.manifest import manifest_of, pretty
 from jazzmine_dspy.models._base import canonical_json
 from jazzmine_dspy.models.errors import ArtifactError
+from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.contract import CONTRACTS
 
@@ -40,8 +43,9 @@ def save(
         program: What to write; its registry, heads and policy go with it, its LM does not.
         folder: Where; an artefact there is replaced.
         name: Name of the program; the folder's where None.
-        facts: What the manifest says beside hashes: dataset, recipe, LM, scores. None names the LM and the embedder
-            that are bound, without settings or addresses.
+        facts: What the manifest says beside hashes: dataset, recipe, LM, scores. None says what the program
+            knows of itself: the LM (bound, or configured in DSPy) and the embedder, without settings or addresses, its
+            shape, how many demonstrations each predictor has, and which are worded anew.
         run: Times, costs and dates: written to ``run.json``, which no hash covers.
         examples: Texts with their flows that recall uses beside the flows' own; None takes those of the bound recall.
 
@@ -80,7 +84,7 @@ def save(
         "name": name or folder.resolve().name,
         "agent_id": program.registry.agent_id,
         "flows": program.registry.checksum,
-        **(_bound(program) if facts is None else facts),
+        **(_known(program) if facts is None else facts),
     }
     files[MANIFEST] = manifest_of(files, said)
     files["run.json"] = pretty(dict(run or {}))
@@ -112,14 +116,22 @@ def _examples_of(program: TurnProgram) -> list[dict[str, str]]:
     ]
 
 
-def _bound(program: TurnProgram) -> dict[str, Any]:
-    embedder, lm = program.bindings.embedder, program.bindings.lm
+def _known(program: TurnProgram) -> dict[str, Any]:
+    """What a program says of itself: whom it asks, and what was done to its prompts."""
+    embedder, names = program.bindings.embedder, program.active_predictors()
+    lm = program.bindings.lm or (dspy.settings.lm if names else None)
     named = getattr(embedder, "model", None)
+    states = states_of(program)
+    plain = {name: dspy.Predict(CONTRACTS[name].signature).dump_state()["signature"] for name in names}
     return {
+        "dspy": dspy.__version__,
+        "shape": program.shape,
         "lm": None if lm is None else {"model": lm.model},
         "embedder": None
         if embedder is None or named is None
         else {"model": named, "fingerprint": embedder.fingerprint},
+        "demonstrations": {name: len(states[name]["demos"]) for name in names},
+        "reworded": [name for name in names if states[name]["signature"] != plain[name]],
     }
 
 

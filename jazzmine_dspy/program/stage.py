@@ -28,6 +28,7 @@ from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.guards import allowed_flows
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
+from jazzmine_dspy.program.spans import observed
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -239,13 +240,28 @@ def run_stage(
     Raises:
         LMUnansweredError: a language model was not answering, where outages are borne (:mod:`.outages`).
     """
+    with observed(f"{stage.capitalize()}Stage", {"message": context.query}) as span:
+        value, record = yield from _asked(stage, sources, gates, context)
+        if span.watched:
+            span.outputs = {"value": VALUES[stage].dump_python(value, mode="json"), **_said(record)}
+    return value, record
+
+
+def _asked(
+    stage: Stage,
+    sources: Sequence[tuple[SourceKind, Callable[[], Source[T]]]],
+    gates: Mapping[SourceKind, float],
+    context: Context,
+) -> Steps[tuple[T, StageRecord]]:
     started = yield Clock()
     failures: list[str] = []
     calls: list[LMCall] = []
     answered: tuple[SourceKind, Answer[T]] | None = None
     for kind, make in sources:
         try:
-            result = _checked(stage, (yield from make().steps(context)), context)
+            with observed(f"{kind.capitalize()}Source", {"stage": stage}) as asked:
+                result = _checked(stage, (yield from make().steps(context)), context)
+                asked.outputs = _told(result) if asked.watched else None
         except PredictFailed as failure:
             if isinstance(failure.error, LMUnansweredError):
                 # Nobody takes a floor's answer for the model's: who measures is told.
@@ -271,6 +287,17 @@ def run_stage(
         cause=cause, latency_ms=max(0.0, ended - started), usage=Usage.of(calls), calls=tuple(calls),
     )  # fmt: skip
     return answer.value, record
+
+
+def _told(result: Answer[Any] | Declined) -> dict[str, Any]:
+    if isinstance(result, Declined):
+        return {"answered": False, "reason": result.reason, "failed": result.failed}
+    return {"answered": True, "confidence": result.confidence}
+
+
+def _said(record: StageRecord) -> dict[str, Any]:
+    shown = ("source", "confidence", "degraded", "cause")
+    return {name: value for name, value in record if name in shown}
 
 
 def _checked(stage: Stage, result: Any, context: Context) -> Answer[Any] | Declined:
