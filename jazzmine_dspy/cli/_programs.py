@@ -22,6 +22,12 @@ LM = Annotated[
         "--lm", help="Language model, such as openai/gpt-4o-mini, or none. Default: the one compiled for."
     ),
 ]
+APIBase = Annotated[
+    str | None,
+    typer.Option(
+        "--api-base", metavar="URL", help="Address of the language model's server, as its documents give it."
+    ),
+]
 NO_LM = "none"
 
 
@@ -35,7 +41,13 @@ class Opened(NamedTuple):
 
 
 def open_program(
-    name: str, *, lm: str | None, serving: bool, flows: Any = None, policy: str = "shipped"
+    name: str,
+    *,
+    lm: str | None,
+    serving: bool,
+    flows: Any = None,
+    policy: str = "shipped",
+    api_base: str | None = None,
 ) -> Opened:
     """Load a program and bind what it needs.
 
@@ -45,6 +57,7 @@ def open_program(
         serving: Whether the embedded model may reuse a prompt's beginning: faster, and answers may change.
         flows: Other flows than the compiled ones.
         policy: ``shipped``, ``lm``, ``head`` or ``floor``.
+        api_base: Address of the language model's server; None for the recipe's, or the provider's own.
 
     Raises:
         JazzmineError: the program cannot be loaded, or ``lm`` does not resolve. Where the model that it was
@@ -56,11 +69,13 @@ def open_program(
     program: TurnProgram = loaded.program
     if policy != "shipped":
         program = program.with_policy(policy)  # type: ignore[arg-type]
-    bound = _bind(program, loaded.manifest, lm, serving)
+    bound = _bind(program, loaded.manifest, lm, serving, api_base)
     return Opened(program, loaded.manifest, loaded.path, bound)
 
 
-def _bind(program: TurnProgram, manifest: dict[str, Any], lm: str | None, serving: bool) -> str | None:
+def _bind(
+    program: TurnProgram, manifest: dict[str, Any], lm: str | None, serving: bool, api_base: str | None
+) -> str | None:
     from jazzmine_dspy.lm import LMNotFoundError
 
     compiled_for = (manifest.get("lm") or {}).get("model")
@@ -73,6 +88,8 @@ def _bind(program: TurnProgram, manifest: dict[str, Any], lm: str | None, servin
         return None
     try:
         settings = (manifest.get("recipe") or {}).get("lm_settings") if wanted == compiled_for else None
+        if api_base:
+            settings = {**(settings or {}), "api_base": api_base}
         model = resolve(wanted, serving=serving, settings=settings)
     except LMNotFoundError as error:
         if lm is not None:

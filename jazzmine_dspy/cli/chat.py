@@ -13,7 +13,7 @@ import typer
 
 from jazzmine_dspy.cli._errors import failure_of
 from jazzmine_dspy.cli._output import AsJson, output
-from jazzmine_dspy.cli._programs import LM, Name, open_program
+from jazzmine_dspy.cli._programs import LM, APIBase, Name, open_program
 
 if TYPE_CHECKING:
     from jazzmine_dspy.runtime import Runtime
@@ -27,6 +27,7 @@ _PATIENCE = 60.0
 def chat(
     program: Name,
     lm: LM = None,
+    api_base: APIBase = None,
     flows: Annotated[
         Path | None, typer.Option(metavar="FILE", help="YAML file of other flows than the compiled ones.")
     ] = None,
@@ -42,7 +43,7 @@ def chat(
     from jazzmine_dspy.runtime import Runtime
 
     out = output()
-    opened = open_program(program, lm=lm, serving=True, flows=flows)
+    opened = open_program(program, lm=lm, api_base=api_base, serving=True, flows=flows)
     runtime = Runtime(opened.program, agent_id=str(opened.manifest.get("agent_id") or ""), deadline=_PATIENCE)
     turns: list[dict[str, Any]] = []
     # Lines are read outside the loop, which would hold back an interrupt until the next line.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jazzmine_dspy.cli._output import AsJson, output
-from jazzmine_dspy.cli._programs import LM, Name, open_program
+from jazzmine_dspy.cli._programs import LM, APIBase, Name, open_program
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.decision import TurnDecision
@@ -30,13 +30,15 @@ def decide(
         ),
     ] = None,
     lm: LM = None,
+    api_base: APIBase = None,
     _json: AsJson = False,
 ) -> None:
     """Decide one turn: what the message means, which flows it wants, which commands it comes down to."""
     out = output()
     read = _turn(text, turn)
     # A local model is loaded for this one turn.
-    decision = open_program(program, lm=lm, serving=True).program.decide(read, deadline=_PATIENCE)
+    opened = open_program(program, lm=lm, api_base=api_base, serving=True)
+    decision = opened.program.decide(read, deadline=_PATIENCE)
     for stage, record in decision.stages.items():
         if record.degraded:
             out.warn(f"stage {stage} is degraded: {record.cause}")

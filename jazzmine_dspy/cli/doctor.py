@@ -16,6 +16,7 @@ import typer
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
 from jazzmine_dspy.cli._output import AsJson, output, without_secrets
+from jazzmine_dspy.cli._programs import APIBase
 
 _CORE = (
     "dspy",
@@ -49,7 +50,11 @@ class Finding:
 
 
 def doctor(
-    lm: Annotated[str | None, typer.Option("--lm", help="Ask this language model for a word.")] = None,
+    lm: Annotated[
+        str | None,
+        typer.Option("--lm", help="Ask this language model once, and tell what its provider holds."),
+    ] = None,
+    api_base: APIBase = None,
     redis: Annotated[str | None, typer.Option(metavar="URL", help="Redis that must be reachable.")] = None,
     _json: AsJson = False,
 ) -> None:
@@ -59,7 +64,7 @@ def doctor(
     """
     out = output()
     findings = []
-    for finding in _findings(lm, redis):
+    for finding in _findings(lm, api_base, redis):
         findings.append(finding)
         state = "ok     " if finding.ok else "missing"
         out.show(without_secrets(f"{state}  {finding.name}: {finding.detail}"))
@@ -83,7 +88,7 @@ def doctor(
         raise typer.Exit(CHECK_FAILED)
 
 
-def _findings(lm: str | None, redis: str | None) -> Iterator[Finding]:
+def _findings(lm: str | None, api_base: str | None, redis: str | None) -> Iterator[Finding]:
     yield Finding(
         "Python",
         sys.version_info >= (3, 11),
@@ -107,7 +112,7 @@ def _findings(lm: str | None, redis: str | None) -> Iterator[Finding]:
     yield _cache()
     yield _redis(redis)
     if lm is not None:
-        yield _language_model(lm)
+        yield from _language_model(lm, api_base)
 
 
 def _package(name: str, needed: bool, remedy: str) -> Finding:
@@ -204,16 +209,53 @@ def _redis(url: str | None) -> Finding:
     return Finding("Redis", True, needed, where)
 
 
-def _language_model(name: str) -> Finding:
+_TAKEN = {
+    "schema": "a schema of its own for each call",
+    "json": "JSON of any form, no schema",
+    "none": "neither a schema nor JSON",
+}
+_HINTS = {
+    "LMAuthError": "Check the key in the environment, and what it may do.",
+    "LMTransportError": "Check that the server runs, its address (--api-base) and the network.",
+    "LMRateLimitError": "The provider answers, but not now: ask again later, or raise the limit.",
+    "LMTimeoutError": "Try again: a model may have to be loaded first; or set a longer timeout in lm_settings.",
+    "LMServerError": "The provider failed: try again later.",
+}
+
+
+def _language_model(name: str, api_base: str | None) -> Iterator[Finding]:
     from jazzmine_dspy.cli._programs import resolve
+    from jazzmine_dspy.lm.probing import probe
     from jazzmine_dspy.models.errors import format_error
 
+    title = f"language model {name}"
     try:
-        answer = resolve(name, serving=True)(messages=[{"role": "user", "content": "Say yes."}], max_tokens=8)
-        said = " ".join(str(answer[0]).split())[:40]
+        found = probe(resolve(name, serving=True, settings={"api_base": api_base} if api_base else None))
     except Exception as error:
+        kinds = [each.__name__ for each in type(error).__mro__]
+        hint = next((said for kind, said in _HINTS.items() if kind in kinds), "")
+        if getattr(error, "status", None) == 404:
+            hint = (
+                "Check the model's name, and that --api-base is the address that the server's documents give."
+            )
         remedy = (
-            getattr(error, "remedy", "") or "Check its name, its key in the environment, and the network."
+            getattr(error, "remedy", "") or hint or "Check its name, its settings, its key and its address."
         )
-        return Finding(f"language model {name}", False, True, format_error(error), remedy)
-    return Finding(f"language model {name}", True, True, f"answered {said!r}")
+        yield Finding(title, False, True, format_error(error), remedy)
+        return
+    yield Finding(title, True, True, f"answered {found.answer!r}")
+    detail = f"takes {_TAKEN[found.taken]}"
+    if found.taken == "schema":
+        detail += ", strictly" if found.held else ", but does not hold its answer to it"
+    remedy = "Answers are checked all the same; expect more of them to be refused."
+    if found.taken == "json":
+        remedy = "Set schema_support = false in lm_settings, so that no schema is tried. " + remedy
+    yield Finding(f"{title}: schema", found.taken == "schema" and found.held, False, detail, remedy)
+    sent = "none is sent" if found.temperature is None else f"takes {found.temperature:g}"
+    yield Finding(f"{title}: temperature", True, False, sent)
+    counted = bool(found.prompt_tokens and found.completion_tokens)
+    told = f"reports {found.prompt_tokens} of the prompt and {found.completion_tokens} of the answer"
+    yield Finding(
+        f"{title}: tokens", counted, False, told if counted else "reports none",
+        "Budgets of tokens and money cannot be kept with it.",
+    )  # fmt: skip

@@ -10,7 +10,7 @@ import typer
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
 from jazzmine_dspy.cli._output import AsJson, Quiet, output
-from jazzmine_dspy.cli._programs import LM, Name, open_program
+from jazzmine_dspy.cli._programs import LM, APIBase, Name, open_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +27,7 @@ def evaluate(
         str, typer.Option(help="test, train, dev_a or dev_b. Opening test is logged in the dataset.")
     ] = "test",
     lm: LM = None,
+    api_base: APIBase = None,
     policy: Annotated[str, typer.Option(help="Order of sources: shipped, lm, head or floor.")] = "shipped",
     sample: Annotated[int | None, typer.Option(min=1, help="Score that many turns, drawn by seed.")] = None,
     seed: Annotated[
@@ -56,7 +57,7 @@ def evaluate(
     if split == "test":
         labelled.open_test(f"evaluate {manifest.get('name', program)}")
     examples = _examples(labelled, split, sample, seed)
-    opened = open_program(program, lm=lm, serving=False, flows=flows, policy=policy)
+    opened = open_program(program, lm=lm, api_base=api_base, serving=False, flows=flows, policy=policy)
     price = _price(manifest, opened.lm)
     progress = None
     if not quiet:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jazzmine_dspy.cli._output import AsJson, Quiet, output
+from jazzmine_dspy.cli._programs import APIBase
 
 if TYPE_CHECKING:
     from jazzmine_dspy.lm.prices import Price
@@ -25,6 +26,7 @@ def optimize(
     lm: Annotated[
         str | None, typer.Option(help="Another language model, such as openai/gpt-4o-mini; none for none.")
     ] = None,
+    api_base: APIBase = None,
     budget_minutes: Annotated[
         float | None, typer.Option(metavar="M", help="Minutes that the run may take.")
     ] = None,
@@ -71,6 +73,7 @@ def optimize(
         recipe,
         dataset=None if dataset is None else str(dataset),
         lm=lm,
+        api_base=api_base,
         seed=seed,
         concurrency=concurrency,
         minutes=budget_minutes,

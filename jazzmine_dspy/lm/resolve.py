@@ -13,37 +13,22 @@ from typing import Any, cast
 import dspy
 from dspy._vendor.lm15.registry import lookup
 from dspy._vendor.lm15.router import LITELLM_PROVIDER_PREFIXES
+from dspy.clients.backend_selection import select_backend
 from dspy.clients.lm import _is_openai_reasoning_model
 from dspy.lm15 import registered_providers
+from dspy.utils.exceptions import LMConfigurationError
 
 from jazzmine_dspy.lm.errors import LMNotFoundError, LMSettingsError
+from jazzmine_dspy.lm.fitting import GATEWAYS, SERVERS, NamedLM, fitted
 from jazzmine_dspy.lm.local import AsyncLocalEngine, LocalEngine, LocalSettings
 from jazzmine_dspy.lm.weights import file_weights
 
 EMBEDDED = "local/smollm2-135m"
 NUM_RETRIES = 2
-#: Servers that hold answers to a schema whatever the model is, by a grammar in their decoder.
-_SCHEMA_SERVERS = frozenset(
-    {"ollama", "ollama_chat", "hosted_vllm", "vllm", "sglang", "lm_studio", "lmstudio"}
-)
 _EXAMPLES = (
     f'Give "{EMBEDDED}", "openai/NAME", "ollama_chat/NAME", "anthropic/NAME" or another name that DSPy takes.'
 )
 _LOCAL_FIELDS = {field.name for field in fields(LocalSettings)}
-
-
-class ServerLM(dspy.LM):
-    """A language model whose server holds answers to schemas, though DSPy's table does not know its model."""
-
-    @property
-    def supports_response_schema(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def supported_params(self) -> set[str]:
-        """What DSPy's table says, and `response_format`."""
-        return {*super().supported_params, "response_format"}
 
 
 def resolve_lm(name: str | dspy.LM | None, **settings: Any) -> dspy.LM:
@@ -55,9 +40,10 @@ def resolve_lm(name: str | dspy.LM | None, **settings: Any) -> dspy.LM:
             takes, or a language model, which is returned as it is (copied with the settings, if there are
             any).
         settings: For local models those of `LocalSettings`; for others those of `dspy.LM` (`api_base`,
-            `api_key`, `timeout` in seconds, ...) and `schema_support`: True or False where DSPy's table of
-            models is wrong about answers held to a schema. Left out, it is taken as given for Ollama, vLLM
-            and LM Studio and for `openai/` at an address of one's own (llama.cpp servers).
+            `api_key`, `timeout` in seconds, ...), for Ollama also `num_ctx`, `keep_alive` and `think`, and
+            `schema_support`: True or False where what is known of answers held to a schema is wrong,
+            "static" for a provider that takes long over each new schema: all calls then have the same one.
+            An address without a path gets `/v1` where the server speaks OpenAI's protocol.
 
     Returns:
         The language model; `temperature`, `max_tokens`, `cache`, `num_retries` are settings of either kind.
@@ -69,7 +55,7 @@ def resolve_lm(name: str | dspy.LM | None, **settings: Any) -> dspy.LM:
     if name is None:
         name = EMBEDDED
     if isinstance(name, dspy.LM):
-        return cast("dspy.LM", name.copy(**settings) if settings else name)
+        return _with_settings(name, settings) if settings else name
     if not isinstance(name, str) or not name.strip():
         raise LMNotFoundError("The name of the language model is empty", remedy=_EXAMPLES)
     provider, slash, model = name.partition("/")
@@ -122,27 +108,49 @@ def _local(name: str, model: str, settings: dict[str, Any]) -> dspy.LM:
 def _remote(name: str, provider: str, settings: dict[str, Any]) -> dspy.LM:
     if not _known(provider):
         raise LMNotFoundError(f"No provider is called {provider!r}", where=name, remedy=_EXAMPLES)
-    address = settings.get("api_base") or settings.get("base_url")
-    address = address or os.environ.get("OPENAI_API_BASE") or os.environ.get("OPENAI_BASE_URL")
-    schema = settings.pop("schema_support", None)
-    if schema is None:
-        schema = provider in _SCHEMA_SERVERS or (provider == "openai" and bool(address)) or None
+    schema = _schema_support(name, settings)
+    address = next((settings[key] for key in ("api_base", "base_url") if settings.get(key)), None)
     # Reasoning models refuse any temperature but their own.
     temperature = None if _is_openai_reasoning_model(name) else 0.0
     made = {"temperature": temperature, "cache": False, "num_retries": NUM_RETRIES, **settings}
+    if address and provider == "openai" and not (settings.get("api_key") or os.environ.get("OPENAI_API_KEY")):
+        # Servers of one's own mostly want no key, but DSPy does.
+        made["api_key"] = "none"
+    named = schema is not None or address or provider in SERVERS | GATEWAYS
     try:
-        lm = (ServerLM if schema else _PlainLM if schema is False else dspy.LM)(name, **made)
-    except (ValueError, TypeError) as error:
+        lm = (NamedLM if named else dspy.LM)(name, **made)
+        lm.schema_support = schema
+        return _ready(fitted(lm))
+    except (ValueError, TypeError, LMConfigurationError) as error:
         raise LMSettingsError(f"DSPy refuses these settings: {error}", where=name) from error
-    return cast("dspy.LM", lm)
 
 
-class _PlainLM(dspy.LM):
-    """A language model that is not to be asked for answers held to a schema."""
+def _ready(lm: dspy.LM) -> dspy.LM:
+    """The model, with LiteLLM imported where it is asked through that: the first turn has no seconds for it."""
+    if isinstance(lm.engine, str) and lm.model_type == "chat" and not select_backend(lm).native:
+        # Otherwise LiteLLM fetches a price list from the network as it is imported.
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+        _ = lm.supported_params
+    return lm
 
-    @property
-    def supports_response_schema(self) -> bool:
-        return False
+
+def _with_settings(lm: dspy.LM, settings: dict[str, Any]) -> dspy.LM:
+    given = "schema_support" in settings
+    schema = _schema_support(str(lm.model), settings)
+    made = lm.copy(**settings)
+    if given:
+        made.schema_support = schema
+    return cast("dspy.LM", made)
+
+
+def _schema_support(name: str, settings: dict[str, Any]) -> bool | str | None:
+    """The setting, taken out of the others."""
+    schema = settings.pop("schema_support", None)
+    if schema is None or isinstance(schema, bool) or schema == "static":
+        return cast("bool | str | None", schema)
+    raise LMSettingsError(
+        f"schema_support is {schema!r}", where=name, remedy='Give true, false or "static", or leave it out.'
+    )
 
 
 def _known(provider: str) -> bool:

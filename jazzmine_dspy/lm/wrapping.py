@@ -11,6 +11,7 @@ from dspy.clients.execution import _engine, prepare
 from dspy.lm15 import Request, Response
 
 from jazzmine_dspy.lm.errors import LMSettingsError
+from jazzmine_dspy.lm.fitting import fitted, support
 from jazzmine_dspy.lm.identity import engine_identity, lm_identity
 from jazzmine_dspy.lm.requests import small_events
 
@@ -27,10 +28,11 @@ class NativeEngine:
 
     def __init__(self, lm: dspy.LM) -> None:
         self.lm = lm
-        self.supports_response_schema = lm.supports_response_schema
+        held = support(lm)
+        self.supports_response_schema = held in ("schema", "static")
         self.supports_function_calling = lm.supports_function_calling
         self.supports_reasoning = lm.supports_reasoning
-        self.supported_params = lm.supported_params
+        self.supported_params = {*lm.supported_params, *(("response_format",) if held != "none" else ())}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NativeEngine:
         return self
@@ -141,6 +143,7 @@ def engines_of(lm: dspy.LM) -> tuple[Any, Any]:
             where=str(getattr(lm, "model", "")),
             remedy="Use dspy.LM, with an engine object if need be.",
         )
+    lm = fitted(lm)
     if not isinstance(lm.engine, str):
         return lm.engine, lm._async_engine_spec
     native = NativeEngine(lm)

@@ -193,7 +193,8 @@ def read_recipe(path: str | Path, **changes: Any) -> Recipe:
 
     Args:
         path: TOML file.
-        changes: Values to use instead, by name, those of the budget too; None keeps the file's.
+        changes: Values to use instead, by name, those of the budget and the setting `api_base` too; None keeps the
+            file's.
 
     Raises:
         RecipeError: the file is missing or no TOML, or a key or a value is not known; file, key and remedy
@@ -217,6 +218,8 @@ def read_recipe(path: str | Path, **changes: Any) -> Recipe:
         ) from error
     given = {key: value for key, value in changes.items() if value is not None}
     budget = {key: given.pop(key) for key in BudgetPart.model_fields if key in given}
+    if address := given.pop("api_base", None):
+        given["lm_settings"] = {**data.get("lm_settings", {}), "api_base": address}
     data |= given
     if budget:
         data["budget"] = {**data.get("budget", {}), **budget}

@@ -3,36 +3,88 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError
+from dspy.utils.exceptions import (
+    AdapterParseError,
+    ContextWindowExceededError,
+    LMInvalidRequestError,
+    LMUnsupportedFeatureError,
+)
 from pydantic import BaseModel
 
+from jazzmine_dspy.lm.fitting import answer_limit, fitted, refused_schema, support
 from jazzmine_dspy.models.errors import AnswerError
 from jazzmine_dspy.signatures.answers import only, read_answer
 from jazzmine_dspy.signatures.contract import CONTRACTS, predictor_of
+from jazzmine_dspy.signatures.schema import static_format
+from jazzmine_dspy.signatures.strict import strict
 
-_BOUNDS = ("maxLength", "minLength", "maxItems", "minItems", "pattern")
+_WITHOUT = object()
+"""In the place of a schema: none is to be sent."""
+_OF_SCHEMA = re.compile(r"response.?format|schema|structured.?output|grammar|guided", re.I)
+_OF_LENGTH = re.compile(r"context.?(length|window|size)|too long", re.I)
 
 
 class DecisionAdapter(dspy.JSONAdapter):
     """Writes short prompts whose constant part comes first, and reads answers strictly.
 
-    DSPy's own JSON adapter overwrites ``response_format``; this one keeps the schema that a call brings, so that the
-    decoder is held to that call's choices. No second call hides a first failure.
+    Any language model is asked as its provider takes it. DSPy's own JSON adapter overwrites ``response_format``; this
+    one keeps the schema that a call brings, so that the decoder is held to that call's choices, in the subset that
+    providers publish. A schema that a provider refuses is left out, once and from then on; no other second call hides
+    a first failure.
     """
 
+    def __call__(
+        self, lm: Any, lm_kwargs: dict[str, Any], signature: Any, demos: list[Any], inputs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Ask, and read the answer."""
+        lm = fitted(lm)
+        sent = _limited(lm, lm_kwargs)
+        try:
+            return list(super().__call__(lm, sent, signature, demos, inputs))
+        except Exception as error:
+            if not _refuses_schema(error, sent):
+                raise
+            answers = super().__call__(lm, _limited(lm, lm_kwargs, _WITHOUT), signature, demos, inputs)
+            refused_schema(lm)
+            return list(answers)
+
+    async def acall(
+        self, lm: Any, lm_kwargs: dict[str, Any], signature: Any, demos: list[Any], inputs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """As :meth:`__call__`."""
+        lm = fitted(lm)
+        sent = _limited(lm, lm_kwargs)
+        try:
+            return list(await super().acall(lm, sent, signature, demos, inputs))
+        except Exception as error:
+            if not _refuses_schema(error, sent):
+                raise
+            again = _limited(lm, lm_kwargs, _WITHOUT)
+            answers = await super().acall(lm, again, signature, demos, inputs)
+            refused_schema(lm)
+            return list(answers)
+
     def _prepare_response_format(self, lm: Any, lm_kwargs: dict[str, Any], signature: Any) -> None:
-        given = _asked(lm_kwargs.pop("response_format", None), signature)
-        if "response_format" not in lm.supported_params:
+        given = lm_kwargs.pop("response_format", None)
+        held = "none" if given is _WITHOUT else support(lm)
+        predictor = predictor_of(signature)
+        if held == "none":
             return
-        if not lm.supports_response_schema:
+        if held == "json":
             lm_kwargs["response_format"] = {"type": "json_object"}
-        elif given is None:
+            return
+        if predictor is not None and (held == "static" or given is None):
+            given = static_format(predictor)
+        if given is None:
             super()._prepare_response_format(lm, lm_kwargs, signature)
         else:
-            lm_kwargs["response_format"] = given if lm.model.startswith("local/") else _unbounded(given)
+            given = _asked(given, signature)
+            # A grammar of our own takes more than the subset, and lengths keep a small model from going on.
+            lm_kwargs["response_format"] = given if lm.model.startswith("local/") else strict(given)
 
     def format_system_message(self, signature: Any) -> str:
         """Instructions and what each field holds: the same text for every call of a program."""
@@ -112,13 +164,21 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _unbounded(schema: Any) -> Any:
-    """A schema as hosted models take it in strict mode: no lengths and patterns, every property required."""
-    if isinstance(schema, dict):
-        free = {key: _unbounded(value) for key, value in schema.items() if key not in _BOUNDS}
-        return (
-            {**free, "required": list(free["properties"])}
-            if isinstance(free.get("properties"), dict)
-            else free
-        )
-    return [_unbounded(item) for item in schema] if isinstance(schema, list) else schema
+def _limited(lm: Any, lm_kwargs: dict[str, Any], form: Any = None) -> dict[str, Any]:
+    """The settings of one attempt: a copy, with another ``response_format`` where one is given."""
+    made = dict(lm_kwargs) if form is None else {**lm_kwargs, "response_format": form}
+    if isinstance(wanted := made.pop("max_tokens", None), int):
+        made |= answer_limit(lm, wanted)
+    return made
+
+
+def _refuses_schema(error: Exception, sent: dict[str, Any]) -> bool:
+    """Whether a provider refuses just the schema that it was sent."""
+    form = sent.get("response_format")
+    if form is None or form == {"type": "json_object"} or isinstance(error, ContextWindowExceededError):
+        return False
+    refused = isinstance(error, LMUnsupportedFeatureError) or (
+        isinstance(error, LMInvalidRequestError) and error.status in (None, 400, 422)
+    )
+    said = str(getattr(error, "message", ""))
+    return refused and bool(_OF_SCHEMA.search(said)) and not _OF_LENGTH.search(said)

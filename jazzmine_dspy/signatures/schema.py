@@ -57,6 +57,39 @@ def response_format(
     if predictor in ("understand", "fused"):
         options = _command_options(turn, slots)
         properties["commands"] = {"type": "array", "maxItems": max_commands, "items": {"anyOf": options}}
+    return _format(properties)
+
+
+def static_format(predictor: str) -> dict[str, Any]:
+    """What the answers to one of the four prompts may be in any turn: the same schema for each call.
+
+    For providers that take long over every schema that they have not seen. Flows and slots are no choices in it; what
+    an answer names is checked afterwards.
+
+    Args:
+        predictor: Which of the four prompts.
+    """
+    properties: dict[str, Any] = {}
+    if predictor in ("enhance", "fused"):
+        properties |= {
+            "enhanced_query": _TEXT,
+            "sentiment_score": {"type": "number"},
+            "intent": _TEXT,
+            "entities": {"type": "array", "items": _NAMED if predictor == "fused" else _ENTITY},
+            "is_cancellation": {"type": "boolean"},
+            "is_continuation": {"type": "boolean"},
+        }
+    if predictor in ("select", "fused"):
+        properties["flows"] = {"type": "array", "items": {"enum": list(ALIASES)}}
+    if predictor in ("understand", "fused"):
+        value = [_TEXT, {"type": "number"}, {"type": "boolean"}, {"type": "array", "items": _TEXT}, _NOTHING]
+        command = _command(list(UNDERSTOOD))
+        command["properties"] |= {"name": {"anyOf": [_TEXT, _NOTHING]}, "value": {"anyOf": value}}
+        properties["commands"] = {"type": "array", "items": command}
+    return _format(properties)
+
+
+def _format(properties: dict[str, Any]) -> dict[str, Any]:
     schema = {
         "type": "object",
         "properties": properties,
@@ -66,6 +99,8 @@ def response_format(
     return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
 
 
+_TEXT = {"type": "string"}
+_NOTHING = {"type": "null"}
 # One call for everything should be short: of an entity the fused prompt asks the name alone.
 _NAMED = {
     "type": "object",

@@ -30,7 +30,7 @@ def server(no_proxy: None) -> Iterator[Any]:
 
 
 @pytest.mark.row("N5")
-@pytest.mark.parametrize("name", ["openai/test", "ollama_chat/test", "hosted_vllm/test"])
+@pytest.mark.parametrize("name", ["openai/test", "hosted_vllm/test"])
 async def test_a_server_gets_the_schema(server: Any, name: str) -> None:
     address, asked = server
     lm = resolve.resolve_lm(name, api_base=address, api_key="x")

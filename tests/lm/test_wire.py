@@ -60,7 +60,7 @@ def parts_of(schema: Any) -> list[dict[str, Any]]:
 @pytest.mark.row("N5")
 @pytest.mark.parametrize("style", ["sync", "async"])
 @pytest.mark.parametrize("shape", ["staged", "fused"])
-@pytest.mark.parametrize("name", ["openai/some-model", "ollama_chat/some-model", "hosted_vllm/some-model"])
+@pytest.mark.parametrize("name", ["openai/some-model", "hosted_vllm/some-model"])
 def test_path_headers_body_and_schema_reach_the_server(
     no_proxy: None, name: str, shape: str, style: str
 ) -> None:

@@ -1,0 +1,187 @@
+"""A language model as its provider takes it, whoever made it: where it is asked, and what holds its answers."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+import weakref
+from typing import Any, Literal, cast
+from urllib.parse import urlsplit
+
+import dspy
+from dspy.clients.lm import _is_openai_reasoning_model
+
+from jazzmine_dspy.lm.errors import LMWarning
+from jazzmine_dspy.lm.identity import asked, lm_identity
+from jazzmine_dspy.lm.ollama import PROVIDERS as OLLAMA
+from jazzmine_dspy.lm.ollama import ollama_engines
+
+Support = Literal["schema", "static", "json", "none"]
+"""What holds an answer: a schema of its own for each call, one for all calls, JSON of any form, or nothing."""
+
+SERVERS = frozenset({"hosted_vllm", "vllm", "sglang", "lm_studio", "lmstudio", "llamafile", *OLLAMA})
+"""Servers that hold answers to a schema whatever the model is, by a grammar in their decoder."""
+GATEWAYS = frozenset({"azure", "litellm_proxy"})
+"""Their names of models are their own, so no table knows them: a schema is tried."""
+REASONING_TOKENS = 16_000
+"""Least limit of an answer of OpenAI's reasoning models: what they think counts as part of it."""
+_AT_V1 = frozenset({"openai", "hosted_vllm", "vllm", "sglang", "lm_studio", "lmstudio", "litellm_proxy"})
+_NATIVE = {
+    "api_key", "api_base", "base_url", "timeout", "temperature", "max_tokens", "max_completion_tokens", "top_p",
+    "seed", "stop",
+}  # fmt: skip
+"""Settings that DSPy's own client takes as they are."""
+
+_lock = threading.Lock()
+_fitted: weakref.WeakKeyDictionary[dspy.LM, tuple[dict[str, Any], dspy.LM]] = weakref.WeakKeyDictionary()
+_refused: set[str] = set()
+
+
+class NamedLM(dspy.LM):
+    """A hosted language model that tells adapters what `support` knows of it, beyond DSPy's table of models.
+
+    Its attribute `schema_support` is what the setting of that name was given.
+    """
+
+    schema_support: bool | str | None = None
+
+    @property
+    def supports_response_schema(self) -> bool:
+        """Whether answers are held to a schema."""
+        return support(self) in ("schema", "static")
+
+    @property
+    def supported_params(self) -> set[str]:
+        """What DSPy's table says, and `response_format` where it is taken."""
+        found = set(super().supported_params)
+        return found if support(self) == "none" else {*found, "response_format"}
+
+
+def provider_of(lm: dspy.LM) -> str:
+    """The provider in a model's name; without one it is OpenAI."""
+    provider, slash, _ = str(lm.model).partition("/")
+    return provider if slash else "openai"
+
+
+def fitted(lm: dspy.LM) -> dspy.LM:
+    """The language model itself, or a copy that reaches its server where the server's own documents say it is.
+
+    Ollama is asked through its own interface, and an address without a path gets ``/v1`` where the protocol is
+    OpenAI's. A model with an engine of its own stays as it is.
+
+    Args:
+        lm: Any language model, also one that is not DSPy's.
+    """
+    if not isinstance(lm, dspy.LM) or lm.engine != "auto" or lm.model_type != "chat":
+        return lm
+    provider = provider_of(lm)
+    if provider not in OLLAMA:
+        changed = _at_address(lm, provider)
+        return _sharing(lm, lm.copy(**changed)) if changed else lm
+    with _lock:
+        known = _fitted.get(lm)
+        if known is None or known[0] != lm.kwargs:
+            engine, async_engine, taken = ollama_engines(lm)
+            from jazzmine_dspy.lm.wrapping import with_engines
+
+            made = with_engines(lm.copy(**taken), engine, async_engine)
+            known = _fitted[lm] = (dict(lm.kwargs), _sharing(lm, made))
+        return known[1]
+
+
+def support(lm: dspy.LM) -> Support:
+    """What a language model's answers can be held to, as far as can be known without asking.
+
+    In this order: what a provider has refused, what `schema_support` was given, what an engine of its own says, the
+    kind of server, and DSPy's table of models. A model of OpenAI's that the table does not know is tried.
+    """
+    inner, engine = asked(lm)
+    if lm_identity(inner) in _refused:
+        return "none"
+    declared = getattr(inner, "schema_support", None)
+    if declared is not None:
+        return "static" if declared == "static" else "schema" if declared else "json"
+    if not isinstance(engine, str) or not isinstance(inner, dspy.LM):
+        return _by_table(inner)
+    provider = provider_of(inner)
+    if provider in SERVERS | GATEWAYS or (provider == "openai" and _own_address(inner)):
+        return "schema"
+    found = _by_table(inner)
+    return "schema" if found == "none" and provider == "openai" else found
+
+
+def refused_schema(lm: dspy.LM) -> None:
+    """Remember that the provider of a language model refuses schemas, and say so the first time."""
+    inner, _ = asked(lm)
+    with _lock:
+        identity = lm_identity(inner)
+        if identity in _refused:
+            return
+        _refused.add(identity)
+    warnings.warn(
+        f"{inner.model} refuses the schema of an answer. It is asked without one from now on; every answer is "
+        "checked all the same. Set schema_support = false in lm_settings to ask for plain JSON at once.",
+        LMWarning,
+        stacklevel=3,
+    )
+
+
+def answer_limit(lm: dspy.LM, wanted: int) -> dict[str, int]:
+    """The setting that limits an answer's tokens, by the name that the model takes.
+
+    More are allowed to a model that thinks first, since its thoughts are counted too.
+
+    Args:
+        lm: The language model.
+        wanted: Tokens that the answer itself needs.
+    """
+    inner, _ = asked(lm)
+    if _is_openai_reasoning_model(str(inner.model)):
+        own = inner.kwargs.get("max_completion_tokens") or 0
+        return {"max_completion_tokens": max(wanted, own, REASONING_TOKENS)}
+    return {"max_tokens": max(wanted, REASONING_TOKENS) if lm.supports_reasoning else wanted}
+
+
+def _by_table(lm: dspy.LM) -> Support:
+    # A model of ours asks `support` itself: here it is what DSPy says.
+    of: Any = super(NamedLM, lm) if isinstance(lm, NamedLM) else lm
+    if "response_format" not in of.supported_params:
+        return "none"
+    return "schema" if of.supports_response_schema else "json"
+
+
+def _own_address(lm: dspy.LM) -> str:
+    given = lm.kwargs.get("api_base") or lm.kwargs.get("base_url")
+    address = str(given or _named_by_environment())
+    # OpenAI's own address, spelt out, is no other server.
+    return "" if urlsplit(address).hostname == "api.openai.com" else address
+
+
+def _at_address(lm: dspy.LM, provider: str) -> dict[str, str]:
+    """The settings that lead to the server, where they are other than those given."""
+    name = next((key for key in ("api_base", "base_url") if lm.kwargs.get(key)), "api_base")
+    given = lm.kwargs.get(name)
+    named = None if given or provider != "openai" else _own_address(lm)
+    address = str(given or named or "")
+    if provider not in _AT_V1 or "://" not in address:
+        return {}
+    if urlsplit(address).path in ("", "/"):
+        address = f"{address.rstrip('/')}/v1"
+    changed = {name: address} if address != given else {}
+    if provider == "openai" and _named_by_environment() and not lm.kwargs.keys() - _NATIVE:
+        # With an address in the environment DSPy takes LiteLLM, which is slow to import, and has other errors.
+        changed["engine"] = "lm15"
+        if not lm.kwargs.get("api_key") and not os.environ.get("OPENAI_API_KEY"):
+            changed["api_key"] = "none"
+    return changed
+
+
+def _named_by_environment() -> str:
+    return os.environ.get("OPENAI_API_BASE") or os.environ.get("OPENAI_BASE_URL") or ""
+
+
+def _sharing(lm: dspy.LM, made: dspy.LM) -> dspy.LM:
+    """The copy, whose calls its owner finds in the history of the original."""
+    made.history = lm.history
+    return cast("dspy.LM", made)
