@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import dspy
 from dspy.clients.lm import _is_openai_reasoning_model
 
+from jazzmine_dspy.lm.asked import asked, engine_identity
 from jazzmine_dspy.lm.errors import LMWarning
-from jazzmine_dspy.lm.identity import asked, lm_identity
 from jazzmine_dspy.lm.ollama import PROVIDERS as OLLAMA
 from jazzmine_dspy.lm.ollama import ollama_engines
 
@@ -83,9 +83,7 @@ def fitted(lm: dspy.LM) -> dspy.LM:
         known = _fitted.get(lm)
         if known is None or known[0] != lm.kwargs:
             engine, async_engine, taken = ollama_engines(lm)
-            from jazzmine_dspy.lm.wrapping import with_engines
-
-            made = with_engines(lm.copy(**taken), engine, async_engine)
+            made = lm.copy(engine=engine, async_engine=async_engine, **taken)
             known = _fitted[lm] = (dict(lm.kwargs), _sharing(lm, made))
         return known[1]
 
@@ -97,7 +95,7 @@ def support(lm: dspy.LM) -> Support:
     kind of server, and DSPy's table of models. A model of OpenAI's that the table does not know is tried.
     """
     inner, engine = asked(lm)
-    if lm_identity(inner) in _refused:
+    if _server_of(inner, engine) in _refused:
         return "none"
     declared = getattr(inner, "schema_support", None)
     if declared is not None:
@@ -113,9 +111,9 @@ def support(lm: dspy.LM) -> Support:
 
 def refused_schema(lm: dspy.LM) -> None:
     """Remember that the provider of a language model refuses schemas, and say so the first time."""
-    inner, _ = asked(lm)
+    inner, engine = asked(lm)
     with _lock:
-        identity = lm_identity(inner)
+        identity = _server_of(inner, engine)
         if identity in _refused:
             return
         _refused.add(identity)
@@ -141,6 +139,13 @@ def answer_limit(lm: dspy.LM, wanted: int) -> dict[str, int]:
         own = inner.kwargs.get("max_completion_tokens") or 0
         return {"max_completion_tokens": max(wanted, own, REASONING_TOKENS)}
     return {"max_tokens": max(wanted, REASONING_TOKENS) if lm.supports_reasoning else wanted}
+
+
+def _server_of(lm: dspy.LM, engine: Any) -> str:
+    """The model and the server that it is asked at."""
+    if not isinstance(engine, str):
+        return f"{lm.model} {engine_identity(engine)}"
+    return f"{lm.model} {lm.kwargs.get('api_base') or lm.kwargs.get('base_url') or _named_by_environment()}"
 
 
 def _by_table(lm: dspy.LM) -> Support:

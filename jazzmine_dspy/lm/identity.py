@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
 from urllib.parse import urlsplit
 
 import dspy
 from dspy.clients.backend_selection import CLIENT_KEYS
+
+from jazzmine_dspy.lm.asked import asked, engine_identity
+from jazzmine_dspy.lm.fitting import fitted
 
 
 def lm_identity(lm: dspy.LM) -> str:
@@ -17,8 +19,6 @@ def lm_identity(lm: dspy.LM) -> str:
     The model's name, its weights by SHA-256 where they are local, the engine's settings, sampling settings,
     and of an address only a digest.
     """
-    from jazzmine_dspy.lm.fitting import fitted
-
     lm, engine = asked(fitted(lm))
     kwargs = {key: value for key, value in lm.kwargs.items() if key not in CLIENT_KEYS and value is not None}
     parts = [lm.model, lm.model_type, json.dumps(kwargs, sort_keys=True, default=str)]
@@ -27,24 +27,6 @@ def lm_identity(lm: dspy.LM) -> str:
     elif address := lm.kwargs.get("api_base") or lm.kwargs.get("base_url"):
         parts.append("at " + hashlib.sha256(_without_user(str(address)).encode()).hexdigest()[:16])
     return " ".join(parts)
-
-
-def asked(lm: dspy.LM) -> tuple[dspy.LM, Any]:
-    """The language model that is asked in the end, within all that is wrapped around it, and its engine."""
-    engine = getattr(lm, "engine", "auto")
-    while not isinstance(engine, str) and hasattr(engine, "source"):
-        engine = engine.source
-    if isinstance(native := getattr(engine, "lm", None), dspy.LM):
-        # An engine that only asks another language model: what that one would be asked with is not on the outer one.
-        return native, "auto"
-    return lm, engine
-
-
-def engine_identity(engine: Any) -> str:
-    """What an engine calls itself, else the name of its class."""
-    if (identity := getattr(engine, "identity", None)) is not None:
-        return str(identity)
-    return f"{type(engine).__module__}.{type(engine).__qualname__}"
 
 
 def _without_user(address: str) -> str:

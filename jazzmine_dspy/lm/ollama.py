@@ -15,6 +15,7 @@ from typing import Any
 import dspy
 import httpx
 from dspy._vendor.lm15.errors import map_http_error
+from dspy.clients.backend_selection import CLIENT_KEYS
 from dspy.lm15 import (
     InvalidRequestError,
     ProviderError,
@@ -50,7 +51,11 @@ def ollama_engines(lm: dspy.LM) -> tuple[OllamaEngine, AsyncOllamaEngine, dict[s
         timeout=float(kwargs.get("timeout") or TIMEOUT),
         **{key: kwargs[key] for key in _SETTINGS if key in kwargs},
     )
-    return engine, AsyncOllamaEngine(engine), {key: None for key in _SETTINGS if key in lm.kwargs}
+    return (
+        engine,
+        AsyncOllamaEngine(engine),
+        {key: None for key in lm.kwargs if key in _SETTINGS or key in CLIENT_KEYS},
+    )
 
 
 class OllamaEngine:

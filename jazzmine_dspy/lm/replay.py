@@ -21,8 +21,8 @@ from dspy._vendor.lm15.result import StreamAccumulator
 from dspy._vendor.lm15.serde import response_from_dict, response_to_dict
 from dspy.lm15 import Request, Response
 
+from jazzmine_dspy.lm.asked import engine_identity
 from jazzmine_dspy.lm.errors import LMWarning
-from jazzmine_dspy.lm.identity import engine_identity
 from jazzmine_dspy.lm.requests import request_key, small_events
 from jazzmine_dspy.lm.wrapping import WrappedEngine, engines_of, with_engines
 from jazzmine_dspy.models.errors import InputError, format_error

@@ -10,9 +10,10 @@ from dspy.clients.backend_selection import CLIENT_KEYS
 from dspy.clients.execution import _engine, prepare
 from dspy.lm15 import Request, Response
 
+from jazzmine_dspy.lm.asked import engine_identity
 from jazzmine_dspy.lm.errors import LMSettingsError
 from jazzmine_dspy.lm.fitting import fitted, support
-from jazzmine_dspy.lm.identity import engine_identity, lm_identity
+from jazzmine_dspy.lm.identity import lm_identity
 from jazzmine_dspy.lm.requests import small_events
 
 
