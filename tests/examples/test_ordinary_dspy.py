@@ -15,10 +15,11 @@ import dspy
 import pytest
 
 from fake_openai import FakeOpenAI
-from jazzmine_dspy import TurnProgram, load, load_dataset, save
+from jazzmine_dspy import TurnProgram, load, load_dataset, metric, save
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.lm import resolve_lm
-from prompt_brain import CAREFUL, brain, texts
+from jazzmine_dspy.program.policy import Policy
+from prompt_brain import CAREFUL, UNREADABLE, brain, texts
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "tests" / "optimize" / "library"
@@ -93,3 +94,38 @@ def test_evaluate_scores_and_asks_every_turn_once(server: FakeOpenAI) -> None:
         score = example("evaluate").main(str(LIBRARY))
     assert 0 < score < 100
     assert len({json.dumps(call.body) for call in server.calls}) == len(server.calls)
+
+
+def asked_about(text: str) -> str:
+    """The message of a prompt or of a demonstration in it."""
+    return str(json.JSONDecoder().raw_decode(text.rpartition("message: ")[2])[0])
+
+
+@pytest.mark.row("L2", "O10")
+@pytest.mark.parametrize("shape", ["staged", "fused"])
+def test_no_turn_is_taught_its_own_answer(shape: Any, server: FakeOpenAI) -> None:
+    dataset = load_dataset(LIBRARY)
+    program = TurnProgram(dataset.flows, policy=Policy(shape=shape))
+    optimizer = dspy.BootstrapFewShot(metric=metric, max_bootstrapped_demos=2, max_labeled_demos=20)
+    with dspy.context(lm=lm_at(server)):
+        optimizer.compile(program.trainable(), trainset=dataset.to_dspy("train", program))
+    told = [texts(call.body, "user") for call in server.calls]
+    assert any(len(users) > 1 for users in told)
+    assert all(asked_about(users[-1]) not in map(asked_about, users[:-1]) for users in told)
+
+
+@pytest.mark.row("L2")
+def test_gepa_sees_what_could_not_be_read() -> None:
+    dataset = load_dataset(LIBRARY)
+    program = TurnProgram(dataset.flows, policy=Policy(shape="fused"))
+    trainset = dataset.to_dspy("train", program)
+    with FakeOpenAI(flavour="vllm", answer=brain(LIBRARY, broken=lambda _: True)) as server:
+        lm = lm_at(server)
+        optimizer = dspy.GEPA(
+            metric=metric, max_metric_calls=20, reflection_lm=lm, add_format_failure_as_feedback=True
+        )
+        with dspy.context(lm=lm):
+            compiled = optimizer.compile(program.trainable(), trainset=trainset, valset=trainset[:4])
+        written = [call for call in server.calls if "JSON object:" not in texts(call.body, "system")[0]]
+    assert any(UNREADABLE in text for call in written for text in texts(call.body, "user"))
+    assert CAREFUL in compiled.fused.signature.instructions

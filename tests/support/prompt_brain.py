@@ -14,6 +14,9 @@ from jazzmine_dspy.models.commands import command
 CAREFUL = "Work with the care of a cartographer."
 """What it writes into every instruction that it is asked for."""
 
+UNREADABLE = "I would rather talk about the weather."
+"""What it says where it is to be broken."""
+
 _MARK = re.compile(r"Your output fields are:\n(.*?)\n\s*All interactions", re.S)
 
 
@@ -48,14 +51,15 @@ def brain(
         message = json.JSONDecoder().raw_decode(said)[0]
         improved = CAREFUL in system or bool(texts(body, "assistant"))
         if broken(message) and not improved:
-            return "I would rather talk about the weather"
+            return UNREADABLE
         whole = labels.get(message)
         if whole is None or not (improved or zlib.crc32(message.encode()) % 2):
-            return json.dumps(_nothing(message))
+            return _asked_for(body, _nothing(message))
         offered = re.findall(r"^(?:flows_offered: )?([A-H]) ([^\s:]+)", asked, re.M)
         letters = {name: letter for letter, name in offered}
         kept = [each for each in whole["commands"] if each["type"] != "start_flow"]
-        return json.dumps(
+        return _asked_for(
+            body,
             {
                 "enhanced_query": whole["enhanced"],
                 "sentiment_score": whole["sentiment"],
@@ -65,10 +69,16 @@ def brain(
                 "is_continuation": whole["is_continuation"],
                 "flows": [letters[name] for name in whole["flows"] if name in letters],
                 "commands": [command(each).as_answer() for each in kept],
-            }
+            },
         )
 
     return answer
+
+
+def _asked_for(body: dict[str, Any], answer: dict[str, Any]) -> str:
+    """An answer with the fields that the request's schema has."""
+    fields = body["response_format"]["json_schema"]["schema"]["properties"]
+    return json.dumps({name: value for name, value in answer.items() if name in fields})
 
 
 def _nothing(message: str) -> dict[str, Any]:
