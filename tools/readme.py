@@ -80,6 +80,8 @@ def quality(report: dict[str, Any]) -> str:
 def _cell(metric: dict[str, float] | None) -> str:
     if metric is None:
         return "-"
+    if metric["low"] is None:
+        return f"{metric['value']:.1%} [too few]"
     return f"{metric['value']:.1%} [{metric['low']:.1%}, {metric['high']:.1%}]"
 
 

@@ -160,7 +160,9 @@ def _show(found: Evaluation, title: str, lm: str | None, money: str, currency: s
     for column, side in (("metric", "left"), ("value", "right"), ("95 % interval", "right"), ("n", "right")):
         table.add_column(column, justify=side)  # type: ignore[arg-type]
     for name, metric in found.metrics.items():
-        table.add_row(name, f"{metric.value:.3f}", f"{metric.low:.3f} to {metric.high:.3f}", str(metric.n))
+        few = metric.low is None or metric.high is None
+        bounds = "too few" if few else f"{metric.low:.3f} to {metric.high:.3f}"
+        table.add_row(name, f"{metric.value:.3f}", bounds, str(metric.n))
     out.show(table)
     usage: dict[str, Any] = found.usage
     for stage, shares in found.sources.items():

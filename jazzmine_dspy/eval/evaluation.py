@@ -165,7 +165,11 @@ class Evaluation:
         ]
         clusters = [one.example.conversation_id for one, _ in pairs]
         return paired_metric(
-            [one.scores for one, _ in pairs], [two.scores for _, two in pairs], clusters, metric
+            [one.scores for one, _ in pairs],
+            [two.scores for _, two in pairs],
+            clusters,
+            metric,
+            largest=LARGEST.get(metric, 1.0),
         )
 
     def shared_difference(self, other: Evaluation, metric: str) -> Difference | None:
@@ -184,6 +188,7 @@ class Evaluation:
                 [theirs[turn.example.key] for turn in held],
                 [turn.example.conversation_id for turn in held],
                 metric,
+                largest=LARGEST.get(metric, 1.0),
             )
         except InputError:
             return None

@@ -1,7 +1,7 @@
 """Scores with 95 % intervals, and differences between two programs, both clustered by conversation (V2).
 
 Turns of one conversation are alike, so conversations, not turns, are what is drawn. Seeded: the same turns
-give the same figures on every machine.
+give the same figures on every machine. An interval stays in the score's range; under ten conversations there is none.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-Method = Literal["bootstrap", "student_t", "wilson"]
+Method = Literal["bootstrap", "student_t", "wilson", "none"]
 
 RESAMPLES = 1_000
+FEWEST_CLUSTERS = 10
+"""Below this many conversations a score has no interval: any would say more than so few can."""
 ENOUGH_CLUSTERS = 20
+"""Below this many conversations a percentile bootstrap is too narrow, and Student's t is used."""
 ENOUGH_VARIED = 10
 """Below this many conversations with a fault (or with a success) a bootstrap is blind to what it has not
 seen."""
-"""Below this many conversations a percentile bootstrap is too narrow, and Student's t is used."""
 
 _LEVEL = 0.95
 _POWER = 0.80
@@ -36,24 +38,25 @@ _POWER = 0.80
 
 @dataclass(frozen=True)
 class Metric:
-    """A score with its 95 % interval.
+    """A score with its 95 % interval, which stays in the score's range.
 
-    ``n`` counts the turns that were scored (for ``command_f1/KIND``: those where the answer or the label has
-    the kind), ``clusters`` the conversations that they are from. ``method`` says how the interval was made:
-    ``bootstrap`` over conversations (percentiles); ``student_t`` over conversations, where there are too few
-    to draw from; ``wilson`` at the effective sample size where nearly all conversations agree, since drawing
-    them shows too little of what was not seen, and where there is only one.
+    ``low`` and ``high`` are None where fewer than ten conversations stand behind the score. ``n`` counts the
+    turns that were scored (for ``command_f1/KIND``: those where the answer or the label has the kind),
+    ``clusters`` the conversations that they are from. ``method`` says how the interval was made: ``bootstrap``
+    over conversations (percentiles); ``student_t`` over conversations, where there are too few to draw from;
+    ``wilson`` at the effective sample size where nearly all conversations agree, since drawing them shows too
+    little of what was not seen; ``none`` where there are too few.
     """
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     n: int
     clusters: int = 0
     method: Method = "bootstrap"
 
-    def to_json(self) -> dict[str, float | int]:
-        """Value, bounds and n."""
+    def to_json(self) -> dict[str, float | int | None]:
+        """Value, bounds (None where there are too few conversations) and n."""
         return {"value": self.value, "low": self.low, "high": self.high, "n": self.n}
 
 
@@ -62,13 +65,14 @@ class Difference:
     """How much higher a is than b, on the same turns.
 
     ``low`` and ``high`` bound it on both sides, ``lower_bound_one_sided`` from below alone, each with 95 %
-    confidence. ``detectable`` is the difference that this many conversations would have shown with 80 %
-    power.
+    confidence and none beyond the range of differences. The first two are None where fewer than ten
+    conversations stand behind the difference; the one-sided bound, by which races are decided, is wide there.
+    ``detectable`` is the difference that this many conversations would have shown with 80 % power.
     """
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     lower_bound_one_sided: float
     n: int
     detectable: float
@@ -152,11 +156,13 @@ def _metric(name: str, scores: Sequence[TurnScores], draws: Resamples, largest: 
     tops, bottoms = tops[used], bottoms[used]
     value = float((tops.sum(axis=1) / bottoms.sum(axis=1)).mean())
     clusters = int((bottoms.sum(axis=0) > 0).sum())
+    if clusters < FEWEST_CLUSTERS:
+        return Metric(value, None, None, len(rows), clusters, "none")
     influence = _influence(tops, bottoms)
     weighty = sum(any(part.denominator for part in scores[row][name].parts) for row in rows)
     faulty = int((tops < largest * bottoms - 1e-12).any(axis=0).sum())
     fruitful = int((tops > 1e-12).any(axis=0).sum())
-    if clusters < 2 or min(faulty, fruitful) < min(ENOUGH_VARIED, clusters / 2):
+    if min(faulty, fruitful) < min(ENOUGH_VARIED, clusters / 2):
         units = _effective(value / largest, influence / largest, clusters, weighty)
         low, high = wilson(value / largest, units)
         return Metric(value, low * largest, high * largest, len(rows), clusters, "wilson")
@@ -200,8 +206,6 @@ def _influence(tops: Floats, bottoms: Floats) -> Floats:
 def _effective(share: float, influence: Floats, clusters: int, turns: int) -> float:
     """How many independent trials would have varied as much; where nothing varies, conversations count once
     each."""
-    if clusters < 2:
-        return turns
     variance = _standard_error(influence, clusters) ** 2
     if variance < 1e-15:
         return clusters
@@ -226,7 +230,9 @@ def wilson(share: float, n: float, level: float = _LEVEL) -> tuple[float, float]
     return max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half))
 
 
-def paired_difference(a: Sequence[float], b: Sequence[float], clusters: Sequence[str]) -> Difference:
+def paired_difference(
+    a: Sequence[float], b: Sequence[float], clusters: Sequence[str], *, largest: float = math.inf
+) -> Difference:
     """The mean difference a - b over turns that both answered, with bounds clustered by conversation.
 
     Where no turn differs, the bounds are those that one differing turn would have given: no sample can show
@@ -235,6 +241,7 @@ def paired_difference(a: Sequence[float], b: Sequence[float], clusters: Sequence
     Args:
         a, b: Scores of the same turns, in the same order, on any one scale.
         clusters: The conversation of each turn.
+        largest: The largest difference that the scale allows, such as 1 for shares; bounds do not go beyond it.
 
     Raises:
         InputError: the lengths differ, or there are no turns.
@@ -255,14 +262,20 @@ def paired_difference(a: Sequence[float], b: Sequence[float], clusters: Sequence
         sums[name] = (total + left - right, count + 1)
     n = len(a)
     value = sum(total for total, _ in sums.values()) / n
-    return _bounded(value, [(total - value * count) / n for total, count in sums.values()], n)
+    moved = [(total - value * count) / n for total, count in sums.values()]
+    return _bounded(value, moved, n, behind=len(sums), largest=largest)
 
 
 def paired_metric(
-    a: Sequence[TurnScores], b: Sequence[TurnScores], clusters: Sequence[str], name: str
+    a: Sequence[TurnScores],
+    b: Sequence[TurnScores],
+    clusters: Sequence[str],
+    name: str,
+    *,
+    largest: float = 1.0,
 ) -> Difference:
     """The difference a - b of one metric, F1s included, on the same turns; bounds as in
-    :func:`paired_difference`.
+    :func:`paired_difference`, not beyond ``largest``, the metric's largest value.
 
     Raises:
         InputError: the lengths differ, or the metric says nothing about either side.
@@ -283,8 +296,15 @@ def paired_metric(
         tops, bottoms = tops[used], bottoms[used]
         values.append(float((tops.sum(axis=1) / bottoms.sum(axis=1)).mean()))
         moved.append(_influence(tops, bottoms))
-    n = sum(name in left or name in right for left, right in zip(a, b, strict=True))
-    return _bounded(values[0] - values[1], [float(x) for x in moved[0] - moved[1]], n)
+    told = [name in left or name in right for left, right in zip(a, b, strict=True)]
+    behind = len({cluster for cluster, says in zip(clusters, told, strict=True) if says})
+    return _bounded(
+        values[0] - values[1],
+        [float(x) for x in moved[0] - moved[1]],
+        sum(told),
+        behind=behind,
+        largest=largest,
+    )
 
 
 def pooled(scores: Sequence[TurnScores], name: str) -> float | None:
@@ -298,7 +318,7 @@ def pooled(scores: Sequence[TurnScores], name: str) -> float | None:
     return sum(ratios) / len(ratios) if ratios else None
 
 
-def _bounded(value: float, influence: Sequence[float], n: int) -> Difference:
+def _bounded(value: float, influence: Sequence[float], n: int, *, behind: int, largest: float) -> Difference:
     clusters = len(influence)
     error = math.sqrt(clusters / max(1, clusters - 1) * sum(x * x for x in influence))
     if clusters < 2:
@@ -308,7 +328,10 @@ def _bounded(value: float, influence: Sequence[float], n: int) -> Difference:
         error = 1.0 / n
     both, one = (_t_quantile(level, max(1, clusters - 1)) for level in (0.975, 0.95))
     detectable = (NormalDist().inv_cdf(_LEVEL) + NormalDist().inv_cdf(_POWER)) * error
-    return Difference(value, value - both * error, value + both * error, value - one * error, n, detectable)
+    low = high = None
+    if behind >= FEWEST_CLUSTERS:
+        low, high = max(-largest, value - both * error), min(largest, value + both * error)
+    return Difference(value, low, high, max(-largest, value - one * error), n, detectable)
 
 
 def _t_quantile(level: float, freedom: int) -> float:

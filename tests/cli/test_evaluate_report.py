@@ -20,7 +20,8 @@ def test_the_document(run: Any, program: Path, dataset: Path) -> None:
     assert set(found["sources"]) == {"enhance", "select", "understand"}
     for metric in found["metrics"].values():
         assert set(metric) == {"value", "low", "high", "n"}
-        assert metric["low"] <= metric["value"] <= metric["high"]
+        # The test part of the starter has fewer than ten conversations.
+        assert (metric["low"], metric["high"]) == (None, None)
 
 
 @pytest.mark.row("D4")
@@ -47,6 +48,7 @@ def test_people_get_a_table(run: Any, program: Path, dataset: Path) -> None:
     done = run("evaluate", program, dataset, "--split", "dev_a")
     assert "flow_set_exact" in done.out
     assert "6 turns, 0 crashed" in done.out
+    assert "too few" in next(line for line in done.out.splitlines() if "flow_set_exact" in line)
 
 
 @pytest.mark.row("O8")

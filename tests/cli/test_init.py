@@ -61,7 +61,9 @@ def test_the_main_job_without_a_language_model(
     assert found["first_line"]
     assert Path(found["report"]["html"]).is_file()
     assert "fit floor and head" in done.err
-    assert run("report", "shop", "--json").json["first_line"] == found["first_line"]
+    written = run("report", "shop", "--json").json
+    assert written["first_line"] == found["first_line"]
+    assert written["title"] == "shop: shop without a language model"
     decided = run("decide", "optimize/programs/shop", "--text", "my chain keeps falling off", "--json")
     assert decided.code == 0
     assert not decided.json["degraded"]

@@ -146,7 +146,11 @@ def test_the_json_document(support: list[Example], support_flows: list[str], noi
     for metric in found["metrics"].values():
         assert set(metric) == {"value", "low", "high", "n"}
         assert metric["n"] > 0
-        assert metric["low"] <= metric["value"] <= metric["high"]
+        if metric["low"] is None:
+            assert metric["high"] is None
+        else:
+            assert 0.0 <= metric["low"] <= metric["value"] <= metric["high"]
+    assert found["metrics"]["commands_exact"]["low"] is not None
     assert set(found["usage"]) == {
         "lm_calls_per_turn", "prompt_tokens_per_turn", "completion_tokens_per_turn", "cost_per_turn",
         "latency_ms", "by_stage",

@@ -198,6 +198,7 @@ def test_the_tables_hold_what_they_should(page: Page, data: Any, written: Paths)
         for i, system in enumerate(data["systems"])
         for name in system["metrics"]
         for part in ("value", "low", "high")
+        if system["metrics"][name][part] is not None
     }
     assert metrics <= shown
     assert len(page.tables["table-headline"]) == 1 + 5
@@ -347,6 +348,37 @@ def test_a_report_with_little_in_it(tmp_path: Path, support: list[Example], gold
     assert not math.isnan(
         json.loads(paths.json.read_text("utf-8"))["systems"][0]["metrics"]["flow_set_exact"]["value"]
     )
+
+
+@pytest.mark.row("V2")
+def test_where_conversations_are_too_few_the_report_says_so(
+    support: list[Example], support_flows: list[str], noisy: Any, tmp_path: Path
+) -> None:
+    """Under ten of them: no bound in the JSON, words in page, Markdown and terminal, dots without lines in plots."""
+    kept = set(list(dict.fromkeys(example.conversation_id for example in support))[:9])
+    turns = [example for example in support if example.conversation_id in kept]
+    good, bad = (evaluate(noisy(turns, support_flows, quality=quality), turns) for quality in (0.9, 0.4))
+    gain = Gain("Compiling", "commands_exact", good.difference(bad, "commands_exact"))
+    race = [RaceRow("select", "head", 0.9, True, "best", good.difference(bad, "flow_set_exact"))]
+    report = Report("t", "f", [System("bad", bad), System("good", good)], stage_race=race, gains=[gain])
+    paths = write_report(report, tmp_path)
+    data = json.loads(paths.json.read_text("utf-8"))
+    assert data["systems"][0]["metrics"]["flow_set_exact"]["low"] is None
+    assert (data["gains"][0]["difference"]["low"], data["gains"][0]["difference"]["high"]) == (None, None)
+    html, markdown = paths.html.read_text("utf-8"), paths.markdown.read_text("utf-8")
+    assert "[too few]" in Page(html).tables["table-headline"][1][1]
+    assert "[too few]" in Page(html).tables["table-gains"][1][2]
+    assert "too few for an interval" in html
+    plots = [one for one in re.findall(r"<svg.*?</svg>", html, re.DOTALL) if "percent, by system" in one]
+    assert plots
+    assert not any('class="whisker"' in plot for plot in plots)
+    value = f"{100 * data['systems'][0]['metrics']['flow_set_exact']['value']:.1f}"
+    assert f"{value} [too few]" in unescape(markdown.replace("\\", ""))
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(terminal_table(report))
+    assert "too few" in console.export_text()
+    again = write_document(data, tmp_path / "again")
+    assert again.html.read_bytes() == paths.html.read_bytes()
 
 
 def test_bad_input_is_refused(report: Report, data: Any, tmp_path: Path) -> None:

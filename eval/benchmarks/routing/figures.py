@@ -93,14 +93,16 @@ SMALLER = {"flows20": "20 flows drawn from the 1,000", "registries": "one regist
 """Catalogues whose requests are asked among 1,000 flows too."""
 
 
-def percent(metric: Mapping[str, float]) -> str:
-    """A share with its interval.
+def percent(metric: Mapping[str, float | None]) -> str:
+    """A share with its interval; without where too few conversations stand behind it.
 
     Example:
         >>> percent({"value": 0.9344, "low": 0.92, "high": 0.9441})
         '93.4% [92.0, 94.4]'
     """
-    return f"{metric['value']:.1%} [{metric['low'] * 100:.1f}, {metric['high'] * 100:.1f}]"
+    low, high = metric["low"], metric["high"]
+    bounds = "too few" if low is None or high is None else f"{low * 100:.1f}, {high * 100:.1f}"
+    return f"{metric['value']:.1%} [{bounds}]"
 
 
 def verdict(spec: Spec, metrics: Mapping[str, Mapping[str, float]]) -> str:
@@ -119,7 +121,7 @@ def verdict(spec: Spec, metrics: Mapping[str, Mapping[str, float]]) -> str:
             missed.append(f"{SHORT[name]} not measured")
         elif found["value"] < wanted:
             what = f"{SHORT[name]} " if len(spec.target) > 1 else ""
-            near = " (within the interval)" if found["high"] >= wanted else ""
+            near = " (within the interval)" if (found["high"] or 0.0) >= wanted else ""
             missed.append(f"{what}missed by {(wanted - found['value']) * 100:.1f} points{near}")
     return "; ".join(missed) or "met"
 

@@ -4,7 +4,7 @@ dark."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from jazzmine_dspy.eval.report.markup import Markup, join, tag
@@ -14,12 +14,15 @@ WIDTH = 360.0
 
 @dataclass(frozen=True)
 class Dot:
-    """One row of an interval plot; ``colour`` is a class of the page, ``text`` stands at its right end."""
+    """One row of an interval plot; ``colour`` is a class of the page, ``text`` stands at its right end.
+
+    Without bounds it is a dot alone.
+    """
 
     name: str
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     colour: str
     text: str
     strong: bool = False
@@ -32,8 +35,8 @@ class Point:
     name: str
     x: float
     y: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     colour: str
     strong: bool = False
 
@@ -91,10 +94,11 @@ def ticks(low: float, high: float, wanted: int = 4) -> list[float]:
     return [round(number * step, 10) for number in range(first, last + 1)]
 
 
-def domain(lows: Sequence[float], highs: Sequence[float], top: float = 1.0) -> tuple[float, float]:
-    """A range that holds all intervals, its ends on tenths, not beyond [0, top]."""
-    low = math.floor((min(lows) - 0.02) * 10) / 10
-    high = math.ceil((max(highs) + 0.005) * 10) / 10
+def domain(held: Iterable[float | None], top: float = 1.0) -> tuple[float, float]:
+    """A range that holds all values and bounds, its ends on tenths, not beyond [0, top]."""
+    known = [value for value in held if value is not None]
+    low = math.floor((min(known) - 0.02) * 10) / 10
+    high = math.ceil((max(known) + 0.005) * 10) / 10
     return max(0.0, low), min(top, max(high, low + 0.2))
 
 
@@ -107,7 +111,7 @@ def dots(
     """Intervals, one below the other: name and figure above, dot and 95 % interval below them."""
     step, top = 38.0, 4.0
     height = top + step * len(rows) + 20
-    low, high = domain([row.low for row in rows], [row.high for row in rows])
+    low, high = domain(end for row in rows for end in (row.value, row.low, row.high))
     scale = Scale(low, high, 8.0, width - 8.0)
     parts = _grid(scale, ticks(low, high, 5), top + 2, height - 18, percent)
     for number, row in enumerate(rows):
@@ -132,7 +136,7 @@ def compact(
     """Intervals with name, dot and figure in one line each; a line at zero where the range goes below it."""
     step = 23.0
     height = step * len(rows) + 24
-    low, high = span or domain([row.low for row in rows], [row.high for row in rows])
+    low, high = span or domain(end for row in rows for end in (row.value, row.low, row.high))
     scale = Scale(low, high, names, width - 190.0)
     parts = _grid(scale, ticks(low, high, 5), 2, height - 18, tick)
     if low < 0 < high:
@@ -166,7 +170,9 @@ def _whisker(scale: Scale, row: Dot, y: float) -> Markup:
     return tag(
         "g",
         tag("title", f"{row.name}: {row.text}"),
-        tag("line", cls="whisker", x1=scale(row.low), x2=scale(row.high), y1=y, y2=y),
+        None
+        if row.low is None or row.high is None
+        else tag("line", cls="whisker", x1=scale(row.low), x2=scale(row.high), y1=y, y2=y),
         tag("circle", cls="dot", cx=scale(row.value), cy=y, r=size),
         cls=row.colour,
     )
@@ -176,7 +182,7 @@ def scatter(label: str, points: Sequence[Point], *, across: str, up: str, width:
     """Cost to the right, quality upward with its interval; up and left is better."""
     height, left, bottom = 330.0, 44.0, 288.0
     most = max([point.x for point in points] + [1.0])
-    low, high = domain([point.low for point in points], [point.high for point in points])
+    low, high = domain(end for point in points for end in (point.y, point.low, point.high))
     x, y = Scale(0.0, most * 1.06, left + 14, width - 16), Scale(low, high, bottom, 26.0)
     parts: list[Markup] = []
     for value in ticks(low, high, 5):
@@ -198,7 +204,9 @@ def scatter(label: str, points: Sequence[Point], *, across: str, up: str, width:
         mark = tag(
             "g",
             tag("title", f"{point.name}: {point.x:.0f} tokens, {100 * point.y:.1f} %"),
-            tag("line", cls="whisker", x1=place, x2=place, y1=y(point.low), y2=y(point.high)),
+            None
+            if point.low is None or point.high is None
+            else tag("line", cls="whisker", x1=place, x2=place, y1=y(point.low), y2=y(point.high)),
             tag("circle", cls="dot", cx=place, cy=y(point.y), r=size),
             cls=point.colour,
         )

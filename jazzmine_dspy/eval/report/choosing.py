@@ -109,7 +109,7 @@ def curve(data: Document, width: float = 520.0) -> Markup:
     """Quality against the share of turns sent on; a dashed line is of an assumed source."""
     found: Sequence[dict[str, Any]] = held(data)["curves"]
     every = [point["quality"] for one in found for point in one["points"]]
-    low, high = charts.domain(every, every)
+    low, high = charts.domain(every)
     left, top, bottom = 44.0, 14.0, 250.0
     x, y = Scale(0, 1, left, width - 16), Scale(low, high, bottom, top)
     parts: list[Markup] = []

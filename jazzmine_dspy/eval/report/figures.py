@@ -82,15 +82,16 @@ def outcomes(data: Document) -> Markup:
 def gains(data: Document) -> Markup:
     """Paired differences around zero."""
     found = [gain["difference"] for gain in data["gains"]]
-    reach = max(0.05, *(max(abs(one["low"]), abs(one["high"])) for one in found)) * 1.05
-    low = min(0.0, *(one["low"] for one in found)) * 1.05
+    ends = [end for one in found for end in (one["value"], one["low"], one["high"]) if end is not None]
+    reach = max(0.05, *map(abs, ends)) * 1.05
+    low = min(0.0, *ends) * 1.05
     rows = [
         Dot(
             f"{gain['name']} · {label(gain['metric']).lower()}",
             one["value"],
             one["low"],
             one["high"],
-            "ship" if one["lower_bound_one_sided"] > 0 else "o-wrong" if one["high"] < 0 else "s1",
+            _verdict(one),
             bounded(one, "points"),
         )
         for gain, one in zip(data["gains"], found, strict=True)
@@ -100,6 +101,13 @@ def gains(data: Document) -> Markup:
     return charts.wide(
         charts.compact("Gains in points", rows, span=span, tick=_signed, width=1060, names=names)
     )
+
+
+def _verdict(one: dict[str, float]) -> str:
+    """The colour of a difference: surely a gain, surely a loss, or neither."""
+    if one["low"] is None:
+        return "s1"
+    return "ship" if one["lower_bound_one_sided"] > 0 else "o-wrong" if one["high"] < 0 else "s1"
 
 
 def _signed(value: float) -> str:

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from jazzmine_dspy.eval.report import choosing, tables
-from jazzmine_dspy.eval.report.shown import resolve, shown
+from jazzmine_dspy.eval.report.shown import bounded, resolve, shown
 from jazzmine_dspy.eval.report.tables import Cell, Figure, Table, parts
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]|])")
@@ -21,7 +21,7 @@ def render(data: dict[str, Any]) -> str:
         (
             "Result",
             tables.headline(data),
-            "Value [95 % interval, clustered by conversation]. A crash counts as wrong.",
+            "Value [95 % interval, clustered by conversation; none under 10 of them]. A crash counts as wrong.",
         ),
         ("What each step gained", tables.gains(data), "Paired differences on the same turns."),
         ("The race by stage", tables.race(data), "Decided on dev-B."),
@@ -90,7 +90,7 @@ def cell_text(data: dict[str, Any], cell: Cell) -> str:
     value, low, high = (resolve(data, path) for path in parts(cell))
     if value is None:
         return shown(None, cell.kind)
-    return f"{shown(value, cell.kind)} [{shown(low, cell.kind)}, {shown(high, cell.kind)}]"
+    return bounded({"value": value, "low": low, "high": high}, cell.kind)
 
 
 def _escaped(text: str) -> str:

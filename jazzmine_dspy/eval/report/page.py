@@ -8,7 +8,7 @@ from typing import Any
 
 from jazzmine_dspy.eval.report import choosing, figures, tables
 from jazzmine_dspy.eval.report.markup import Markup, join, tag
-from jazzmine_dspy.eval.report.shown import DASH, resolve, shown
+from jazzmine_dspy.eval.report.shown import DASH, TOO_FEW, resolve, shown
 from jazzmine_dspy.eval.report.tables import Cell, Figure, Scored, Table, parts
 
 _TILES = (
@@ -73,6 +73,8 @@ def _tiles(data: dict[str, Any]) -> list[Markup]:
         if resolve(data, place) is not None:
             low, high = (_figure(data, f"{place}/{bound}", "share") for bound in ("low", "high"))
             bounds = join(low, DASH, high)
+            if resolve(data, f"{place}/low") is None:
+                bounds = Markup(f"{TOO_FEW} for an interval")
             found.append(_tile(name, _figure(data, place + "/value", "share"), "%", bounds))
     for name, steps, kind, unit in _COSTS:
         found.append(_tile(name, _figure(data, "/".join((at, *steps)), kind), unit, None))
@@ -96,7 +98,7 @@ def _sections(data: dict[str, Any]) -> list[Markup]:
     found = [
         _section(
             "Result",
-            "Each dot is a score, each line its 95 % interval, drawn by conversation.",
+            "Each dot is a score, each line its 95 % interval, drawn by conversation; under 10 of them there is none.",
             figures.legend_of_systems(data),
             tag("div", *figures.panels(data), cls="grid3"),
             _table(data, tables.headline(data)),
@@ -271,6 +273,8 @@ def _scored(data: dict[str, Any], cell: Scored) -> Sequence[Markup]:
     if resolve(data, value) is None:
         return [Markup(shown(None, cell.kind))]
     bounds = join("[", _figure(data, low, cell.kind), ", ", _figure(data, high, cell.kind), "]")
+    if resolve(data, low) is None:
+        bounds = Markup(f"[{TOO_FEW}]")
     return [_figure(data, value, cell.kind), join(" ", tag("small", bounds))]
 
 

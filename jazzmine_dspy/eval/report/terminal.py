@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jazzmine_dspy.eval.report.document import document
 from jazzmine_dspy.eval.report.model import Report
-from jazzmine_dspy.eval.report.shown import HEADLINE, shown
+from jazzmine_dspy.eval.report.shown import HEADLINE, TOO_FEW, shown
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,8 +23,8 @@ _NAMES = {
 def terminal_table(report: Report) -> Table:
     """The headline figures of every system for ``rich.print``, in 80 columns.
 
-    Shares are in percent, each above its 95 % interval; crashed, degraded and unanswered turns stand below a system's
-    name.
+    Shares are in percent, each above its 95 % interval, or "too few" under ten conversations; crashed, degraded and
+    unanswered turns stand below a system's name.
     """
     from rich import box
     from rich.table import Table
@@ -54,8 +54,8 @@ def terminal_table(report: Report) -> Table:
             held = system["metrics"].get(name)
             cell = Text(shown(held and held["value"], "share"), style=style)
             if held:
-                bounds = f"\n{shown(held['low'], 'share')}-{shown(held['high'], 'share')}"
-                cell.append(bounds, style="not bold dim")
+                bounds = f"{shown(held['low'], 'share')}-{shown(held['high'], 'share')}"
+                cell.append(f"\n{TOO_FEW if held['low'] is None else bounds}", style="not bold dim")
             cells.append(cell)
         usage = system["usage"]
         cells.append(Text(shown(usage["lm_calls_per_turn"], "calls"), style=style))

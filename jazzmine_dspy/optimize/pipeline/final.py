@@ -95,7 +95,7 @@ def manifest_facts(
     recipe, dataset, embedder = context.recipe, context.dataset, outcome.program.bindings.embedder
     scores = {
         name: {
-            metric: [round(m.value, 4), round(m.low, 4), round(m.high, 4), m.n]
+            metric: [*(None if x is None else round(x, 4) for x in (m.value, m.low, m.high)), m.n]
             for metric, m in found.metrics.items()
         }
         for name, found in systems.items()

@@ -100,7 +100,13 @@ def _asked(turn: TurnResult) -> bool:
     return turn.decision is not None and any(r.source == "lm" for r in turn.decision.stages.values())
 
 
+def _asked_model(lm: str) -> str:
+    return "without a language model" if lm == "none" else f"with {lm}"
+
+
 def _signed(found: Difference) -> str:
+    if found.low is None or found.high is None:
+        return f"{found.value:+.3f} (too few conversations for an interval)"
     return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
 
 
@@ -123,7 +129,7 @@ def build_report(
             if found is not None:
                 gains.append(Gain(name, metric, found))
     return Report(
-        title=f"{recipe.name}: {context.dataset.name} with {recipe.lm}",
+        title=f"{recipe.name}: {context.dataset.name} {_asked_model(recipe.lm)}",
         first_line=first_line(context, outcome, systems),
         systems=rows,
         stage_race=_race_rows(outcome),
