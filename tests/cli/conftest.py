@@ -38,7 +38,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Done]:
 
     def run_command(*args: object, stdin: str = "") -> Done:
         result = CliRunner().invoke(app, [str(arg) for arg in args], input=stdin)
-        assert "Traceback" not in result.output
+        assert "Traceback" not in result.output, result.output[-4000:]
         return Done(result.exit_code, result.stdout, result.stderr)
 
     return run_command

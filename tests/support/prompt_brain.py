@@ -77,7 +77,8 @@ def brain(
 
 def _asked_for(body: dict[str, Any], answer: dict[str, Any]) -> str:
     """An answer with the fields that the request's schema has."""
-    fields = body["response_format"]["json_schema"]["schema"]["properties"]
+    schema = body.get("format") or body["response_format"]["json_schema"]["schema"]
+    fields = schema["properties"]
     return json.dumps({name: value for name, value in answer.items() if name in fields})
 
 
