@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from jazzmine_dspy.cli._datasets_import import ImportCommand, import_
+from jazzmine_dspy.cli._datasets_problems import by_kind, every
 from jazzmine_dspy.cli._datasets_split import split
 from jazzmine_dspy.cli._errors import BAD_INPUT, CHECK_FAILED, failure_of
 from jazzmine_dspy.cli._output import AsJson, output
@@ -18,14 +17,13 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from jazzmine_dspy.cli._errors import Failure
-    from jazzmine_dspy.datasets import DatasetStats, Problem, Report
+    from jazzmine_dspy.datasets import DatasetStats, Report
 
 app = typer.Typer(no_args_is_help=True, help="Import, split, check and count labelled datasets.")
 Folder = Annotated[
     Path, typer.Argument(metavar="DIR", help="Folder with flows.yaml, conversations.jsonl, splits.json.")
 ]
 _SHOWN = 10
-_LAST_NAME = re.compile(r"(.* )('[^']*')")
 
 
 app.command("import", cls=ImportCommand)(import_)
@@ -33,8 +31,12 @@ app.command("split")(split)
 
 
 @app.command("check")
-def check(folder: Folder, _json: AsJson = False) -> None:
-    """Find all faults of a dataset, with their place and remedy.
+def check(
+    folder: Folder,
+    all_: Annotated[bool, typer.Option("--all", help="Print every problem, one a line.")] = False,
+    _json: AsJson = False,
+) -> None:
+    """Find all faults of a dataset, with their place and remedy; the first are printed by kind, with counts.
 
     Exit code 2: it cannot be loaded. 1: it loads, but labels contradict each other or texts leak between
     splits. Warnings alone: 0.
@@ -51,7 +53,7 @@ def check(folder: Folder, _json: AsJson = False) -> None:
             "type": refused.kind, "message": refused.message, "where": refused.where, "remedy": refused.remedy
         }  # fmt: skip
     out.document(document)
-    _show(report)
+    _show(report, all_of_them=all_)
     if not report.ok:
         raise typer.Exit(BAD_INPUT if refused is not None else CHECK_FAILED)
 
@@ -70,10 +72,10 @@ def _refused(folder: Path) -> Failure | None:
     return None
 
 
-def _show(report: Report) -> None:
+def _show(report: Report, *, all_of_them: bool) -> None:
     out = output()
-    for (severity, where, beginning, remedy), names in _grouped((*report.errors, *report.warnings)).items():
-        out.show(f"{severity}: {where}\n  {beginning}{', '.join(names)}. {remedy}")
+    problems = (*report.errors, *report.warnings)
+    out.show(*(every(problems) if all_of_them else by_kind(problems)))
     roles = ", ".join(f"{role} {count}" for role, count in report.turns_by_role.items())
     out.show(
         f"{report.conversations} conversations, {report.turns} turns ({roles}), "
@@ -83,16 +85,6 @@ def _show(report: Report) -> None:
     if (share := report.nearest_train_label_accuracy) is not None:
         out.show(f"the nearest training turn has the right label on {share:.1%} of test turns")
     out.show(f"{len(report.errors)} errors, {len(report.warnings)} warnings")
-
-
-def _grouped(problems: Iterable[Problem]) -> dict[tuple[str, str, str, str], list[str]]:
-    """Problems that differ in the last name alone become one: a rare command is missing from every split."""
-    groups: dict[tuple[str, str, str, str], list[str]] = {}
-    for problem in problems:
-        parts = _LAST_NAME.fullmatch(problem.message) if problem.severity == "warning" else None
-        beginning, name = parts.groups() if parts else (problem.message, "")
-        groups.setdefault((problem.severity, problem.where, beginning, problem.remedy), []).append(name)
-    return groups
 
 
 @app.command("stats")

@@ -54,6 +54,8 @@ def init(
             stream.write(content)
     steps = [
         f"cd {folder}",
+        f"jazzmine-dspy flows check datasets/{name}/flows.yaml",
+        f"jazzmine-dspy datasets import csv labels.csv --out datasets/{name} --replace  # your labels",
         f"jazzmine-dspy datasets check datasets/{name}",
         f"jazzmine-dspy optimize optimize/recipes/{name}.toml",
         f"jazzmine-dspy chat optimize/programs/{name}",

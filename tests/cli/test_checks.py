@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from jazzmine_dspy.cli._datasets_problems import by_kind
+from jazzmine_dspy.datasets import Problem
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -20,6 +23,38 @@ def test_a_sound_dataset_passes(run: Any, dataset: Path) -> None:
     report = run("datasets", "check", dataset, "--json").json
     assert report["ok"]
     assert report["turns_by_role"] == {"train": 20, "dev_a": 6, "dev_b": 6, "test": 5}
+
+
+@pytest.mark.row("D3")
+def test_problems_are_told_by_kind_with_counts(run: Any, dataset: Path) -> None:
+    report = run("datasets", "check", dataset, "--json").json
+    lacking = [one for one in report["problems"] if "has no turn with the command" in one["message"]]
+    assert len(lacking) > 20
+    out = run("datasets", "check", dataset).out
+    assert f"The split … has no turn with the command …: {len(lacking)}, such as\n" in out
+    assert "No turn has the command …: 2, such as 'clear_slot', 'restart'\n" in out
+    assert len(out.splitlines()) <= 20
+    assert f"--all prints each of the {len(report['problems'])} problems" in out
+    everything = run("datasets", "check", dataset, "--all").out
+    for problem in report["problems"]:
+        assert f"{problem['message']}. {problem['remedy']}" in everything
+    assert "--all" not in everything
+
+
+def test_ten_kinds_are_shown_and_the_rest_is_counted() -> None:
+    def problem(message: str, line: int) -> Problem:
+        return Problem(severity="warning", file="f", line=line, message=message, remedy="Do it.")
+
+    kinds = [problem("bad " + "x" * number, number) for number in range(1, 13)]
+    told = by_kind([*kinds, problem("bad xxxxxxxxxxxx", 99)])
+    assert told[-2:] == ["and 3 problems of 2 other kinds", "--all prints each of the 13 problems"]
+    assert told[0] == "warning: f:1\n  bad x. Do it."
+    same = by_kind(
+        [problem("Input should be 'a' or 'b', not 'c'", 1), problem("Input should be 'a' or 'b', not 'd'", 2)]
+    )
+    assert same[0] == "warning: Input should be 'a' or 'b', not …: 2, such as"
+    assert same[1:4] == ["  f:1: 'c'", "  f:2: 'd'", "  Do it."]
+    assert by_kind([]) == []
 
 
 def test_what_cannot_be_loaded_is_bad_input_and_all_of_it_is_listed(run: Any, dataset: Path) -> None:

@@ -15,6 +15,9 @@ def test_a_project_that_passes_its_checks(run: Any, tmp_path: Path) -> None:
     assert done.code == 0
     folder = tmp_path / "shop"
     assert all(Path(file).is_file() for file in done.json["files"])
+    assert [step.split()[1:3] for step in done.json["next"][1:4]] == [
+        ["flows", "check"], ["datasets", "import"], ["datasets", "check"]
+    ]  # fmt: skip
     assert (folder / "signatures").is_dir()
     assert (folder / "eval").is_dir()
     for file in folder.rglob("*"):
