@@ -72,7 +72,7 @@ class Asking:
 
     def __init__(self, lm: dspy.BaseLM, clock: Callable[[], float], ends: float | None) -> None:
         self._known = _known(lm)
-        self.lm = self._known.without_retries or lm
+        self.lm = self._known.asked(lm)
         self._bearing = bearing_here()
         self._serving = self._bearing is None
         self._group = self._bearing or Bearing(SERVING)
@@ -202,12 +202,16 @@ class _Known:
 
     def __init__(self, lm: dspy.BaseLM) -> None:
         self.breaker = CircuitBreaker(failure_threshold=FAILURES, recovery_timeout=REST_S)
-        self.without_retries: dspy.BaseLM | None = None
         self._tried_at = -math.inf
-        if getattr(lm, "num_retries", 0):
-            self.without_retries = lm.copy(num_retries=0)
-            # Who looks at the history of the model finds its calls.
-            self.without_retries.history = lm.history
+        self._without_retries = lm.copy(num_retries=0) if getattr(lm, "num_retries", 0) else None
+
+    def asked(self, lm: dspy.BaseLM) -> dspy.BaseLM:
+        """The model without retries of its own, in all else as it is now."""
+        if self._without_retries is None or not getattr(lm, "num_retries", 0):
+            return lm
+        # A key, an address or a temperature may have been set since; who looks at the history finds the calls.
+        vars(self._without_retries).update({**vars(lm), "num_retries": 0})
+        return self._without_retries
 
     def admit(self) -> None:
         now = monotonic()

@@ -174,6 +174,14 @@ class TurnProgram(dspy.Module):
                 f"The compiled prompts are {', '.join(theirs)}, and this program asks {', '.join(mine)}",
                 remedy="Compile program.trainable() of this program, or set policy.shape before.",
             )
+        for name in mine:
+            # A state names fields by their places: the words of one would come to stand at another.
+            theirs, own = (tuple(each.predictor(name).signature.fields) for each in (compiled, self))
+            if theirs != own:
+                raise InputError(
+                    f"The compiled {name!r} has the fields {', '.join(theirs)}, and this program's {', '.join(own)}",
+                    remedy="Compile program.trainable() of this program, or set policy.unasked before.",
+                )
         copy = self.with_policy(self.policy)
         put(states_of(compiled), copy)
         return copy

@@ -262,3 +262,15 @@ def test_an_outage_is_never_cached(time: Time, make_program: Make, cached: None)
     program = make_program(lm, "fused").bind(clock=time.clock)
     assert [program.decide(TURN).degraded for _ in range(3)] == [True, False, False]
     assert lm.engine.calls == 2
+
+
+@pytest.mark.row("L3")
+@STYLES
+def test_what_is_set_on_a_model_later_holds_for_the_next_call(make_program: Make, style: str) -> None:
+    lm = answering([GOOD])
+    program = make_program(lm, "fused")
+    decide(program, style)
+    lm.kwargs["temperature"] = 0.5
+    decide(program, style)
+    assert [request.config.temperature for request in lm.engine.requests] == [0.0, 0.5]
+    assert len(lm.history) == 2

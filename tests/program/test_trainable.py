@@ -181,6 +181,10 @@ def test_another_version_is_refused_or_taken_with_a_word(
         program_of(registry, overlap, "staged").with_compiled(program.trainable())
     with pytest.raises(InputError, match="no prompts of a program"):
         program.with_compiled(dspy.Predict("a -> b"))  # type: ignore[arg-type]
+    fewer = program.with_policy(program.policy.model_copy(update={"unasked": ("enhanced_query", "entities")}))
+    for one, other in ((program, fewer), (fewer, program)):
+        with pytest.raises(InputError, match="has the fields"):
+            one.with_compiled(other.trainable())
 
 
 @pytest.mark.row("L2")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +29,8 @@ _ROLES = {
     "assistant": "assistant", "agent": "assistant", "bot": "assistant", "operator": "assistant",
     "system": "system", "colleague_assistant": "colleague_assistant",
 }  # fmt: skip
+_TIME = re.compile(r"\d{4}-\d\d-\d\d(?!\d)|\d\d:\d\d(?!\d)")
+"""Times that are in order as texts: not 3/1/2026, nor 9:59."""
 _NOTHING = ("none", "-", "[]")
 _DERIVED = (
     "One message for each row, one conversation for each value of the column mapped to `conversation`.",
@@ -162,7 +166,11 @@ class _Table:
                         f"{self._path}:{row.line}: conversation {name!r} goes on after rows of another one"
                     )
                 last = name
-                order = self._order(row) if "order" in self._columns else None
+                try:
+                    order = self._order(row) if "order" in self._columns else None
+                except BadRowError:
+                    spoilt.add(name)
+                    raise
                 chats.setdefault(name, []).append(_Said(row.line, row.cells, order))
         if apart and "order" not in self._columns:
             self.notes.append(
@@ -202,14 +210,15 @@ class _Table:
 
     def _order(self, row: Row) -> tuple[int, float, str]:
         value = self._cell(row.cells, "order")
-        try:
-            return 0, float(value), ""
-        except (TypeError, ValueError):
-            if not isinstance(value, str) or not value:
-                raise self._bad(
-                    "order", "it is empty; write a number or a time such as 2026-03-02T10:15:00"
-                ) from None
+        for number in (int, float):
+            # Whole numbers first: ids of 17 digits and more are not told apart as decimals.
+            with suppress(TypeError, ValueError, OverflowError):
+                found = value if isinstance(value, int) else number(value)
+                if math.isfinite(found):
+                    return 0, found, ""
+        if isinstance(value, str) and _TIME.match(value):
             return 1, 0.0, value
+        raise self._bad("order", "write a number or a time such as 2026-03-02T10:15:00")
 
     def _sorted(self, name: str, said: list[_Said], spoilt: set[str]) -> list[_Said]:
         if "order" not in self._columns:

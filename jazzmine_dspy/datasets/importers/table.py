@@ -43,6 +43,13 @@ def decoded(intake: Intake, path: Path, encoding: str | None = None) -> str:
         raise DatasetError(
             f"The file is not {found.upper().removesuffix('-SIG')}", where=f"{path}:{line}", remedy=remedy
         ) from error
+    except ValueError as error:
+        # Codecs for other things than files: punycode, undefined.
+        raise DatasetError(
+            f"The file cannot be read as {found!r}",
+            where="--encoding",
+            remedy="Give such as utf-8, cp1252 or latin-1.",
+        ) from error
 
 
 def _encoding(raw: bytes) -> str:

@@ -198,3 +198,30 @@ def test_flows_are_made_from_labels_where_there_are_none(tmp_path: Path) -> None
 def test_a_map_is_for_tables_alone(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="takes no map"):
         import_dataset("banking77", out=tmp_path / "made", columns={"text": "a"})
+
+
+@pytest.mark.row("D8")
+@pytest.mark.parametrize(
+    "places", [("12/31/2025", "1/2/2026"), ("9:59", "10:01"), ("1", "NaN"), ("1", "inf")]
+)
+def test_what_does_not_sort_as_the_talk_went_is_no_order(tmp_path: Path, places: tuple[str, str]) -> None:
+    columns = {"conversation": "Chat", "text": "Message", "flow": "Topic", "order": "At"}
+    rows = "".join(f"1,say {place},none,{place}\n" for place in places) + "2,well,none,1\n"
+    report = brought(tmp_path, f"Chat,Message,Topic,At\n{rows}", columns=columns)
+    assert (report.conversations, report.left_out > 0) == (1, True)
+
+
+@pytest.mark.row("D8")
+def test_long_whole_numbers_are_told_apart(tmp_path: Path) -> None:
+    columns = {"conversation": "Chat", "text": "Message", "flow": "Topic", "order": "At"}
+    places = (9007199254740993, 9007199254740992, 9007199254740994)
+    rows = "".join(f"1,say {place},none,{place}\n" for place in places)
+    brought(tmp_path, f"Chat,Message,Topic,At\n{rows}", columns=columns)
+    assert [turn["text"] for turn in turns(tmp_path)["1"]] == [f"say {place}" for place in sorted(places)]
+
+
+@pytest.mark.row("D3")
+@pytest.mark.parametrize("encoding", ["undefined", "punycode", "a\0b"])
+def test_an_encoding_that_is_none_of_files_is_told(tmp_path: Path, encoding: str) -> None:
+    with pytest.raises(DatasetError, match="--encoding"):
+        brought(tmp_path, f"{HEADER}\n{RIGHT}", encoding=encoding)
