@@ -1,8 +1,9 @@
 """What compiling with a hosted language model takes: against a server on this machine that answers after a while.
 
-Prints tables in Markdown: the wall time of a compile at several concurrencies, the turns scored wrong while every other
-request is refused, and what a call costs through our adapter beside DSPy's own. The server is a process of its own; it
-answers right where a prompt shows demonstrations, so that a run goes all its ways.
+Prints tables in Markdown: what `docs/first-hour.md` takes (first_hour.py), the wall time of a compile at several
+concurrencies, the turns scored wrong while every other request is refused, and what a call costs through our adapter
+beside DSPy's own. The server of all but the first is a process of its own; it answers right where a prompt shows
+demonstrations, so that a run goes all its ways.
 
 Run: make bench-first-hour, or python tools/bench_first_hour.py --quick
 """
@@ -307,7 +308,7 @@ def overhead(calls: int) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--quick", action="store_true", help="a small sample and 0.05 s an answer")
-    parser.add_argument("--only", choices=("compile", "outages", "overhead"))
+    parser.add_argument("--only", choices=("hour", "compile", "outages", "overhead"))
     parser.add_argument(
         "--sample", type=int, default=36, help="turns of dev-A; dev-B and test take twice as many"
     )
@@ -322,6 +323,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     warnings.simplefilter("ignore")
     logging.getLogger("jazzmine_dspy").setLevel(logging.ERROR)
+    if options.only in (None, "hour"):
+        from first_hour import table
+
+        print(f"\n### The first hour's page, each way\n\n{table()}", flush=True)
     sample, delay = (8, 0.05) if options.quick else (options.sample, options.delay)
     if options.only in (None, "compile"):
         compiling(sample, delay)

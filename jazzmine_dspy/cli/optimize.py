@@ -186,6 +186,12 @@ def _show(result: RunResult, recipe: Path) -> None:
         *_priced(spent, price, result.manifest["recipe"]["lm"]),
         f"program: {result.folder}",
         f"report: {result.report_paths.html}",
-        "",
-        f"With a language model of your own: jazzmine-dspy optimize {recipe} --lm {_OWN_LM}",
+        *_to_try(result.manifest["recipe"]["lm"], recipe),
     )
+
+
+def _to_try(lm: str, recipe: Path) -> list[str]:
+    """What whoever compiled with no language model of their own may do next."""
+    if lm != "none" and not lm.startswith("local/"):
+        return []
+    return ["", f"With a language model of your own: jazzmine-dspy optimize {recipe} --lm {_OWN_LM}"]

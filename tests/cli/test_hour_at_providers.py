@@ -82,8 +82,9 @@ def test_every_request_of_a_whole_run_is_accepted(
         for name in ("OPENAI_API_BASE", "OLLAMA_API_BASE"):
             monkeypatch.setenv(name, f"{server.root}/elsewhere")  # a request that went there would be refused
         optimize = ("optimize", "hour.toml", "--lm", lm, "--api-base", server.address, "--concurrency", "8")
-        compiled = run(*optimize, "--out", "made", "--json")
+        compiled = run(*optimize, "--out", "made")
         assert compiled.code == 0, compiled.err
+        assert "With a language model of your own" not in compiled.out
         compiling = len(server.calls)
         # The address is the compiled program's: nobody types it again.
         evaluated = run("evaluate", "made", dataset, "--split", "dev_b", "--policy", "lm", "--json")
@@ -95,7 +96,7 @@ def test_every_request_of_a_whole_run_is_accepted(
             served = list(pool.map(lambda text: program.decide(text=text), texts))
     assert server.refused == []
     assert meeting.met, "no two turns were asked about at once"
-    assert compiling == compiled.json["spent"]["lm_calls"]
+    assert f"spent: {compiling} LM calls" in compiled.out
     assert evaluated.code == decided.code == 0, evaluated.err + decided.err
     assert evaluated.json["n"] == evaluating
     assert evaluated.json["unanswered"] == 0

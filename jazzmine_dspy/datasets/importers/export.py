@@ -272,7 +272,9 @@ class _Table:
             return "user"
         said = str(self._cell(cells, "role") or "")
         if said.casefold() not in _ROLES:
-            raise self._bad("role", f"{said!r} is no role; write user or assistant")
+            raise self._bad(
+                "role", f"{said!r} is no role; write user (or customer, client) or assistant (or agent, bot)"
+            )
         return _ROLES[said.casefold()]
 
     # --- labels ----------------------------------------------------------------------------------------

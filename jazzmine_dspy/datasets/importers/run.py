@@ -232,7 +232,9 @@ def _complete(gathered: Gathered, parts: Sequence[Part], intake: Intake) -> None
             raise DatasetError(
                 f"The split {part.name!r} has no readable row{cause}",
                 where=f"{first.file}:{first.line}" if first else str(part.path),
-                remedy="Name a file of this kind that has rows.",
+                remedy="Correct the rows, or what --map says of their columns; or name a file of this kind."
+                if first
+                else "Name a file of this kind that has rows.",
             )
 
 

@@ -110,7 +110,7 @@ def test_delimiters_are_told_by_the_first_line(sign: str, tmp_path: Path) -> Non
         ("9,user,hi,lesson,beginner", r"Column 'Details': 'beginner' is neither JSON"),
         ("9,user,hi,lesson,seats=2", r"Column 'Details': unknown slot 'seats' of the flow lesson"),
         ("9,user,hi,none,seats=2", r"unknown slot 'seats' of any flow that runs here"),
-        ("9,robot,hi,lesson,", r"Column 'Who': 'robot' is no role; write user or assistant"),
+        ("9,robot,hi,lesson,", r"Column 'Who': 'robot' is no role; write user \(or customer, client\) or assistant"),
         (",user,hi,lesson,", r"Column 'Chat': there is no id"),
         ("9,user,,lesson,", r"text is empty"),
         ("9,user,hi, there,lesson,", r"6 cells, and there are 5 columns; put a text that holds ','"),
@@ -148,6 +148,7 @@ def test_a_conversation_with_a_bad_row_is_left_out_whole(tmp_path: Path) -> None
         ("text\nhi\n", {"flows": "text"}, "Unknown 'flows' in the map"),
         ("", {}, "The column 'text' is missing"),
         ("text\n\n\n", {}, "no readable row"),
+        ("role,text\nrobot,hi\n", {}, "(?s)no readable row.*what --map says of their columns"),
     ],
 )
 def test_a_table_that_cannot_be_read_is_refused(
