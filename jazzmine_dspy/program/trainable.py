@@ -6,8 +6,11 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import dspy
+from dspy.utils.exceptions import AdapterParseError
 
+from jazzmine_dspy.lm.errors import EngineError
 from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.errors import JazzmineError, format_error
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.asked import as_turn
 from jazzmine_dspy.program.bindings import Bindings
@@ -37,6 +40,16 @@ class _Held:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Held:
         return self
+
+
+def _tellable(error: Exception) -> Exception:
+    """An error that may be logged: optimizers write what they catch, and a provider's words may echo the key."""
+    if isinstance(error, JazzmineError | AdapterParseError):
+        return error
+    return EngineError(
+        f"The language model's call failed: {format_error(error)}",
+        remedy="Run jazzmine-dspy doctor --lm NAME, which makes one call and tells what is wrong.",
+    )
 
 
 class StagePredict(dspy.Predict):
@@ -128,6 +141,7 @@ class TrainableProgram(dspy.Module):
             InputError: there is no turn.
             LMUnansweredError: the language model did not answer for two minutes, tried again and again.
             AdapterParseError: its answer cannot be read.
+            EngineError: the call failed otherwise, such as by a refused key; the provider's words are left out.
         """
         program = self._held.program
         steps = _strict(program.steps(as_turn(turn, text), exclude))
@@ -135,7 +149,7 @@ class TrainableProgram(dspy.Module):
             try:
                 return _plain(drive(steps, self, program.bindings))
             except PredictFailed as failure:
-                raise failure.error from failure.error.__cause__
+                raise _tellable(failure.error) from None
 
     async def aforward(
         self,
@@ -151,7 +165,7 @@ class TrainableProgram(dspy.Module):
             try:
                 return _plain(await adrive(steps, self, program.bindings))
             except PredictFailed as failure:
-                raise failure.error from failure.error.__cause__
+                raise _tellable(failure.error) from None
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """DSPy's state of the predictors, and what they were compiled for."""

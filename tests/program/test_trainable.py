@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import logging
 import pickle
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +18,11 @@ import pytest
 from dspy.utils.exceptions import AdapterParseError
 
 import jazzmine_dspy
+from fake_openai import FakeOpenAI
 from jazzmine_dspy.artifacts import read_manifest
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.eval.learning import metric
+from jazzmine_dspy.lm.errors import EngineError
 from jazzmine_dspy.lm.requests import demo_texts, system_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.errors import ArtifactError, InputError, LMUnansweredError
@@ -100,6 +105,31 @@ def test_what_cannot_be_read_or_was_not_answered_raises(
     turn = Turn(text="hello", flow="track_order")
     with dspy.context(lm=speak(**answers | {"select": "no"})), pytest.raises(AdapterParseError):
         staged(turn)
+
+
+@pytest.mark.row("L2", "L3")
+@pytest.mark.parametrize("style", ["sync", "async"])
+def test_a_refused_key_is_in_no_log_of_an_optimizer(
+    registry: FlowRegistry, overlap: Make, caplog: pytest.LogCaptureFixture, capsys: Any, style: str
+) -> None:
+    key = "sk-SECRET-0123456789"
+    trainable = program_of(registry, overlap, "fused").trainable()
+    with FakeOpenAI(key="another") as server:
+        lm = dspy.LM("openai/gpt-4o-mini", api_base=server.address, api_key=key, cache=False)
+        gold = dspy.Example(turn={"text": "hello"}, gold={"commands": [{"type": "chitchat"}]}).with_inputs(
+            "turn"
+        )
+        ask = trainable if style == "sync" else lambda **given: asyncio.run(trainable.acall(**given))
+        with dspy.context(lm=lm), pytest.raises(EngineError) as failed:
+            ask(text="hello")
+        with dspy.context(lm=lm), contextlib.suppress(Exception):
+            dspy.Evaluate(devset=[gold], metric=metric, num_threads=1, provide_traceback=True)(trainable)
+        assert server.asked
+    shown = "".join(traceback.format_exception(failed.value))
+    said = capsys.readouterr()
+    assert "HTTP 401" in str(failed.value)
+    for text in (shown, caplog.text, said.out, said.err):
+        assert key not in text
 
 
 @pytest.mark.row("L2")
