@@ -100,7 +100,7 @@ ROUTING ?=
 bench-routing: setup-dev
 	$(BIN)/python tools/bench_routing.py $(if $(ROUTING),$(ROUTING),--docs)
 
-# Seven minutes; a quick look: make bench-first-hour HOUR=--quick
+# Nine minutes; a quick look: make bench-first-hour HOUR=--quick
 HOUR ?=
 
 bench-first-hour: setup-dev

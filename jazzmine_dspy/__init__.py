@@ -13,6 +13,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from jazzmine_dspy._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from jazzmine_dspy.artifacts import load, save
     from jazzmine_dspy.datasets import load_dataset
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.turn import Turn
     from jazzmine_dspy.program.turn import TurnProgram
     from jazzmine_dspy.runtime import MessageRoute, Runtime
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "load": "artifacts",

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from jazzmine_dspy import __version__
+from jazzmine_dspy._version import __version__
 from jazzmine_dspy.artifacts.files import AGAIN, MANIFEST, check_names, is_replaced, read_file
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.errors import ArtifactError

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from jazzmine_dspy import __version__
+from jazzmine_dspy._version import __version__
 from jazzmine_dspy.cli import (
     chat,
     contract,

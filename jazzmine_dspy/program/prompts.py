@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import dspy
 
-from jazzmine_dspy import __version__
+from jazzmine_dspy._version import __version__
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.signatures.contract import CONTRACTS, fingerprint
 

@@ -90,7 +90,7 @@ def assert_alive(candidate: Candidate, base: TurnProgram) -> None:
         raise DeadCompileError(
             f"The compile left {', '.join(dead)} without a demonstration, and worded as before",
             where=candidate.name,
-            remedy="Label more turns completely, or take the optimizer 'none'.",
+            remedy="Label more turns, or take the optimizer 'none'.",
         )
 
 
