@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -172,9 +172,12 @@ class Context:
     @property
     def slots(self) -> tuple[Slot, ...]:
         """Slots that the message may fill: of the running flow, and of the flows that start."""
-        names = [*([self.turn.flow] if self.turn.flow else []), *self.selected]
+        return self.slots_of([self.turn.flow or "", *self.selected])
+
+    def slots_of(self, flows: Iterable[str]) -> tuple[Slot, ...]:
+        """The slots of flows, in their order; of two with one name the first flow's. Unknown flows have none."""
         found: dict[str, Slot] = {}
-        for flow in (self.registry[name] for name in names if name in self.registry):
+        for flow in (self.registry[name] for name in flows if name in self.registry):
             for slot in flow.slots:
                 found.setdefault(slot.name, slot)
         return tuple(found.values())

@@ -46,9 +46,6 @@ class UnderstandFloor(Source[list[Command]]):
     def steps(self, context: Context) -> Steps[Answer[list[Command]] | Declined]:
         """Always answer."""
         yield from ()
-        turn = context.turn
-        started = [context.registry[name] for name in context.selected if name in context.registry]
-        running = context.registry.get(turn.flow) if turn.flow else None
-        flows = started or ([running] if running else [])
-        slots = {slot.name: slot for flow in flows for slot in flow.slots}
-        return Answer(typed_values(turn, tuple(slots.values())), self.trust)
+        started = [name for name in context.selected if name in context.registry]
+        slots = context.slots_of(started or [context.turn.flow or ""])
+        return Answer(typed_values(context.turn, slots), self.trust)

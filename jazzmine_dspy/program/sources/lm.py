@@ -58,17 +58,10 @@ def intents(context: Context, candidates: Sequence[Recalled]) -> list[str]:
 
 def slots_in_play(context: Context, predictor: str, top_k: int) -> tuple[Slot, ...]:
     """Slots that the message may fill: of the running flow, of those that start, and in one call of the likeliest."""
-    turn = context.turn
-    names = [turn.flow] if turn.flow else []
-    names += context.selected
-    if predictor == "fused":
-        names += [candidate.name for candidate in offered(context, top_k)[:_SLOT_FLOWS]]
-    found: dict[str, Slot] = {}
-    for name in names:
-        flow = context.registry.get(name)
-        for slot in flow.slots if flow else ():
-            found.setdefault(slot.name, slot)
-    return tuple(found.values())
+    if predictor != "fused":
+        return context.slots
+    likeliest = (candidate.name for candidate in offered(context, top_k)[:_SLOT_FLOWS])
+    return context.slots_of([context.turn.flow or "", *context.selected, *likeliest])
 
 
 def call_for(context: Context, predictor: str, policy: Policy) -> Predict:

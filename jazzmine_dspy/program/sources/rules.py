@@ -81,10 +81,8 @@ class UnderstandRule(Source[list[Command]]):
         turn = context.turn
         chosen = picked(turn)
         if chosen is not None:
-            flows = [context.registry[name] for name in chosen if name in context.registry]
-            slots = {slot.name: slot for flow in flows for slot in flow.slots}
             before = asked_about(turn)
             earlier = turn.model_copy(update={"text": before}) if before else turn
-            return Answer(typed_values(earlier, tuple(slots.values())))
+            return Answer(typed_values(earlier, context.slots_of(chosen)))
         commands = certain_commands(context)
         return Declined("no closed act") if commands is None else Answer(commands)
