@@ -69,7 +69,7 @@ def test_with_the_schema_each_call_brings_its_own_choices(program: TurnProgram, 
     (request,) = lm.engine.requests
     schema = response_schema(request)
     assert schema is not None
-    assert schema["properties"]["flows"]["items"] == {"enum": ["A", "B", "C"]}
+    assert schema["properties"]["flows"]["items"] == {"type": "string", "enum": ["A", "B", "C"]}
     assert schema["additionalProperties"] is False
 
 

@@ -67,7 +67,10 @@ def test_a_further_kind_is_one_file(package: Path, tmp_path: Path) -> None:
         "offered": [
             {
                 "type": "object",
-                "properties": {"type": {"enum": ["redo_slot"]}, "name": {"enum": ["guests"]}},
+                "properties": {
+                    "type": {"type": "string", "enum": ["redo_slot"]},
+                    "name": {"type": "string", "enum": ["guests"]},
+                },
                 "required": ["type", "name"],
                 "additionalProperties": False,
             }

@@ -172,7 +172,8 @@ def test_scores_have_intervals_and_counts(taught: Any) -> None:
     for metrics in scores.values():
         assert {"flow_set_exact", "commands_exact", "rewrite_token_f1"} <= set(metrics)
         for name, (value, low, high, n) in metrics.items():
-            assert low <= value <= high, name
+            # Six conversations are too few for an interval.
+            assert (low, high) == (None, None), name
             assert n > 0
     assert scores["LM compiled"]["commands_exact"][0] > scores["LM uncompiled"]["commands_exact"][0]
 

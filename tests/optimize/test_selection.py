@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -283,8 +284,14 @@ def test_a_language_model_is_judged_on_the_rewrites_that_ship(
     puzzles: Path, tmp_path: Path, scripts: Any, runner: Any
 ) -> None:
     """A model that knows the flow only of its own rewrites is no help where the floor rewrites."""
-    lines = (puzzles / "conversations.jsonl").read_text().splitlines()
-    turns = [json.loads(line)["turns"][0] for line in lines]
+    labelled = tmp_path / "labelled"
+    shutil.copytree(puzzles, labelled)
+    lines = [json.loads(line) for line in (puzzles / "conversations.jsonl").read_text().splitlines()]
+    turns = [line["turns"][0] for line in lines]
+    for turn in turns:
+        # A rewrite that nobody labels is not asked for.
+        turn["labels"]["enhanced"] = turn["text"]
+    (labelled / "conversations.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     known = {turn["text"]: turn["labels"]["flows"][0] for turn in turns}
     codes = {"track": "qx", "refund": "zv", "repair": "kj"}
 
@@ -302,7 +309,7 @@ def test_a_language_model_is_judged_on_the_rewrites_that_ship(
 
     run_in, recipe_of = runner
     recipe = recipe_of(
-        puzzles, name="own", head=True, optimizer="none", objective="flow_set_exact", shape="staged",
+        labelled, name="own", head=True, optimizer="none", objective="flow_set_exact", shape="staged",
         budget={"lm_calls": 5000},
     )  # fmt: skip
     result = run_in(tmp_path, recipe, scripted_lm(answer, model="scripted/own")).result

@@ -67,7 +67,7 @@ async def test_the_choice_is_among_letters_and_none(registry: FlowRegistry) -> N
     (request,) = model.engine.requests
     schema = response_schema(request)
     assert schema is not None
-    assert schema["properties"]["flows"]["items"] == {"enum": ["A", "B", "C"]}
+    assert schema["properties"]["flows"]["items"] == {"type": "string", "enum": ["A", "B", "C"]}
     assert (schema["required"], schema["additionalProperties"]) == (["flows"], False)
     assert schema["properties"]["flows"].get("minItems", 0) == 0, "none must be a possible answer"
     shown = user_text(request)

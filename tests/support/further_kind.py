@@ -102,7 +102,7 @@ def main() -> None:
         "wrong labels": _check([{**AGAIN, "name": "gests"}]),
         "score": score_turn(second.decision, labels, turn)["command_f1/redo_slot"].value,
         "missed": score_turn(first.decision, labels, turn)["command_f1/redo_slot"].value,
-        "demonstration": _outputs("understand", labels, [])["commands"],
+        "demonstration": _outputs(labels, [])["commands"],
     }
     json.dump(told, sys.stdout)
 
