@@ -19,6 +19,7 @@ from jazzmine_dspy.memory.working.operations import (
     deny_action,
 )
 from jazzmine_dspy.memory.working.operations.flows import end_flow
+from jazzmine_dspy.memory.working.operations.slots import leave_open
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED, SENTIMENTS_KEPT
 from jazzmine_dspy.models.commands import Command, Dialogue
 from jazzmine_dspy.models.decision import TurnDecision
@@ -344,8 +345,22 @@ class _Turn(Dialogue):
             return NextStep(kind="none", text=offer or say("idle" if self.done_anything else "lost"))
         unmoved = step.kind == "ask_slot" and step.slot == awaited and not self.done_anything
         if unmoved and running is not None and awaited is not None:
-            return await_slot(self.state, running, self.registry[running.flow_name], awaited, again=True)
+            return self._ask_in_vain(running, awaited)
         return step
+
+    def _ask_in_vain(self, running: ActiveFlowState, name: str) -> NextStep:
+        """Nothing was understood: ask again, then in other words, then leave it to a person."""
+        held = running.slots[name]
+        self.changes.slot(running, name)
+        leave_open(self.state, running, held)
+        if _given_up(running, name):
+            return self._escalate(running, name)
+        flow = self.registry[running.flow_name]
+        step = await_slot(self.state, running, flow, name, again=held.attempts == 1)
+        if held.attempts == 1:
+            return step
+        text = say("unclear", flow, running.values)
+        return step.model_copy(update={"kind": "reask", "text": f"{text} {step.text}".strip()})
 
     @property
     def _confirmed(self) -> bool:

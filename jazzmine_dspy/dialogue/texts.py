@@ -21,6 +21,7 @@ DEFAULTS: dict[str, str] = {
     "offer": "Shall we go back to this: {task}?",
     "idle": "What can I do for you?",
     "lost": "I didn't understand that. What can I do for you?",
+    "unclear": "I didn't understand that.",
     "ask_slot": "Please tell me the {slot}.",
     "reask_slot": "Please tell me the {slot} once more.",
     **{key: text for kind in KINDS.values() for key, text in kind.replies.items()},

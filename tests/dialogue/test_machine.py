@@ -207,6 +207,29 @@ def test_yes_and_another_wish_runs_the_first_and_takes_up_the_second(asked: Any)
     assert asked.ended == [("cancel_order", "completed")]
 
 
+@pytest.mark.row("U9")
+def test_who_is_not_understood_is_asked_in_other_words_and_then_handed_over(talk: Any) -> None:
+    talk(start("change_shipping"))
+    said = [talk() for _ in range(4)]
+    assert [step.kind for step in said] == ["reask", "reask", "handoff", "handoff"]
+    assert len({step.text for step in said[:3]}) == 3
+    assert said[1].text == "I didn't understand that. Which order?"
+    assert talk.state.escalation == "change_shipping: order_id was asked for 4 times in vain"
+    assert talk(put("order_id", "4471")).slot == "speed"
+    assert talk.state.escalation == ""
+    assert talk().kind == "reask"
+
+
+@pytest.mark.row("U9")
+def test_refused_and_not_understood_count_together(talk: Any) -> None:
+    talk(start("change_shipping"))
+    assert [talk(put("order_id", "12")).kind, talk().kind, talk(put("order_id", "13")).kind] == [
+        "reask",
+        "reask",
+        "handoff",
+    ]
+
+
 def test_yes_and_no_without_a_question_change_nothing(talk: Any) -> None:
     for act in ("affirm", "deny"):
         assert talk(act).kind == "none"
@@ -291,7 +314,9 @@ def test_nothing_understood_asks_again_or_says_so(talk: Any) -> None:
 
 def test_what_does_not_fit_the_state_changes_nothing(talk: Any) -> None:
     talk(start("track_order"))
-    before = talk.state.active_flow
+    before = talk.state.active_flow.model_copy(deep=True)
+    # The question was put in vain, and that is counted.
+    before.slots["order_id"].attempts = 1
     step = talk(
         start("no_such_flow"), {"type": "resume_flow", "flow": "cancel_order"}, put("speed", "express"),
         {"type": "clear_slot", "name": "order_id"}, {"type": "cancel_flow", "flow": "cancel_order"}, "affirm",
