@@ -8,7 +8,7 @@ import functools
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 import dspy
@@ -16,7 +16,7 @@ import dspy
 from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
 from jazzmine_dspy.program._calls import CallLog
 from jazzmine_dspy.program.bindings import Bindings
-from jazzmine_dspy.program.first_call import is_ready, make_ready
+from jazzmine_dspy.program.first_call import LOADING_S, is_ready, make_ready, unloaded
 from jazzmine_dspy.program.outages import Asking, late
 from jazzmine_dspy.program.patience import deadline_in_force
 from jazzmine_dspy.program.ports import EmbedderPort, RecallPort
@@ -142,10 +142,14 @@ def drive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadline: flo
             return bindings.clock() * 1000.0
         if isinstance(effect, Parallel):
             return [_drive(part, perform) for part in effect.parts]
-        left = limit.left()
+        limit.left()
         if isinstance(effect, Predict):
             return _ask(effect, owner, bindings, limit)
-        return _within(left, lambda: _perform(effect, bindings), late)
+        if (load := unloaded(bindings)) is not None:
+            # What keeps it from loading is met again by the effect, and told.
+            with limit.stopped(), suppress(Exception):
+                _within(LOADING_S, load, late)
+        return _within(limit.left(), lambda: _perform(effect, bindings), late)
 
     return _drive(steps, perform)
 
@@ -245,10 +249,14 @@ async def adrive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadli
             return bindings.clock() * 1000.0
         if isinstance(effect, Parallel):
             return list(await asyncio.gather(*(_adrive(part, perform) for part in effect.parts)))
-        left = limit.left()
+        limit.left()
         if isinstance(effect, Predict):
             return await _aask(effect, owner, bindings, limit)
-        return await _awithin(left, _aperform(effect, bindings), late)
+        if (load := unloaded(bindings)) is not None:
+            # What keeps it from loading is met again by the effect, and told.
+            with limit.stopped(), suppress(Exception):
+                await asyncio.to_thread(_within, LOADING_S, load, late)
+        return await _awithin(limit.left(), _aperform(effect, bindings), late)
 
     return await _adrive(steps, perform)
 

@@ -1,4 +1,4 @@
-"""What the first call to a language model takes beside the call itself: done before the time of a turn counts."""
+"""What the first turn takes beside itself, imports and weights: no deadline counts it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,24 @@ import importlib
 import os
 import threading
 import weakref
+from collections.abc import Callable
 
 import dspy
 from dspy.clients.backend_selection import select_backend
 
+from jazzmine_dspy.program.bindings import Bindings
+
 _READY: weakref.WeakSet[dspy.BaseLM] = weakref.WeakSet()
+
+
+LOADING_S = 60.0
+"""Seconds that the first load of an embedding model may take; after that the turn goes on without it."""
+
+
+def unloaded(bindings: Bindings) -> Callable[[], None] | None:
+    """What loads the weights of the embedding model; None where they are there, or come with the first text."""
+    embedder = bindings.embedder
+    return None if getattr(embedder, "loaded", True) else getattr(embedder, "load", None)
 
 
 def is_ready(lm: dspy.BaseLM) -> bool:

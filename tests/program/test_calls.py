@@ -190,7 +190,7 @@ def test_a_call_that_the_deadline_cut_off_is_there(
     lm = dspy.LM("scripted/hangs", engine=engine, async_engine=hanging, cache=False, num_retries=0)
     program = make_program(lm, shape)
     try:
-        decision = decide(program, style, deadline=0.5)
+        decision = decide(program, style, deadline=1.5)
     finally:
         engine.released.set()
     cut = [call for call in decision.calls if not call.success]

@@ -191,6 +191,19 @@ class FastembedEmbedder:
         """Same as :meth:`features`, in a thread."""
         return await asyncio.to_thread(self.features, texts)
 
+    @property
+    def loaded(self) -> bool:
+        """Whether the next text is embedded at once: the weights are there, or were looked for in vain just now."""
+        return self._loaded is not None or bool(self._failed)
+
+    def load(self) -> None:
+        """Load the weights, which the first text would do else.
+
+        Raises:
+            EmbeddingError: they cannot be loaded.
+        """
+        self._load()
+
     def _load(self) -> TextEmbedding | _minilm.TwoLayers:
         if self._loaded is not None:
             return self._loaded
