@@ -13,7 +13,6 @@ from typing import Any, cast
 import dspy
 from dspy._vendor.lm15.registry import lookup
 from dspy._vendor.lm15.router import LITELLM_PROVIDER_PREFIXES
-from dspy.clients.backend_selection import select_backend
 from dspy.clients.lm import _is_openai_reasoning_model
 from dspy.lm15 import registered_providers
 from dspy.utils.exceptions import LMConfigurationError
@@ -120,18 +119,9 @@ def _remote(name: str, provider: str, settings: dict[str, Any]) -> dspy.LM:
     try:
         lm = (NamedLM if named else dspy.LM)(name, **made)
         lm.schema_support = schema
-        return _ready(fitted(lm))
+        return fitted(lm)
     except (ValueError, TypeError, LMConfigurationError) as error:
         raise LMSettingsError(f"DSPy refuses these settings: {error}", where=name) from error
-
-
-def _ready(lm: dspy.LM) -> dspy.LM:
-    """The model, with LiteLLM imported where it is asked through that: the first turn has no seconds for it."""
-    if isinstance(lm.engine, str) and lm.model_type == "chat" and not select_backend(lm).native:
-        # Otherwise LiteLLM fetches a price list from the network as it is imported.
-        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-        _ = lm.supported_params
-    return lm
 
 
 def _with_settings(lm: dspy.LM, settings: dict[str, Any]) -> dspy.LM:
