@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
+import importlib.util
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,25 +12,32 @@ from typer.testing import CliRunner
 
 from jazzmine_dspy.cli import app
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "first-hour.md"
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "first_hour.py"
+
+
+def _steps() -> Iterator[tuple[str, str]]:
+    spec = importlib.util.spec_from_file_location("jazzmine_tools_first_hour", TOOL)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: Iterator[tuple[str, str]] = module.steps("no language model")
+    return found
 
 
 @pytest.mark.row("D8", "C6")
 def test_the_commands_lead_to_a_decision_without_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = PAGE.read_text("utf-8").partition("## 5.")[0]
     monkeypatch.chdir(tmp_path)
     printed: dict[str, str] = {}
-    for kind, block in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+    for kind, block in _steps():
         if kind == "yaml":
             Path("datasets/bistro/flows.yaml").write_text(block, "utf-8")
         elif kind == "text":
             Path("labels.csv").write_text(block, "utf-8")
-        for line in block.replace("\\\n", " ").splitlines() if kind == "sh" else ():
-            command, _, then = line.partition(" && cd ")
-            if not command.startswith("jazzmine-dspy "):
-                continue
+        else:
+            command, _, then = block.partition(" && cd ")
             done = CliRunner().invoke(app, shlex.split(command)[1:], input="a table for three\n")
             assert done.exit_code == 0, (command, done.output)
             printed[command.removeprefix("jazzmine-dspy ")] = done.output

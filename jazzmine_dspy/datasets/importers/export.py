@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -50,31 +51,23 @@ class _Said(NamedTuple):
     order: Any
 
 
-@importer(
-    "csv",
-    title="A table of one's own (CSV)",
+_own_table = functools.partial(
+    importer,
     source="the user's own export",
     licence="the user's own",
     derived=_DERIVED,
     left_out=_LEFT_OUT,
-    layout=named_files(".csv"),
     own=True,
 )
+
+
+@_own_table("csv", title="A table of one's own (CSV)", layout=named_files(".csv"))
 def csv_export(source: Source, intake: Intake) -> Gathered:
     """Read CSV; delimiter and Unicode encoding are told by the file."""
     return _gathered(source, intake, csv_rows)
 
 
-@importer(
-    "jsonl",
-    title="A table of one's own (JSON lines)",
-    source="the user's own export",
-    licence="the user's own",
-    derived=_DERIVED,
-    left_out=_LEFT_OUT,
-    layout=named_files(".jsonl"),
-    own=True,
-)
+@_own_table("jsonl", title="A table of one's own (JSON lines)", layout=named_files(".jsonl"))
 def jsonl_export(source: Source, intake: Intake) -> Gathered:
     """Read one flat object a line."""
     return _gathered(source, intake, json_rows)
