@@ -19,6 +19,7 @@ from jazzmine_dspy.program import outages
 from jazzmine_dspy.program.outages import FAILURES, REST_S
 from jazzmine_dspy.program.patience import MEASURING, Bearing, bearing_outages
 from jazzmine_dspy.program.turn import TurnProgram
+from slept_time import Time
 
 Make = Callable[..., Any]
 TURN = Turn(text="where is my order?")
@@ -30,24 +31,6 @@ BUSY = dspy.LMRateLimitError("429", status=429)
 DOWN = dspy.LMServerError("503", status=503)
 GONE = dspy.LMTransportError("connection reset")
 STYLES = pytest.mark.parametrize("style", ["sync", "async"])
-
-
-class Time:
-    """A clock that only moves while somebody sleeps, and the pauses that were slept."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.slept: list[float] = []
-
-    def clock(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-
-    async def asleep(self, seconds: float) -> None:
-        self.sleep(seconds)
 
 
 @pytest.fixture

@@ -19,26 +19,12 @@ from jazzmine_dspy.memory.procedural import _server
 from jazzmine_dspy.memory.procedural._server import ServerEngine
 from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Layout, StoredPoint
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
+from slept_time import Time
 
 KEY = "a-very-secret-key"
 LAYOUT = Layout("texts", 3)
 QUERY = "POST /collections/{c}/points/query/batch"
 UPSERT = "PUT /collections/{c}/points"
-
-
-class Time:
-    """A clock that only sleeping moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.slept: list[float] = []
-
-    def clock(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
 
 
 def _points(count: int = 5) -> list[StoredPoint]:
