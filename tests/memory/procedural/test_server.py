@@ -59,7 +59,7 @@ def running() -> Iterator[qdrant_server.QdrantDouble]:
 
 @pytest.fixture
 def time() -> Time:
-    return Time()
+    return Time(now=0.0)
 
 
 @pytest.fixture
