@@ -129,3 +129,10 @@ def test_a_sample_is_run_and_all_faults_are_checked_for_their_place(project: Pat
     assert mutants(project, KILLED, SURVIVOR, options=("--stale",)) == (
         0, {"counts": {}, "without": ["M3", "M4"], "faults": []},
     )  # fmt: skip
+
+
+def test_every_fault_of_ours_still_fits_the_code() -> None:
+    done = subprocess.run(
+        [sys.executable, "tools/mutants.py", "--stale"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
