@@ -141,13 +141,15 @@ def _after_compiling(context: RunContext, per_turn: int) -> list[tuple[str, int]
     every = sum(parts.values())
     # A head is also tried on turns whose flow is hidden: other candidates, and so another prompt where one holds all.
     hidden = parts["train"] + parts["dev_b"] if recipe.shape == "fused" and recipe.head else 0
+    # Nobody else reads a rewrite of the fused shape.
+    read = recipe.shape == "staged" or recipe.head or bool(recipe.heads)
     phases = [
         ("race on dev-B", context.calls_for_race - context.calls_for_order),
-        ("fit again, if the LM wins", (every + hidden) * per_turn),
+        ("fit again, if the LM wins", (every + hidden) * per_turn * read),
         ("order of head and LM", context.calls_for_order),
         ("train heads again", parts["train"] * per_turn if "understand" in recipe.heads else 0),
         # What is asked again has other candidates in the prompt; heads of later stages read answers that follow it.
-        ("fit on all parts", every * per_turn * (1 + bool(recipe.heads)) if recipe.refit else 0),
+        ("fit on all parts", every * per_turn * (1 + bool(recipe.heads)) if recipe.refit and read else 0),
         ("report on test", context.calls_for_report),
     ]
     return [(name, calls) for name, calls in phases if calls]

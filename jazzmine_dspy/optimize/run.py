@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -163,7 +164,9 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
     ):
         standing = race.race_enhance(context, parts.program, standing, lm)
     standing = race.race_added(context, parts.program, standing, "enhance", lm, allowed=allowed)
-    if standing.orders["enhance"] != parts.selection.enhance:
+    if not _reads_rewrite(context, parts):
+        parts = parts._replace(selection=replace(parts.selection, enhance=standing.orders["enhance"]))
+    elif standing.orders["enhance"] != parts.selection.enhance:
         # Others rewrite now than when index, floor, head and gates were fitted: these are fitted again.
         parts = fit_parts(context, base, train, standing.orders["enhance"])
         if _cut_short(context, standing.orders["enhance"]):
@@ -264,12 +267,16 @@ def _cut_short(context: RunContext, enhance: tuple[SourceKind, ...]) -> bool:
     return cut
 
 
+def _reads_rewrite(context: RunContext, parts: Parts) -> bool:
+    """Whether what was fitted hangs on the rewrite: the fused shape recalls before it, so there heads alone read it."""
+    return context.recipe.shape == "staged" or parts.selection.head is not None or bool(context.recipe.heads)
+
+
 def _can_fit_again(
     context: RunContext, parts: Parts, train: Sequence[Example], name: str, order: tuple[SourceKind, ...]
 ) -> bool:
     """Whether the budget allows to fit again what hangs on the rewrite, should an order of its sources win it."""
-    if context.recipe.shape == "fused" and parts.selection.head is None and not context.recipe.heads:
-        # Recall is asked before the rewrite, and nobody else reads it.
+    if not _reads_rewrite(context, parts):
         return True
     asked = [*train, *context.dataset.examples("dev_a", "dev_b")]
     orders = {**FLOOR, "enhance": order}

@@ -158,7 +158,8 @@ def test_no_phase_asks_more_than_its_step(
     assert ran.shipped["enhance"].startswith("LM")
     assert asked.total() == ran.spent["lm_calls"]
     assert {name: calls for name, calls in asked.items() if calls > planned.get(name, 0)} == {}
-    assert asked["fit again, if the LM wins"] > 0
+    # Without heads nobody reads the rewrite of the fused shape, so nothing hangs on it.
+    assert (asked["fit again, if the LM wins"] > 0) == bool(changes)
 
 
 _STEPS = {
@@ -187,7 +188,7 @@ def test_a_plan_counts_whatever_a_recipe_can_have_asked(tiny: Callable[..., Reci
         return Counter({step.name: step.calls for step in steps})
 
     fused, staged = calls(), calls(shape="staged")
-    assert fused["fit again, if the LM wins"] >= every
+    assert fused["fit again, if the LM wins"] == 0
     assert fused["race on dev-B"] >= 3 * dev_b
     assert staged["fit again, if the LM wins"] >= 2 * every
     assert calls(head=True)["fit again, if the LM wins"] >= every + train + dev_b
