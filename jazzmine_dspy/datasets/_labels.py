@@ -119,7 +119,9 @@ class _Followed(Dialogue):
     def deny(self, name: str | None) -> bool:
         return self._answer()
 
-    def put(self, name: str, value: object) -> bool:
+    def put(self, name: str, value: object, flow: str | None = None) -> bool:
+        if flow not in (None, self._flow):
+            return True
         if name in self._held:
             self._note(
                 "error", "name", f"{self._kind} of {name!r}, which is held already", "Use correct_slot."
@@ -127,13 +129,17 @@ class _Followed(Dialogue):
         self._held.add(name)
         return True
 
-    def correct(self, name: str, value: object) -> bool:
+    def correct(self, name: str, value: object, flow: str | None = None) -> bool:
+        if flow not in (None, self._flow):
+            return True
         if self._surely_empty(name):
             self._note("error", "name", f"{self._kind} of {name!r}, which is not held", "Use set_slot.")
         self._held.add(name)
         return True
 
-    def clear(self, name: str) -> bool:
+    def clear(self, name: str, flow: str | None = None) -> bool:
+        if flow not in (None, self._flow):
+            return True
         if self._surely_empty(name):
             message = f"{self._kind} of {name!r}, which is not held"
             self._note("warning", "name", message, "Use skip_slot, or leave it.")

@@ -28,7 +28,7 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
             flow = command.opens(turn.before)
         if not isinstance(command, SlotValue):
             continue
-        slot = known.get(flow or "", {}).get(command.name)
+        slot = known.get(command.flow or flow or "", {}).get(command.name)
         if slot is None:
             continue
         value = thaw(command.value)

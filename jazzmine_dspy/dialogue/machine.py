@@ -208,17 +208,20 @@ class _Turn(Dialogue):
 
     # --- slots -------------------------------------------------------------------------------------------
 
-    def _owner(self, name: str) -> ActiveFlowState | None:
-        """The flow that a slot belongs to: just started, running, or running before this turn."""
+    def _owner(self, name: str, of: str | None = None) -> ActiveFlowState | None:
+        """The flow that a slot belongs to: the one named, else just started, running, or running before this turn."""
         alive = [self.state.active_flow, *self.state.paused]
+        if of is not None:
+            named = next((flow for flow in self.state.alive if flow.flow_name == of), None)
+            return named if named is not None and self.registry[of].slot(name) is not None else None
         for flow in (self.target, self.state.active_flow, self.before):
             known = flow is not None and any(flow is other for other in alive)
             if flow is not None and known and self.registry[flow.flow_name].slot(name) is not None:
                 return flow
         return None
 
-    def put(self, name: str, value: object) -> bool:
-        owner = self._owner(name)
+    def put(self, name: str, value: object, flow: str | None = None) -> bool:
+        owner = self._owner(name, flow)
         slot = self.registry[owner.flow_name].slot(name) if owner else None
         if owner is None or slot is None:
             return False
@@ -235,8 +238,8 @@ class _Turn(Dialogue):
             self.escalated = self.escalated or (owner, name)
         return True
 
-    def clear(self, name: str) -> bool:
-        owner = self._owner(name)
+    def clear(self, name: str, flow: str | None = None) -> bool:
+        owner = self._owner(name, flow)
         if owner is None or not owner.slots[name].filled:
             return False
         self.changes.slot(owner, name)
@@ -244,8 +247,8 @@ class _Turn(Dialogue):
         self.changed |= owner is self.state.active_flow
         return True
 
-    def skip(self, name: str) -> bool:
-        owner = self._owner(name)
+    def skip(self, name: str, flow: str | None = None) -> bool:
+        owner = self._owner(name, flow)
         slot = self.registry[owner.flow_name].slot(name) if owner else None
         if owner is None or slot is None or owner.slots[name].filled:
             return False

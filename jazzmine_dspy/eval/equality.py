@@ -120,12 +120,12 @@ class _Held(Dialogue):
         self._empty(self._running)
         return True
 
-    def put(self, name: str, value: Any) -> bool:
-        self.held[self._running or "", name] = value_key(value)
+    def put(self, name: str, value: Any, flow: str | None = None) -> bool:
+        self.held[flow or self._running or "", name] = value_key(value)
         return True
 
-    def clear(self, name: str) -> bool:
-        self.held.pop((self._running or "", name), None)
+    def clear(self, name: str, flow: str | None = None) -> bool:
+        self.held.pop((flow or self._running or "", name), None)
         return True
 
     def _empty(self, flow: str | None) -> None:

@@ -40,7 +40,9 @@ def merge(
     kept = [c for c in commands if c.understood and c.fits(turn)]
     opening: list[Command] = [c for c in kept if c.place == "opens"]
     known = {c.opens(turn) for c in opening}
-    opening += [ResumeFlow(flow=name) for name in resumed if name not in known]
+    # A value for a flow that was set aside takes it up again.
+    resumed += [c.owner for c in commands if c.owner in turn.paused and _has(registry, c)]
+    opening += [ResumeFlow(flow=name) for name in dict.fromkeys(resumed) if name not in known]
     owners = _Owners(turn, registry, starting, [c.opens(turn) for c in opening])
     # All of them: what may not be done still tells whose slot the next command means.
     for command in commands:
@@ -52,7 +54,11 @@ def merge(
     merged += [Clarify(flows=tuple(clarify))] if clarify else []
     for flow in starting:
         # The new flow holds nothing yet, so what is a correction elsewhere is a first value here.
-        own = [SetSlot(name=c.name, value=c.value) for c in owners.of(flow.name) if isinstance(c, SlotValue)]
+        own = [
+            SetSlot(name=c.name, value=c.value, flow=c.flow)
+            for c in owners.of(flow.name)
+            if isinstance(c, SlotValue)
+        ]
         merged += [StartFlow(flow=flow.name), *_once(own)]
     tasks = starting or opening or clarify
     merged += _once([c for c in kept if c.place == "rest" and not (tasks and c.idle)])
@@ -63,7 +69,7 @@ def merge(
 
 
 class _Owners:
-    """Whose slot a command fills, told by the flow named last before it, else by who needs it."""
+    """Whose slot a command fills: of the flow that it names, else of the one named last before it, or who needs it."""
 
     def __init__(
         self, turn: Turn, registry: FlowRegistry, starting: Sequence[Flow], resumed: Sequence[str | None]
@@ -87,10 +93,21 @@ class _Owners:
         if command.place == "opens":
             name = command.opens(self._turn)
             self._named = next((flow for flow in self._others if flow.name == name), None)
+        elif command.owner is not None:
+            self._hand(command, command.owner)
         elif command.place == "value" and command.slot_name is not None:
             self._give(command, command.slot_name)
         elif command.place == "running" and (command.slot_name is None or self._runs(command.slot_name)):
             self.running.append(command)
+
+    def _hand(self, command: Command, owner: str) -> None:
+        """To the flow that it names, if that is in play and has the slot; it is nobody else's."""
+        alive = [*([self._flow] if self._flow else []), *self._others]
+        flow = next((each for each in alive if each.name == owner), None)
+        if flow is None or flow.slot(command.slot_name or "") is None:
+            return
+        filled = self.running if flow is self._flow else self._filled[owner]
+        filled.append(_normal(command, flow))
 
     def _runs(self, slot: str) -> bool:
         return self._flow is not None and self._flow.slot(slot) is not None
@@ -116,7 +133,7 @@ def _normal(command: Command, flow: Flow | None) -> Command:
         return command
     value = thaw(command.value)
     normal = ask_type(slot, "normal", value, value)
-    return command if normal is value else type(command)(name=command.name, value=normal)
+    return command if normal is value else type(command)(name=command.name, value=normal, flow=command.flow)
 
 
 def _once_meant(commands: Sequence[Command], turn: Turn) -> list[Command]:
@@ -125,6 +142,12 @@ def _once_meant(commands: Sequence[Command], turn: Turn) -> list[Command]:
     for command in commands:
         found.setdefault(command.key(turn, repr), command)
     return list(found.values())
+
+
+def _has(registry: FlowRegistry, command: Command) -> bool:
+    """Whether the flow that a command names has its slot."""
+    flow = registry.get(command.owner or "")
+    return flow is not None and flow.slot(command.slot_name or "") is not None
 
 
 def _starts(turn: Turn, registry: FlowRegistry, selection: Selection) -> tuple[list[Flow], list[str]]:
@@ -137,10 +160,14 @@ def _starts(turn: Turn, registry: FlowRegistry, selection: Selection) -> tuple[l
 def _once(commands: Sequence[Command]) -> list[Command]:
     """Without repetitions, and with one answer to the open question: the first."""
     result: list[Command] = []
+    seen: list[Command] = []
     for command in commands:
+        # Of one flow's commands some may name it, some not.
+        same = command if command.owner is None else command.model_copy(update={"flow": None})
         answered = command.answers and any(other.answers for other in result)
-        if command not in result and not answered:
+        if same not in seen and not answered:
             result.append(command)
+            seen.append(same)
     return result
 
 

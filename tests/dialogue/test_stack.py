@@ -56,6 +56,16 @@ def test_resuming_by_name_leaves_the_others_in_their_order(talk: Any) -> None:
 
 
 @pytest.mark.row("U11")
+def test_a_value_that_names_its_flow_goes_there_and_nowhere_else(talk: Any) -> None:
+    talk(start("change_shipping"))
+    talk(start("track_order"))
+    talk({**put("order_id", "4471"), "flow": "change_shipping"}, {**put("order_id", "9"), "flow": "x"})
+    assert (talk.slots, talk.state.paused[0].values) == ({}, {"order_id": "4471"})
+    talk({"type": "clear_slot", "name": "order_id", "flow": "change_shipping"})
+    assert talk.state.paused[0].values == {}
+
+
+@pytest.mark.row("U11")
 def test_cancelling_archives_and_offers_the_newest_paused_flow(talk: Any) -> None:
     talk(start("change_shipping"), *FILLED)
     talk(start("track_order"))

@@ -45,6 +45,17 @@ def decision(*commands: Any) -> TurnDecision:
 
 
 @pytest.mark.row("U4")
+@pytest.mark.parametrize("kind", ["set_slot", "correct_slot", "clear_slot", "skip_slot"])
+def test_a_slot_may_be_named_with_its_flow_and_json_is_silent_where_it_is_not(kind: str) -> None:
+    form = {"type": kind, **ONE_OF_EACH[kind]}
+    bare, owned = command(form), command({**form, "flow": "track_order"})
+    assert bare.model_dump_json() == command({**form, "flow": None}).model_dump_json()
+    assert "flow" not in bare.model_dump(mode="json")
+    assert owned.model_dump(mode="json") == {**form, "flow": "track_order"}
+    assert COMMANDS.validate_json(owned.model_dump_json()) == owned != bare
+
+
+@pytest.mark.row("U4")
 def test_the_sixteen_kinds_and_no_other() -> None:
     assert tuple(ONE_OF_EACH) == COMMAND_KINDS
     union = typing.get_args(typing.get_args(Command)[0])

@@ -35,6 +35,7 @@ KNOWN = st.sampled_from(NAMES)
 ANY = st.sampled_from([*NAMES, "invented"])
 SLOT = st.sampled_from(["order", "reason", "speed", "amount", "invented"])
 VALUE = st.sampled_from(["1", "2", False, 0])
+OWNER = st.none() | ANY
 
 TURNS = st.builds(
     lambda flow, paused, confirming, awaiting, slots, offered: Turn(
@@ -57,10 +58,10 @@ COMMANDS = st.lists(
     st.builds(StartFlow, flow=ANY)
     | st.builds(ResumeFlow, flow=st.none() | ANY)
     | st.builds(CancelFlow, flow=st.none() | ANY)
-    | st.builds(SetSlot, name=SLOT, value=VALUE)
-    | st.builds(CorrectSlot, name=SLOT, value=VALUE)
-    | st.builds(ClearSlot, name=SLOT)
-    | st.builds(SkipSlot, name=SLOT)
+    | st.builds(SetSlot, name=SLOT, value=VALUE, flow=OWNER)
+    | st.builds(CorrectSlot, name=SLOT, value=VALUE, flow=OWNER)
+    | st.builds(ClearSlot, name=SLOT, flow=OWNER)
+    | st.builds(SkipSlot, name=SLOT, flow=OWNER)
     | st.builds(Deny, slot=st.none() | SLOT)
     | st.builds(Clarify, flows=st.lists(ANY, max_size=2))
     | st.sampled_from(
@@ -125,11 +126,18 @@ def test_the_decision_never_contradicts_itself(
     assert len(of(Affirm | Deny, merged)) <= (turn.confirming is not None)
     alive = {name for name in (turn.flow, *starts, *resumed) if name in REGISTRY}
     for one in of(SetSlot | CorrectSlot, merged):
-        assert any(one.name in SLOTS[name] for name in alive)
+        assert any(one.name in SLOTS[name] for name in alive & {one.flow or name for name in alive})
     for one in of(ClearSlot | SkipSlot, merged):
-        assert turn.flow in REGISTRY
-        assert one.name in SLOTS[turn.flow]
+        owner = one.flow or turn.flow
+        assert owner in alive - set(starts)
+        assert one.name in SLOTS[owner]
     assert len(set(merged)) == len(merged) or len(starts) + len(resumed) > 0
+
+    # A value stands behind what opens the flow that it names.
+    running = turn.flow
+    for one in merged:
+        running = (one.opens(turn) if one.place == "opens" else None) or running
+        assert one.owner in (None, running)
 
     # The flag goes with commands, and leaving a flow sets it.
     takes_back = of(CancelFlow | ClearSlot | Deny, merged)
@@ -146,9 +154,12 @@ def test_what_fits_the_state_is_kept(turn: Turn, commands: list[Command]) -> Non
     _, _, merged = merge(turn, REGISTRY, Enhancement(enhanced_query="x"), Selection(), commands)
     running = SLOTS.get(turn.flow or "", [])
     # A resumed flow has slots of its own, which may take what is said.
-    if not of(ResumeFlow, commands):
+    if not of(ResumeFlow, commands) and not any(one.owner in turn.paused for one in commands):
         for one in of(SetSlot | CorrectSlot | ClearSlot | SkipSlot, commands):
-            assert (one in merged) == (one.name in running)
+            here = one.flow in (None, turn.flow) and one.name in running
+            taken_up = one.flow in turn.paused and one.name in SLOTS.get(one.flow, [])
+            same = [one.model_copy(update={"flow": flow}) for flow in (None, one.flow)]
+            assert any(each in merged for each in same) == (here or taken_up)
     for kind in ("ask", "handoff", "repeat", "restart"):
         assert (command({"type": kind}) in merged) == (command({"type": kind}) in commands)
     if turn.confirming is not None and of(Affirm | Deny, commands):
@@ -222,6 +233,37 @@ def test_a_slot_of_both_flows_goes_to_the_question_that_is_open(
     assert decide(turn, ["cancel"], *fills(said)) == [
         *fills(running), {"type": "start_flow", "flow": "cancel"}, *fills(starting),
     ]  # fmt: skip
+
+
+def owned(flow: str, name: str, value: str = "1") -> dict[str, Any]:
+    return fill("set_slot", name, value) | {"flow": flow}
+
+
+@pytest.mark.row("U16", "U6")
+@pytest.mark.parametrize(
+    ("turn", "flows", "said", "comes_to"),
+    [
+        # The same slot of the running flow and of the one that starts, in either order.
+        (ASKED, ["cancel"], [owned("cancel", "order", "2"), owned("ship", "order")],
+         [owned("ship", "order"), {"type": "start_flow", "flow": "cancel"}, owned("cancel", "order", "2")]),
+        (IDLE, ["track", "cancel"], [owned("cancel", "order", "2"), owned("track", "order")],
+         [{"type": "start_flow", "flow": "track"}, owned("track", "order"),
+          {"type": "start_flow", "flow": "cancel"}, owned("cancel", "order", "2")]),
+        # A flow that was set aside is taken up for its value.
+        (Turn(text="x", flow="gift", paused=["ship", "cancel"]), [], [owned("ship", "speed")],
+         [{"type": "resume_flow", "flow": "ship"}, owned("ship", "speed")]),
+        # Nobody else gets what belongs to a flow that is not in play.
+        (BUSY, [], [owned("cancel", "order")], []),
+        (BUSY, [], [owned("ship", "reason")], []),
+        (BUSY, [], [owned("invented", "speed")], []),
+        # Said twice, with and without its flow, it counts once.
+        (BUSY, [], [fill("set_slot", "speed"), owned("ship", "speed")], [fill("set_slot", "speed")]),
+    ],
+)  # fmt: skip
+def test_a_value_goes_to_the_flow_that_it_names(
+    turn: Turn, flows: list[str], said: list[Any], comes_to: list[Any]
+) -> None:
+    assert decide(turn, flows, *said) == comes_to
 
 
 @pytest.mark.row("U16")

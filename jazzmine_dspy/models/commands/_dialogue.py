@@ -40,19 +40,19 @@ class Dialogue:
         """Begin the running flow anew, or the conversation where none runs."""
         return True
 
-    def put(self, name: str, value: Any) -> bool:
-        """Give a slot a JSON value."""
+    def put(self, name: str, value: Any, flow: str | None = None) -> bool:
+        """Give a slot a JSON value; ``flow`` says whose slot it is, where that is known."""
         return True
 
-    def correct(self, name: str, value: Any) -> bool:
+    def correct(self, name: str, value: Any, flow: str | None = None) -> bool:
         """Give a slot another value."""
-        return self.put(name, value)
+        return self.put(name, value, flow)
 
-    def clear(self, name: str) -> bool:
+    def clear(self, name: str, flow: str | None = None) -> bool:
         """Take a slot's value back."""
         return True
 
-    def skip(self, name: str) -> bool:
+    def skip(self, name: str, flow: str | None = None) -> bool:
         """Go on without a slot."""
         return True
 

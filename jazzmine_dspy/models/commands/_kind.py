@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
 from jazzmine_dspy.models._base import FrozenMap, Value, thaw
 from jazzmine_dspy.models.commands._dialogue import Dialogue
 from jazzmine_dspy.models.flows import Flow, Slot
@@ -127,6 +129,11 @@ class Kind(Value):
         """The slot that it acts on, None where it acts on none."""
         return None
 
+    @property
+    def owner(self) -> str | None:
+        """The flow whose slot it acts on, where it names one."""
+        return None
+
     def concerns(self, flow: Flow) -> bool:
         """Whether it is about the flow that runs, so that an open yes or no stays in view."""
         return False
@@ -151,21 +158,40 @@ class Kind(Value):
 
 
 class SlotAct(Kind):
-    """What acts on one slot, by its name."""
+    """What acts on one slot, by its name.
+
+    ``flow`` says whose slot it is, where two flows may have one of that name; None leaves it to the commands before it
+    and to the state. JSON holds it only where it is given.
+    """
 
     name: str
+    flow: str | None = None
 
     lm_arguments: ClassVar[tuple[str, ...]] = ("name",)
     lm_place = 0
     place: ClassVar[Place] = "running"
+    flow_fields = ("flow",)
     slot_fields = ("name",)
+
+    @model_serializer(mode="wrap")
+    def _without_no_flow(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = dump(self)
+        return {key: value for key, value in data.items() if key != "flow" or value is not None}
 
     @property
     def slot_name(self) -> str | None:
         return self.name
 
+    @property
+    def owner(self) -> str | None:
+        return self.flow
+
     def concerns(self, flow: Flow) -> bool:
-        return flow.slot(self.name) is not None
+        return self.flow in (None, flow.name) and flow.slot(self.name) is not None
+
+    def key(self, situation: Situation, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
+        # Whose slot it is, its place among the commands says as well.
+        return self.type, self.name
 
 
 class Answer(Kind):

@@ -26,4 +26,4 @@ class ClearSlot(SlotAct):
         return cls(name=name) if name is not None and name in cls.names(situation, slots) else None
 
     def apply(self, dialogue: Dialogue) -> bool:
-        return dialogue.clear(self.name)
+        return dialogue.clear(self.name, self.flow)

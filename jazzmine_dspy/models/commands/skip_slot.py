@@ -27,4 +27,4 @@ class SkipSlot(SlotAct):
         return cls(name=awaited) if awaited and name in (None, awaited) else None
 
     def apply(self, dialogue: Dialogue) -> bool:
-        return dialogue.skip(self.name)
+        return dialogue.skip(self.name, self.flow)

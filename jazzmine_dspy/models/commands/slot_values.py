@@ -50,7 +50,7 @@ class SetSlot(SlotValue):
     corrects = False
 
     def apply(self, dialogue: Dialogue) -> bool:
-        return dialogue.put(self.name, thaw(self.value))
+        return dialogue.put(self.name, thaw(self.value), self.flow)
 
 
 class CorrectSlot(SlotValue):
@@ -62,4 +62,4 @@ class CorrectSlot(SlotValue):
     cancellation = "rarely"
 
     def apply(self, dialogue: Dialogue) -> bool:
-        return dialogue.correct(self.name, thaw(self.value))
+        return dialogue.correct(self.name, thaw(self.value), self.flow)
