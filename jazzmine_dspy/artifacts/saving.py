@@ -75,7 +75,9 @@ def save(
         "program.json": pretty(state, sort=False),
         "gates.json": pretty(program.policy.model_dump(mode="json")),
         "flows.yaml": yaml.safe_dump(
-            {"flows": program.registry.to_json()}, sort_keys=False, allow_unicode=True
+            {**program.registry.habits, "flows": program.registry.to_json()},
+            sort_keys=False,
+            allow_unicode=True,
         ).encode(),
         "examples.jsonl": "".join(canonical_json(dict(example)) + "\n" for example in examples).encode(),
         **heads_to_files(program),

@@ -25,6 +25,8 @@ from jazzmine_dspy.models.commands import Command, Dialogue
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.next_step import NextStep
+from jazzmine_dspy.models.registry import reading_context
+from jazzmine_dspy.models.slots import ReadingContext, ask_type
 
 
 def apply(
@@ -44,7 +46,12 @@ class Applied(NamedTuple):
 
 
 def carry_out(
-    state: WorkingMemory, decision: TurnDecision, registry: Flows, *, message_id: str = ""
+    state: WorkingMemory,
+    decision: TurnDecision,
+    registry: Flows,
+    *,
+    message_id: str = "",
+    at: ReadingContext | None = None,
 ) -> Applied:
     """Carry out what a turn was decided to be.
 
@@ -57,6 +64,7 @@ def carry_out(
         decision: What the message was understood as.
         registry: The flows, by name.
         message_id: Of the message; the turn of one id is begun once.
+        at: Where and when the message was said; None says what the registry tells of it.
     """
     state = state.model_copy(deep=True)
     changes = Changes(state, registry)
@@ -65,7 +73,7 @@ def carry_out(
     # The neutral default of an outage is no observation.
     if record is None or not record.degraded:
         state.sentiments = [*state.sentiments, decision.enhancement.sentiment_score][-SENTIMENTS_KEPT:]
-    step = _Turn(state, registry, decision.commands, changes).run()
+    step = _Turn(state, registry, decision.commands, changes, at or reading_context(registry)).run()
     return Applied(state, step, changes.events())
 
 
@@ -86,11 +94,17 @@ class _Turn(Dialogue):
     """One application: the state in change, and what the commands came to."""
 
     def __init__(
-        self, state: WorkingMemory, registry: Flows, commands: list[Command], changes: Changes
+        self,
+        state: WorkingMemory,
+        registry: Flows,
+        commands: list[Command],
+        changes: Changes,
+        at: ReadingContext,
     ) -> None:
         self.changes = changes
         self.state = state
         self.registry = registry
+        self.at = at
         self.commands = [
             *(c for c in commands if c.answers),
             *(c for c in commands if not c.answers),
@@ -226,7 +240,9 @@ class _Turn(Dialogue):
         if owner is None or slot is None:
             return False
         known = owner.slots[name].value
-        why_not = slots.refusal(slot, value)
+        # Labels, and commands of others than the program, come as they were written.
+        value = ask_type(slot, "normal", value, value, self.at)
+        why_not = slots.refusal(slot, value, self.at)
         self.changes.slot(owner, name)
         collect_slot.inplace(self.state, name, value, why_not, flow=owner.flow_name)
         if not why_not:

@@ -13,6 +13,7 @@ from jazzmine_dspy.memory.working.operations.flows import end_flow
 from jazzmine_dspy.memory.working.operations.slots import let_be
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.next_step import NextStep
+from jazzmine_dspy.models.registry import reading_context
 
 Flows = Mapping[str, Flow]
 
@@ -27,7 +28,7 @@ def reconcile(state: WorkingMemory, registry: Flows) -> WorkingMemory:
     if state.action is None:
         stack.drop_unknown(state, registry)
         for flow in state.alive:
-            slots.align(state, flow, registry[flow.flow_name])
+            slots.align(state, flow, registry[flow.flow_name], reading_context(registry))
         _finish_ready(state, registry, changes)
     changes.leave()
     return state

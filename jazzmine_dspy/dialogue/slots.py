@@ -7,10 +7,10 @@ from typing import Any
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, HeldSlot, WorkingMemory
 from jazzmine_dspy.memory.working.operations.slots import empty
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.slots import SLOT_TYPES, Slot, ask_type, breaks_pattern
+from jazzmine_dspy.models.slots import ANYWHERE, SLOT_TYPES, ReadingContext, Slot, ask_type, breaks_pattern
 
 
-def refusal(slot: Slot, value: Any) -> str:
+def refusal(slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
     """Why a slot can't hold a value; "" where it can.
 
     Example:
@@ -19,14 +19,14 @@ def refusal(slot: Slot, value: Any) -> str:
     """
     if value is None:
         return f"{slot.name} was given no value"
-    if why_not := ask_type(slot, "check", value, f"{slot.name} could not be checked"):
+    if why_not := ask_type(slot, "check", value, f"{slot.name} could not be checked", at):
         return str(why_not)
     if breaks_pattern(slot, value):
         return f"{value!r} does not have the form of {slot.name}"
     return ""
 
 
-def align(state: WorkingMemory, running: ActiveFlowState, flow: Flow) -> None:
+def align(state: WorkingMemory, running: ActiveFlowState, flow: Flow, at: ReadingContext = ANYWHERE) -> None:
     """Bring what a state holds of a flow in line with its definition, which may have changed since.
 
     A value that the definition no longer takes is taken back, to be asked for again, and so is a yes or no about it. A
@@ -42,7 +42,7 @@ def align(state: WorkingMemory, running: ActiveFlowState, flow: Flow) -> None:
         retyped = held.type in SLOT_TYPES and held.type != slot.type.value
         held.type, held.description, held.required = slot.type.value, slot.description, slot.required
         if held.filled and not running.ready:
-            _recheck(state, running, slot, held, retyped=retyped)
+            _recheck(state, running, slot, held, at, retyped=retyped)
     for name in running.slots.keys() - {slot.name for slot in flow.slots}:
         running.slots[name].required = False
     running.flow_id = running.flow_id or flow.id_for(state.agent_id)
@@ -50,15 +50,21 @@ def align(state: WorkingMemory, running: ActiveFlowState, flow: Flow) -> None:
 
 
 def _recheck(
-    state: WorkingMemory, running: ActiveFlowState, slot: Slot, held: HeldSlot, *, retyped: bool
+    state: WorkingMemory,
+    running: ActiveFlowState,
+    slot: Slot,
+    held: HeldSlot,
+    at: ReadingContext,
+    *,
+    retyped: bool,
 ) -> None:
     def fits(value: Any) -> bool:
         # Values come in more forms than a type writes; those of another type have to be of this one's.
-        return not refusal(slot, value) and not (retyped and ask_type(slot, "misfit", value, "unknown"))
+        return not refusal(slot, value, at) and not (retyped and ask_type(slot, "misfit", value, "unknown"))
 
     if fits(held.value):
         return
-    normal = ask_type(slot, "normal", held.value, held.value)
+    normal = ask_type(slot, "normal", held.value, held.value, at)
     if fits(normal):
         held.value = normal
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.errors import FlowError
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.parsing import MalformedError, from_yaml, read_file
-from jazzmine_dspy.models.slots import SLOT_TYPES
+from jazzmine_dspy.models.slots import SLOT_TYPES, ReadingContext
 from jazzmine_dspy.models.text import checked_text
 from jazzmine_dspy.models.turn import FlowView
 
@@ -26,9 +27,11 @@ class FlowRegistry(Mapping[str, Flow]):
         agent_id: Whose flows these are; part of the flows' ids.
         out_of_scope_share: Share of the messages, from 0 to below 1, that want none of these flows, if it is known: 0
             says that every message wants one. A run weighs by it how readily "none" is answered.
+        region: Country whose phone numbers and ways to write dates the users have, as ISO 3166 alpha-2, such as "GB".
+        currency: Currency of amounts that name none, as ISO 4217, such as "EUR".
 
     Raises:
-        FlowError: a flow is malformed, or a name is taken twice.
+        FlowError: a flow is malformed, or a name is taken twice, or the region or currency is none.
         InputError: ``agent_id`` is no text.
 
     Example:
@@ -43,10 +46,14 @@ class FlowRegistry(Mapping[str, Flow]):
         *,
         agent_id: str = "",
         out_of_scope_share: float | None = None,
+        region: str | None = None,
+        currency: str | None = None,
     ) -> None:
         items = flows.values() if isinstance(flows, Mapping) else flows
         self.agent_id = checked_text(agent_id, field="agent_id")
         self.out_of_scope_share = _share(out_of_scope_share)
+        self.region = _code(region, "region", 2, "GB")
+        self.currency = _code(currency, "currency", 3, "EUR")
         self._flows: dict[str, Flow] = {}
         for number, item in enumerate(items, start=1):
             flow = _flow(item, where=f"flow {number}")
@@ -57,15 +64,18 @@ class FlowRegistry(Mapping[str, Flow]):
                     remedy="Rename one of the two.",
                 )
             self._flows[flow.name] = flow
-        self.checksum: str = sha256([flow.checksum() for flow in self._flows.values()])
-        """SHA-256 over the content of all flows, in order."""
+        content: list[Any] = [flow.checksum() for flow in self._flows.values()]
+        self.checksum: str = sha256([*content, self.habits] if self.habits else content)
+        """SHA-256 over the content of all flows, in order, and over region and currency where they are given."""
         self.guarded: tuple[str, ...] = tuple(name for name, flow in self._flows.items() if flow.guards)
         """Names of the flows that have guards."""
         self.views: tuple[FlowView, ...] = tuple(_view(flow) for flow in self._flows.values())
 
     @classmethod
     def from_yaml(cls, path: str | Path, *, agent_id: str = "") -> FlowRegistry:
-        """Read flows from a YAML file: a list under the key ``flows``, and ``out_of_scope_share`` beside it or not.
+        """Read flows from a YAML file: a list under the key ``flows``.
+
+        Beside it may stand ``out_of_scope_share``, ``region`` and ``currency``.
 
         Raises:
             FlowError: the file cannot be read, is no YAML, or holds a malformed flow; file and line are named.
@@ -119,7 +129,8 @@ class FlowRegistry(Mapping[str, Flow]):
                 )
             flows[flow.name] = flow
         try:
-            return cls(flows.values(), agent_id=agent_id, out_of_scope_share=data.get("out_of_scope_share"))
+            beside = {name: data.get(name) for name in ("out_of_scope_share", "region", "currency")}
+            return cls(flows.values(), agent_id=agent_id, **beside)
         except FlowError as error:
             raise FlowError(error.message, where=f"{path}, {error.where}", remedy=error.remedy) from error
 
@@ -135,9 +146,36 @@ class FlowRegistry(Mapping[str, Flow]):
     def __deepcopy__(self, memo: dict[int, Any]) -> FlowRegistry:
         return self
 
+    @property
+    def habits(self) -> dict[str, str]:
+        """Region and currency, those that are given; what :meth:`from_yaml` reads beside the flows."""
+        return {name: code for name in ("region", "currency") if (code := getattr(self, name))}
+
     def to_json(self) -> list[dict[str, Any]]:
         """The JSON form of all flows, defaults left out; what :meth:`from_yaml` reads."""
         return [_plain(flow.model_dump(mode="json", exclude_defaults=True)) for flow in self._flows.values()]
+
+
+def reading_context(
+    flows: Mapping[str, Flow], date: dt.date | None = None, locale: str = "en"
+) -> ReadingContext:
+    """Where and when something is said to these flows; of a plain mapping no region and no currency are known."""
+    if isinstance(flows, FlowRegistry):
+        return ReadingContext(date, locale, flows.region, flows.currency)
+    return ReadingContext(date, locale)
+
+
+def _code(value: Any, field: str, letters: int, example: str) -> str:
+    if value is None or value == "":
+        return ""
+    if not isinstance(value, str) or not (value.isascii() and value.isalpha() and len(value) == letters):
+        # A bare NO is what YAML takes for false.
+        raise FlowError(
+            f"{value!r} is no {field}",
+            where=f"field {field}",
+            remedy=f'Write its {letters} letters in quotes, such as "{example}", or leave it out.',
+        )
+    return value.upper()
 
 
 def _share(value: Any) -> float | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import functools
+import inspect
 import logging
 import re
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, field_validator, model_validator
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
@@ -18,6 +21,26 @@ from jazzmine_dspy.models.extensions import Extensions
 C = TypeVar("C", bound="type[SlotType]")
 
 log = logging.getLogger("jazzmine_dspy")
+
+
+class ReadingContext(NamedTuple):
+    """What a text means depends on where and when it is said.
+
+    Args:
+        date: The user's local date; words such as "tomorrow" count from it.
+        locale: The user's language, such as ``en`` or ``de-AT``.
+        region: Country whose habits hold, as ISO 3166 alpha-2; "" where the registry names none.
+        currency: Currency of an amount that names none, as ISO 4217; "" where the registry names none.
+    """
+
+    date: dt.date | None = None
+    locale: str = "en"
+    region: str = ""
+    currency: str = ""
+
+
+ANYWHERE = ReadingContext()
+"""Where nothing is known of the place and the day."""
 
 
 class _Types(ABCMeta):
@@ -38,12 +61,14 @@ class SlotType(str, metaclass=_Types):
     are texts, and decorate the class with :func:`slot_type`.
 
     A value is what JSON can hold: text, number, true or false, or a list of texts. Methods get the slot, since some
-    types depend on its ``options``, and should not raise, whatever the value or the text. If one does, a turn goes on
-    without what it would have said: see :func:`ask_type`.
+    types depend on its ``options``, and where and when the text was said; one that needs no ``at`` may leave it out of
+    its arguments. They should not raise, whatever the value or the text. If one does, a turn goes on without what it
+    would have said: see :func:`ask_type`.
 
     Attributes:
         example: A value in normal form, as text; prompts show it beside the slot.
         example_shown: Whether prompts show the example.
+        ranged: Whether slots of the type may have ``min`` and ``max``; the type's ``check`` holds values to them.
 
     Raises:
         ValueError: no type of that name is registered; the message lists the known ones.
@@ -67,6 +92,7 @@ class SlotType(str, metaclass=_Types):
 
     example: ClassVar[str] = ""
     example_shown: ClassVar[bool] = True
+    ranged: ClassVar[bool] = False
 
     def __new__(cls, name: str) -> SlotType:
         """The registered type of that name; for a class that extends this one, a new object."""
@@ -77,24 +103,32 @@ class SlotType(str, metaclass=_Types):
         """JSON Schema of a value, for the language model that writes one."""
 
     @abstractmethod
-    def read(self, slot: Slot, text: str) -> Any:
+    def read(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
         """The value, where the whole text is nothing but one: the user was asked for it. Otherwise None.
 
         The slot's own ``pattern`` is for this method to apply; see :func:`pattern_match`.
         """
 
-    def occurrences(self, slot: Slot, text: str) -> list[Any]:
+    def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+        """The readings of a text that is nothing but one value: several where it is ambiguous, none where it is none.
+
+        A type whose texts may be ambiguous extends :class:`Ambiguous`, so that :meth:`read` gives the only reading.
+        """
+        value = _call(self, "read", slot, text, at)
+        return [] if value is None else [value]
+
+    def occurrences(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
         """All values inside a longer text that are of this type beyond doubt; not asked of a slot with a pattern."""
         return []
 
-    def normal(self, slot: Slot, value: Any) -> Any:
+    def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """The one form in which a value is kept and compared; what is no value of the type comes back as it is.
 
         Every value of a decision has passed through it, whoever found the value.
         """
         return value
 
-    def check(self, slot: Slot, value: Any) -> str:
+    def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
         """Why the slot cannot hold the value, as the user is told when asked again; "" where it can.
 
         The slot's own ``pattern`` is checked afterwards.
@@ -158,6 +192,36 @@ class SlotType(str, metaclass=_Types):
         }
 
 
+def _call(kind: SlotType, method: str, slot: Slot, given: Any, at: ReadingContext) -> Any:
+    """Call a method with the context where it takes one."""
+    called = getattr(kind, method)
+    return (
+        called(slot, given, at) if _contextual(getattr(called, "__func__", called)) else called(slot, given)
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _contextual(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind("self", "slot", "given", "at")
+    except TypeError:
+        return False
+    return True
+
+
+class Ambiguous(SlotType):
+    """A base for types whose texts may have several readings: they say which, and :meth:`read` gives the only one."""
+
+    @abstractmethod
+    def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+        """The readings of a text that is nothing but one value."""
+
+    def read(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
+        """The only reading; None where there are several, or none."""
+        found = self.candidates(slot, text, at)
+        return found[0] if len(found) == 1 else None
+
+
 def _registered(name: Any) -> SlotType:
     found = SLOT_TYPES.get(name) if isinstance(name, str) else None
     if found is None:
@@ -196,6 +260,10 @@ def slot_type(name: str) -> Callable[[C], C]:
     return register
 
 
+def _absent(value: Any) -> bool:
+    return value is None
+
+
 class Slot(Value):
     """A value that a flow needs.
 
@@ -204,6 +272,7 @@ class Slot(Value):
         type: Kind of the value; there is no default, since a guess would misread values.
         pattern: Regular expression that a whole text value matches.
         options: The names to choose from, for ``choice``.
+        min, max: The least and the greatest value, for ``number`` and ``money``; how many, for ``list``.
         ask, reask, confirm: What the assistant says to get, get again, or check the value.
 
     Example:
@@ -217,6 +286,9 @@ class Slot(Value):
     required: bool = True
     options: tuple[str, ...] = ()
     pattern: str | None = None
+    # Left out of the JSON form where they are not given: flows without them keep their checksums.
+    min: float | None = Field(default=None, exclude_if=_absent)
+    max: float | None = Field(default=None, exclude_if=_absent)
     ask: str = ""
     reask: str = ""
     confirm: str = ""
@@ -237,21 +309,27 @@ class Slot(Value):
     def _options_fit(self) -> Slot:
         if problem := self.type.misdefined(self):
             raise ValueError(problem)
+        least, most = self.min, self.max
+        if (least, most) != (None, None) and not self.type.ranged:
+            raise ValueError(f"a slot of the type {self.type} has no min and max")
+        if least is not None and most is not None and least > most:
+            raise ValueError(f"min {least:g} is greater than max {most:g}")
         return self
 
 
 def ask_type(
     slot: Slot,
-    method: Literal["read", "occurrences", "normal", "check", "misfit"],
+    method: Literal["read", "candidates", "occurrences", "normal", "check", "misfit"],
     given: Any,
     otherwise: Any,
+    at: ReadingContext = ANYWHERE,
 ) -> Any:
     """What the slot's type says of a value or a text; ``otherwise`` where the type raises, with a warning.
 
     A type of another package may be broken; that costs its own slot a value, and not the whole turn.
     """
     try:
-        return getattr(slot.type, method)(slot, given)
+        return _call(slot.type, method, slot, given, at)
     except Exception as error:
         log.warning(
             "the slot type %r failed in %s for slot %r: %s",

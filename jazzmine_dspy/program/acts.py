@@ -21,7 +21,7 @@ from jazzmine_dspy.models.commands import (
 )  # fmt: skip
 from jazzmine_dspy.models.slot_types.boolean import NO as NO
 from jazzmine_dspy.models.slot_types.boolean import YES as YES
-from jazzmine_dspy.models.slots import Slot, ask_type, pattern_matches
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type, pattern_matches
 from jazzmine_dspy.models.text import plain as plain
 from jazzmine_dspy.models.turn import Turn
 
@@ -130,15 +130,15 @@ def picked(turn: Turn) -> list[str] | None:
     return fitting if len(fitting) == 1 else None
 
 
-def awaited_value(turn: Turn, slot: Slot | None) -> list[Command] | None:
+def awaited_value(turn: Turn, slot: Slot | None, at: ReadingContext = ANYWHERE) -> list[Command] | None:
     """The command of a message that is nothing but the awaited slot's value; None where that is not certain."""
     if slot is None:
         return None
-    value = ask_type(slot, "read", turn.text, None)
+    value = ask_type(slot, "read", turn.text, None, at)
     return None if value is None else [_fill(turn, slot, value)]
 
 
-def typed_values(turn: Turn, slots: tuple[Slot, ...]) -> list[Command]:
+def typed_values(turn: Turn, slots: tuple[Slot, ...], at: ReadingContext = ANYWHERE) -> list[Command]:
     """Values that can be told by their type alone: those of which the message holds exactly one of the kind.
 
     A message with two order numbers fills none: which is meant is not the rule's to guess.
@@ -146,7 +146,9 @@ def typed_values(turn: Turn, slots: tuple[Slot, ...]) -> list[Command]:
     commands: list[Command] = []
     for slot in slots:
         taken = (
-            pattern_matches(slot, turn.text) if slot.pattern else ask_type(slot, "occurrences", turn.text, [])
+            pattern_matches(slot, turn.text)
+            if slot.pattern
+            else ask_type(slot, "occurrences", turn.text, [], at)
         )
         found = list(dict.fromkeys(taken))
         if len(found) == 1:

@@ -8,8 +8,8 @@ from jazzmine_dspy.models._base import thaw
 from jazzmine_dspy.models.commands import Clarify, Command, ResumeFlow, SetSlot, SlotValue, StartFlow
 from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.slots import ask_type
+from jazzmine_dspy.models.registry import FlowRegistry, reading_context
+from jazzmine_dspy.models.slots import ReadingContext, ask_type
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.clauses import flow_mode
 from jazzmine_dspy.program.guards import allowed_flows
@@ -75,6 +75,7 @@ class _Owners:
         self, turn: Turn, registry: FlowRegistry, starting: Sequence[Flow], resumed: Sequence[str | None]
     ) -> None:
         self._turn = turn
+        self._at = reading_context(registry, turn.date, turn.locale)
         self._flow = registry.get(turn.flow) if turn.flow else None
         self._others = [
             *starting,
@@ -107,32 +108,32 @@ class _Owners:
         if flow is None or flow.slot(command.slot_name or "") is None:
             return
         filled = self.running if flow is self._flow else self._filled[owner]
-        filled.append(_normal(command, flow))
+        filled.append(_normal(command, flow, self._at))
 
     def _runs(self, slot: str) -> bool:
         return self._flow is not None and self._flow.slot(slot) is not None
 
     def _give(self, command: Command, name: str) -> None:
         if self._named is not None and self._named.slot(name):
-            self._filled[self._named.name].append(_normal(command, self._named))
+            self._filled[self._named.name].append(_normal(command, self._named, self._at))
             return
         takers = [flow for flow in self._others if flow.slot(name)]
         wanted = name == self._turn.awaiting and name not in [c.slot_name for c in self.running]
         if self._runs(name) and (wanted or not takers):
-            self.running.append(_normal(command, self._flow))
+            self.running.append(_normal(command, self._flow, self._at))
         elif takers:
             empty = (f for f in takers if name not in [c.slot_name for c in self._filled[f.name]])
             taker = next(empty, takers[0])
-            self._filled[taker.name].append(_normal(command, taker))
+            self._filled[taker.name].append(_normal(command, taker, self._at))
 
 
-def _normal(command: Command, flow: Flow | None) -> Command:
+def _normal(command: Command, flow: Flow | None, at: ReadingContext) -> Command:
     """The command with its value in the normal form of the slot's type."""
     slot = flow.slot(command.slot_name or "") if flow is not None else None
     if slot is None or not isinstance(command, SlotValue):
         return command
     value = thaw(command.value)
-    normal = ask_type(slot, "normal", value, value)
+    normal = ask_type(slot, "normal", value, value, at)
     return command if normal is value else type(command)(name=command.name, value=normal, flow=command.flow)
 
 

@@ -22,7 +22,8 @@ from jazzmine_dspy.models.decision import (
 )
 from jazzmine_dspy.models.errors import MAX_SHOWN, LMUnansweredError, format_error
 from jazzmine_dspy.models.flows import Slot
-from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.registry import FlowRegistry, reading_context
+from jazzmine_dspy.models.slots import ReadingContext
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.guards import allowed_flows
@@ -143,6 +144,11 @@ class Context:
     selected: list[str] = field(default_factory=list)
     memo: dict[str, Any] = field(default_factory=dict)
     recalled: list[Recalled] = field(default_factory=list)
+
+    @functools.cached_property
+    def at(self) -> ReadingContext:
+        """Where and when the message is said, as its values are read."""
+        return reading_context(self.registry, self.turn.date, self.turn.locale)
 
     @property
     def query(self) -> str:

@@ -12,6 +12,7 @@ from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working import HandledMessage, QueuedMessage, WorkingMemory, operations
 from jazzmine_dspy.memory.working.state import HANDLED_KEPT
 from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.models.registry import reading_context
 from jazzmine_dspy.runtime.clock import Clock
 from jazzmine_dspy.runtime.conversations import Conversations
 from jazzmine_dspy.runtime.outbox import entry
@@ -74,7 +75,11 @@ class TurnTaker:
         )
         decision = await self._program.adecide(turn, deadline=self._deadline)
         after, step, events = carry_out(
-            before, decision, self._program.registry, message_id=incoming.message_id
+            before,
+            decision,
+            self._program.registry,
+            message_id=incoming.message_id,
+            at=reading_context(self._program.registry, turn.date, turn.locale),
         )
         fingerprint = self._program.fingerprint
         message = enriched(

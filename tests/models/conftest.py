@@ -111,9 +111,13 @@ def _of_model(model: type[BaseModel]) -> st.SearchStrategy[Any]:
     # What a validator asks for beyond the types.
     if model is Slot:
         fields["pattern"] = st.sampled_from([None, r"\d{4}", "A|B", r"[^\W\d]+"])
+        ranged = st.sampled_from([t for t in SlotType if t.ranged])
+        low, high = (st.none() | st.floats(*ends) for ends in ((-1e6, 0.0), (0.0, 1e6)))
+        within = st.builds(Slot, **fields | {"type": ranged, "min": low, "max": high})
+        fields |= {"min": st.none(), "max": st.none()}
         plain = st.builds(Slot, **fields | {"type": st.sampled_from([t for t in SlotType if t != "choice"])})
         options = st.lists(st.text(), min_size=1, max_size=3)
-        return plain | st.builds(Slot, **fields | {"type": st.just("choice"), "options": options})
+        return within | plain | st.builds(Slot, **fields | {"type": st.just("choice"), "options": options})
     if model is Turn:
         fields["text"] = st.text(min_size=1, max_size=200).filter(lambda text: bool(text.strip()))
     if model is Flow:

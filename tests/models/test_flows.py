@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import operator
 import uuid
 import xml.etree.ElementTree as ET
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from jazzmine_dspy.models import Flow, FlowRegistry, Slot, SlotType
+from jazzmine_dspy.models import Flow, FlowRegistry, ReadingContext, Slot, SlotType
 from jazzmine_dspy.models.errors import FlowError, JazzmineError
+from jazzmine_dspy.models.registry import reading_context
 
 TWENTY_LINES = """\
 flows:
@@ -272,3 +274,31 @@ def test_the_share_of_messages_that_want_no_flow(tmp_path: Path) -> None:
         file.write_text(f"out_of_scope_share: {wrong}\nflows: []\n", "utf-8")
         with pytest.raises(FlowError, match=r"no share of messages .*flows\.yaml.*out_of_scope_share"):
             FlowRegistry.from_yaml(file)
+
+
+def test_region_and_currency_stand_beside_the_flows(tmp_path: Path) -> None:
+    file = tmp_path / "flows.yaml"
+    file.write_text("region: gb\ncurrency: gbp\nflows:\n  - {name: a, description: A.}\n", "utf-8")
+    registry = FlowRegistry.from_yaml(file)
+    bare = FlowRegistry([{"name": "a", "description": "A."}])
+    assert (registry.region, registry.currency, bare.region, bare.currency) == ("GB", "GBP", "", "")
+    assert (registry.habits, bare.habits) == ({"region": "GB", "currency": "GBP"}, {})
+    # What is read depends on them, so they are part of what a program is.
+    assert registry.checksum != bare.checksum
+    at = reading_context(registry, dt.date(2026, 3, 6), "de")
+    assert at == ReadingContext(dt.date(2026, 3, 6), "de", "GB", "GBP")
+    assert reading_context(dict(registry)) == ReadingContext()
+    for wrong in ("region: no", "region: England", "currency: €", "currency: 978"):
+        file.write_text(f"{wrong}\nflows: []\n", "utf-8")
+        with pytest.raises(FlowError, match=rf"is no {wrong.split(':')[0]} .*flows\.yaml.*in quotes"):
+            FlowRegistry.from_yaml(file)
+
+
+def test_a_range_is_left_out_of_flows_that_give_none() -> None:
+    held = Slot(name="guests", type="number", min=1, max=6)
+    assert Slot.model_validate_json(held.model_dump_json()) == held
+    assert {"min", "max"}.isdisjoint(Slot(name="guests", type="number").model_dump())
+    with pytest.raises(ValidationError, match="min 6 is greater than max 1"):
+        Slot(name="guests", type="number", min=6, max=1)
+    with pytest.raises(ValidationError, match="a slot of the type email has no min and max"):
+        Slot(name="mail", type="email", max=1)

@@ -10,8 +10,19 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from jazzmine_dspy.models import SLOT_TYPES, Flow, FlowRegistry, Slot, SlotType, TextType, slot_type
+from jazzmine_dspy.models import (
+    SLOT_TYPES,
+    Ambiguous,
+    Flow,
+    FlowRegistry,
+    ReadingContext,
+    Slot,
+    SlotType,
+    TextType,
+    slot_type,
+)
 from jazzmine_dspy.models.errors import ExtensionError, FlowError
+from jazzmine_dspy.models.slots import ask_type
 
 TEXT = {"type": "string", "minLength": 1, "maxLength": 80}
 
@@ -147,6 +158,29 @@ def test_a_type_that_a_user_adds_is_one_like_ours(open_registry: None) -> None:
     assert TypeAdapter(Flow).json_schema()["$defs"]["SlotType"]["enum"][-1] == "plate"
     assert held.type.misfit(held, "ab12 cde") == "in its normal form, 'AB12 CDE'"
     assert held.type.misfit(held, "AB12 CDE") == ""
+
+
+def test_a_type_may_need_no_context_and_may_have_several_readings(open_registry: None) -> None:
+    @slot_type("plate")
+    class Plate(TextType):
+        example = "AB12 CDE"
+
+        def read(self, slot: Slot, text: str) -> Any:
+            return text.upper()
+
+    @slot_type("half_day")
+    class HalfDay(Ambiguous, TextType):
+        example = "morning"
+
+        def candidates(self, slot: Slot, text: str, at: ReadingContext = ReadingContext()) -> list[Any]:  # noqa: B008
+            return ["morning", "evening"] if text == at.region else [text]
+
+    at = ReadingContext(region="GB")
+    plate, half = slot("plate"), slot("half_day")
+    assert (plate.type.read(plate, "ab"), plate.type.candidates(plate, "ab", at)) == ("AB", ["AB"])
+    assert (half.type.read(half, "noon", at), half.type.read(half, "GB", at)) == ("noon", None)
+    assert ask_type(half, "candidates", "GB", [], at) == ["morning", "evening"]
+    assert ask_type(plate, "read", "ab", None, at) == "AB"
 
 
 class Bare(TextType):

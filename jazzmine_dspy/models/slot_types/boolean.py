@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jazzmine_dspy.models.slots import Slot, SlotType, pattern_match, slot_type
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, SlotType, pattern_match, slot_type
 from jazzmine_dspy.models.text import plain
 
 
@@ -31,7 +31,7 @@ class Boolean(SlotType):
         """A JSON boolean."""
         return {"type": "boolean"}
 
-    def read(self, slot: Slot, text: str) -> Any:
+    def read(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
         """A yes or a no, and nothing else."""
         said = plain(text)
         return said in YES if said in YES | NO else pattern_match(slot, text)

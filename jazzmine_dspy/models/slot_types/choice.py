@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jazzmine_dspy.models.slots import Slot, SlotType, slot_type
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, SlotType, slot_type
 from jazzmine_dspy.models.text import plain
 
 
@@ -19,17 +19,17 @@ class Choice(SlotType):
         """The options."""
         return {"enum": list(slot.options)}
 
-    def read(self, slot: Slot, text: str) -> Any:
+    def read(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
         """An option alone; underscores are said as spaces."""
         said = plain(text)
         return next((option for option in slot.options if _said(option) == said), None)
 
-    def occurrences(self, slot: Slot, text: str) -> list[Any]:
+    def occurrences(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
         """All options that are said as whole words."""
         said = f" {plain(text)} "
         return [option for option in slot.options if f" {_said(option)} " in said]
 
-    def check(self, slot: Slot, value: Any) -> str:
+    def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
         """Only options will do."""
         return "" if value in slot.options else f"{value!r} is none of {', '.join(slot.options)}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jazzmine_dspy.models.slots import Slot, SlotType, pattern_match, slot_type
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, SlotType, pattern_match, slot_type
 
 
 @slot_type("list")
@@ -13,12 +13,13 @@ class Listing(SlotType):
 
     example = '["cup", "plate"]'
     example_shown = False
+    ranged = True
 
     def schema(self, slot: Slot) -> dict[str, Any]:
         """A JSON list of at most five texts of at most 40 characters."""
         return {"type": "array", "maxItems": 5, "items": {"type": "string", "maxLength": 40}}
 
-    def read(self, slot: Slot, text: str) -> Any:
+    def read(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
         """The text, where it matches the slot's pattern."""
         return pattern_match(slot, text)
 

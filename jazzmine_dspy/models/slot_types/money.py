@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from jazzmine_dspy.models.slot_types.text import TextType
-from jazzmine_dspy.models.slots import Slot, slot_type
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, slot_type
 
 _MONEY = re.compile(
     r"(?:(?P<sign>[€£$])\s?)?(?P<amount>\d{1,6}(?:[.,]\d{1,2})?)\s?(?P<unit>€|£|\$|euros?|eur|gbp|usd)?", re.I
@@ -29,8 +29,9 @@ class Money(TextType):
 
     example = "12.50 EUR"
     example_shown = False
+    ranged = True
 
-    def occurrences(self, slot: Slot, text: str) -> list[Any]:
+    def occurrences(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
         """Amounts that stand beside a currency."""
         return [_money(match) for match in _MONEY.finditer(text) if match["sign"] or match["unit"]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jazzmine_dspy.models.slots import Slot, SlotType, pattern_match, slot_type
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, SlotType, pattern_match, slot_type
 from jazzmine_dspy.models.text import plain
 
 
@@ -15,12 +15,13 @@ class Number(SlotType):
 
     example = "3"
     example_shown = False
+    ranged = True
 
     def schema(self, slot: Slot) -> dict[str, Any]:
         """A JSON number."""
         return {"type": "number"}
 
-    def read(self, slot: Slot, text: str) -> Any:
+    def read(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
         """Digits alone, with a decimal point or without."""
         said = plain(text)
         if re.fullmatch(r"\d{1,18}(?:\.\d{1,18})?", said):

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from jazzmine_dspy.models.slot_types.text import TextType
-from jazzmine_dspy.models.slots import Slot, slot_type
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, slot_type
 
 _PHONE = re.compile(r"\+?\d[\d\s()/-]{5,}\d")
 
@@ -18,6 +18,6 @@ class Phone(TextType):
     example = "+441514960000"
     example_shown = False
 
-    def occurrences(self, slot: Slot, text: str) -> list[Any]:
+    def occurrences(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
         """Seven digits and more, however they are grouped."""
         return [re.sub(r"[^\d+]", "", match.group()) for match in _PHONE.finditer(text)]

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from jazzmine_dspy.models.slots import Slot, SlotType, breaks_pattern, pattern_match, slot_type
+from jazzmine_dspy.models.slots import (
+    ANYWHERE,
+    ReadingContext,
+    Slot,
+    SlotType,
+    breaks_pattern,
+    pattern_match,
+    slot_type,
+)
 
 
 class TextType(SlotType):
@@ -17,7 +25,7 @@ class TextType(SlotType):
         """Any text of 1 to 80 characters."""
         return {"type": "string", "minLength": 1, "maxLength": 80}
 
-    def read(self, slot: Slot, text: str) -> Any:
+    def read(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
         """The text, where it matches the slot's pattern."""
         return pattern_match(slot, text)
 

@@ -48,4 +48,4 @@ class UnderstandFloor(Source[list[Command]]):
         yield from ()
         started = [name for name in context.selected if name in context.registry]
         slots = context.slots_of(started or [context.turn.flow or ""])
-        return Answer(typed_values(context.turn, slots), self.trust)
+        return Answer(typed_values(context.turn, slots, context.at), self.trust)

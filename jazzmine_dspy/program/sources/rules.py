@@ -23,7 +23,7 @@ def awaited_slot(context: Context) -> Slot | None:
 def certain_commands(context: Context) -> list[Command] | None:
     """What the whole message certainly is: a closed act, or the awaited value."""
     act = closed_act(context.turn)
-    return act if act is not None else awaited_value(context.turn, awaited_slot(context))
+    return act if act is not None else awaited_value(context.turn, awaited_slot(context), context.at)
 
 
 def asked_about(turn: Turn) -> str:
@@ -46,7 +46,7 @@ class EnhanceRule(Source[Enhancement]):
         if not turn.history and turn.flow is None and not turn.paused:
             return Answer(Enhancement(enhanced_query=turn.text))
         slot = awaited_slot(context)
-        if slot is not None and awaited_value(turn, slot) is not None:
+        if slot is not None and awaited_value(turn, slot, context.at) is not None:
             what = slot.name.replace("_", " ").removesuffix(" id")
             return Answer(Enhancement(enhanced_query=f"The {what} is {turn.text.strip(' .!')}."))
         if closed_act(turn) is not None and turn.confirming is None:
@@ -83,6 +83,6 @@ class UnderstandRule(Source[list[Command]]):
         if chosen is not None:
             before = asked_about(turn)
             earlier = turn.model_copy(update={"text": before}) if before else turn
-            return Answer(typed_values(earlier, context.slots_of(chosen)))
+            return Answer(typed_values(earlier, context.slots_of(chosen), context.at))
         commands = certain_commands(context)
         return Declined("no closed act") if commands is None else Answer(commands)
