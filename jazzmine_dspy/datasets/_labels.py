@@ -73,7 +73,7 @@ class _Followed(Dialogue):
     def __init__(self, turn: LabelledTurn, known: Catalogue) -> None:
         self._before, self._known = turn.before, known
         self._flow, self._held = turn.before.flow, set(turn.before.slots.names)
-        self._resumed = False  # a turn does not say what a paused flow holds
+        self._resumed = False  # a turn need not say what a paused flow holds
         self._at, self._kind = "", ""
         self._found: list[Fault] = []
 
@@ -96,8 +96,9 @@ class _Followed(Dialogue):
         paused = self._before.paused
         if name not in paused if name is not None else not paused:
             self._note("error", "flow", f"Flow {name!r} is not paused", "Correct the state or the name.")
-        self._flow, self._held = name or (paused[-1] if paused else None), set()
-        self._resumed = True
+        self._flow = name or (paused[-1] if paused else None)
+        held = self._before.paused_slots.get(self._flow or "")
+        self._held, self._resumed = set(held or ()), held is None
         return True
 
     def leave(self, name: str | None) -> bool:
@@ -117,7 +118,8 @@ class _Followed(Dialogue):
         return self._answer()
 
     def deny(self, name: str | None) -> bool:
-        return self._answer()
+        # Without a question it rejects what the assistant has just understood.
+        return self._before.flow is not None or self._answer()
 
     def put(self, name: str, value: object, flow: str | None = None) -> bool:
         if flow not in (None, self._flow):

@@ -95,6 +95,12 @@ def _unknown_slots(turn: LabelledTurn, known: Catalogue) -> Iterator[Fault]:
         for field, name in held:
             if name not in known[before.flow]:
                 yield _unknown_slot(field, name, [before.flow])
+    for name, values in before.paused_slots.as_dict().items():
+        yield from (
+            _unknown_slot(f"before.paused.{before.paused.index(name)}.slots.{slot}", slot, [name])
+            for slot in values
+            if name in known and slot not in known[name]
+        )
     commands = (turn.labels.commands or ()) if turn.labels else ()
     in_play = [before.flow, *before.paused, *(turn.labels.flows or () if turn.labels else ())]
     in_play += [command.opens(before) for command in commands]

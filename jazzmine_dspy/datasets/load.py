@@ -146,6 +146,7 @@ class Dataset:
                 awaiting=before.awaiting,
                 slots=before.slots,
                 paused=before.paused,
+                paused_slots=before.paused_slots,
                 confirming=before.confirming,
                 entities=before.entities,
                 history=history,

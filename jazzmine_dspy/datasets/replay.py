@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from jazzmine_dspy.datasets._names import Fault
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
@@ -184,13 +185,12 @@ def _state(before: StateBefore, flows: Flows) -> WorkingMemory:
     for name in before.paused:
         if name in flows:
             paused = ActiveFlowState.from_flow(flows[name])
+            _hold(paused, before.paused_slots.get(name, {}))
             paused.status, paused.paused_at_turn = FlowStatus.PAUSED, 0
             state.paused = [*state.paused, paused]
     if before.flow is not None and before.flow in flows:
         running = ActiveFlowState.from_flow(flows[before.flow])
-        for name, value in before.slots.as_dict().items():
-            if name in running.slots:
-                running.slots[name].value = thaw(value)
+        _hold(running, before.slots.as_dict())
         running.awaiting = before.awaiting
         running.status = {
             "collecting_slots": FlowStatus.COLLECTING_SLOTS,
@@ -208,6 +208,12 @@ def _state(before: StateBefore, flows: Flows) -> WorkingMemory:
     return state
 
 
+def _hold(flow: ActiveFlowState, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        if name in flow.slots:
+            flow.slots[name].value = thaw(value)
+
+
 def _view(state: WorkingMemory) -> StateBefore:
     running, asked = state.active_flow, state.pending_confirmation
     return StateBefore(
@@ -216,6 +222,7 @@ def _view(state: WorkingMemory) -> StateBefore:
         awaiting=running.awaiting if running else None,
         slots=FrozenMap.of(running.values if running else {}),
         paused=tuple(flow.flow_name for flow in state.paused),
+        paused_slots=FrozenMap.of({flow.flow_name: flow.values for flow in state.paused if flow.values}),
         confirming=Confirming(flow=asked.flow_name, action=asked.action_description) if asked else None,
         entities=tuple(
             EntityView(name=each.name, attributes=tuple(each.attributes))

@@ -6,6 +6,7 @@ import datetime as dt
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, StrictBool, StrictInt, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from jazzmine_dspy.models._base import FrozenMap, Value
 from jazzmine_dspy.models.commands import Command
@@ -56,16 +57,48 @@ class Labels(_Part):
     commands: tuple[Command, ...] | None = None
 
 
+def _paused_schema(schema: dict[str, Any]) -> None:
+    held = {"flow": {"type": "string"}, "slots": {"type": "object"}}
+    flow = {"type": "object", "properties": held, "required": ["flow"], "additionalProperties": False}
+    schema["items"] = {"anyOf": [{"type": "string"}, flow]}
+
+
 class StateBefore(_Part):
-    """The conversation's state when the message came in; ``paused`` and ``entities`` have the newest last."""
+    """The conversation's state when the message came in; ``paused`` and ``entities`` have the newest last.
+
+    A file names a paused flow, or gives it with the values that it holds; here these are ``paused_slots``, by flow.
+
+    Example:
+        >>> held = {"flow": "track_order", "slots": {"order_id": "4471"}}
+        >>> before = StateBefore.model_validate({"paused": ["newsletter", held]})
+        >>> before.paused, before.paused_slots.as_dict()
+        (('newsletter', 'track_order'), {'track_order': {'order_id': '4471'}})
+    """
 
     status: ConversationStatus = ConversationStatus.IDLE
     flow: str | None = None
     awaiting: str | None = None
     slots: FrozenMap = FrozenMap()
-    paused: tuple[str, ...] = ()
+    paused: tuple[str, ...] = Field(default=(), json_schema_extra=_paused_schema)
+    paused_slots: SkipJsonSchema[FrozenMap] = FrozenMap()
     confirming: Confirming | None = None
     entities: tuple[EntityView, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _values_of_paused_flows(cls, data: Any) -> Any:
+        paused = data.get("paused") if isinstance(data, dict) else None
+        if not isinstance(paused, list | tuple):
+            return data
+        names, held = [], {}
+        for one in paused:
+            if isinstance(one, dict) and "flow" in one and set(one) <= {"flow", "slots"}:
+                names.append(one["flow"])
+                if one.get("slots"):
+                    held[one["flow"]] = one["slots"]
+            else:
+                names.append(one)
+        return {**data, "paused": names, **({"paused_slots": held} if held else {})}
 
 
 class LabelledTurn(_Part):

@@ -100,6 +100,8 @@ class _Held(Dialogue):
         self._paused = turn.paused
         self._running = turn.flow
         self.held = {(turn.flow or "", name): value_key(value) for name, value in turn.slots}
+        for flow, values in turn.paused_slots.as_dict().items():
+            self.held |= {(flow, name): value_key(value) for name, value in values.items()}
 
     def start(self, name: str) -> bool:
         self._running = name

@@ -71,6 +71,7 @@ class Turn(Value):
     Args:
         text: The user's message, 1 to 8,000 characters.
         status, flow, step, awaiting, slots, paused, confirming: State before the message.
+        paused_slots: The values that paused flows hold, by flow; of flows that hold none nothing is said.
         clarifying: Flows between which the assistant has just asked the user to choose, in the order of the question.
         history: Earlier messages of the conversation, oldest first, this one not among them.
         history_summaries: One line for each message that the history holds no longer, oldest first.
@@ -94,6 +95,7 @@ class Turn(Value):
     awaiting: str | None = None
     slots: FrozenMap = FrozenMap()
     paused: tuple[str, ...] = ()
+    paused_slots: FrozenMap = FrozenMap()
     confirming: Confirming | None = None
     clarifying: tuple[str, ...] = ()
     history: tuple[HistoryMessage, ...] = ()

@@ -166,6 +166,7 @@ def build_turn(
         awaiting=running.awaiting if running else None,
         slots=FrozenMap.of(running.values if running else {}),
         paused=tuple(flow.flow_name for flow in state.paused),
+        paused_slots=FrozenMap.of({flow.flow_name: flow.values for flow in state.paused if flow.values}),
         confirming=Confirming(flow=asked.flow_name, action=asked.action_description) if asked else None,
         clarifying=clarifying(state),
         history=tuple(_shown(message) for message in history),

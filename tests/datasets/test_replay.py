@@ -90,3 +90,37 @@ def test_an_assistant_that_asks_for_something_else_is_told(tmp_path: Path) -> No
     assert "asks for 'phone' of 'opening_alarm'" in found[0].message
     turns[1]["text"] = "Sure. Small or large?"
     assert not [p for p in check_dataset(written(tmp_path, turns)).warnings if p.field == "turns.1.text"]
+
+
+@pytest.mark.row("D1")
+def test_values_of_paused_flows_are_derived_and_can_be_given(tmp_path: Path) -> None:
+    """What a paused flow holds reaches the turn, whether labels lead to it or the file says it."""
+    derived = [
+        each.turn
+        for each in load_dataset(written(tmp_path, [user(*each) for each in SAID])).examples("train")
+    ]
+    held = {"order_cake": {"flavour": "walnut", "size": "large"}}
+    assert derived[3].paused == ("order_cake",)
+    assert derived[3].paused_slots.as_dict() == held
+    before = {
+        "status": "collecting_slots", "flow": "opening_alarm", "awaiting": "phone",
+        "paused": [{"flow": "order_cake", "slots": held["order_cake"]}],
+    }  # fmt: skip
+    resumed = [
+        {"type": "resume_flow", "flow": "order_cake"},
+        {"type": "correct_slot", "name": "size", "value": "small"},
+    ]
+    folder = written(tmp_path, [user("back to the cake, but a small one", resumed, before=before)])
+    (given,) = load_dataset(folder).examples("train")
+    assert (given.turn.paused, given.turn.paused_slots) == (derived[3].paused, derived[3].paused_slots)
+    assert not check_dataset(folder).errors
+
+
+@pytest.mark.row("D3")
+def test_values_of_paused_flows_are_checked(tmp_path: Path) -> None:
+    before = {"paused": [{"flow": "order_cake", "slots": {"colour": "red"}}]}
+    resumed = [{"type": "resume_flow", "flow": None}, {"type": "set_slot", "name": "size", "value": "small"}]
+    found = check_dataset(written(tmp_path, [user("the cake, small", resumed, before=before)])).errors
+    assert [(each.field, each.message) for each in found] == [
+        ("turns.0.before.paused.0.slots.colour", "Unknown slot 'colour' of the flow order_cake")
+    ]
