@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
@@ -177,6 +177,9 @@ class SlotAct(Kind):
     def _without_no_flow(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = dump(self)
         return {key: value for key, value in data.items() if key != "flow" or value is not None}
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        return ((name, value) for name, value in super().__repr_args__() if (name, value) != ("flow", None))
 
     @property
     def slot_name(self) -> str | None:
