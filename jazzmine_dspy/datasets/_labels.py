@@ -58,6 +58,13 @@ def _state(turn: LabelledTurn) -> Iterator[Fault]:
             f"Status is {before.status.value!r}, which does not fit confirming",
             "Give both for an open yes or no, neither without one.",
         )
+    if before.offering is not None and (before.flow is not None or before.offering not in before.paused):
+        yield Fault(
+            "warning",
+            "before.offering",
+            f"Flow {before.offering!r} is offered, and another runs or it is not paused",
+            "An offer is made of a paused flow, while none runs.",
+        )
     if before.awaiting is not None and before.awaiting in before.slots.names:
         yield Fault(
             "warning",

@@ -72,6 +72,8 @@ def _flow_names(turn: LabelledTurn) -> Iterator[tuple[str, str]]:
         yield "before.flow", before.flow
     if before.confirming is not None and before.confirming.flow:
         yield "before.confirming.flow", before.confirming.flow
+    if before.offering is not None:
+        yield "before.offering", before.offering
     for number, name in enumerate(before.paused):
         yield f"before.paused.{number}", name
     if labels is None:

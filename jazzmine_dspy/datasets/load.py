@@ -148,6 +148,7 @@ class Dataset:
                 paused=before.paused,
                 paused_slots=before.paused_slots,
                 confirming=before.confirming,
+                offering=before.offering,
                 entities=before.entities,
                 history=history,
                 history_summaries=summaries,

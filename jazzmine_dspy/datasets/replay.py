@@ -203,6 +203,7 @@ def _state(before: StateBefore, flows: Flows) -> WorkingMemory:
                 action_description=before.confirming.action,
                 action_payload=running.values,
             )
+    state.offered = before.offering
     for entity in before.entities:
         state.mention(entity.name, list(entity.attributes))
     return state
@@ -224,6 +225,7 @@ def _view(state: WorkingMemory) -> StateBefore:
         paused=tuple(flow.flow_name for flow in state.paused),
         paused_slots=FrozenMap.of({flow.flow_name: flow.values for flow in state.paused if flow.values}),
         confirming=Confirming(flow=asked.flow_name, action=asked.action_description) if asked else None,
+        offering=state.offered,
         entities=tuple(
             EntityView(name=each.name, attributes=tuple(each.attributes))
             for each in state.entity_workspace.values()

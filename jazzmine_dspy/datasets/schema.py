@@ -66,6 +66,7 @@ def _paused_schema(schema: dict[str, Any]) -> None:
 class StateBefore(_Part):
     """The conversation's state when the message came in; ``paused`` and ``entities`` have the newest last.
 
+    ``offering`` is the paused flow that the assistant has just offered to go back to.
     A file names a paused flow, or gives it with the values that it holds; here these are ``paused_slots``, by flow.
 
     Example:
@@ -82,6 +83,7 @@ class StateBefore(_Part):
     paused: tuple[str, ...] = Field(default=(), json_schema_extra=_paused_schema)
     paused_slots: SkipJsonSchema[FrozenMap] = FrozenMap()
     confirming: Confirming | None = None
+    offering: str | None = None
     entities: tuple[EntityView, ...] = ()
 
     @model_validator(mode="before")

@@ -5,28 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jazzmine_dspy.dialogue import slots, stack
+from jazzmine_dspy.dialogue import patience, slots, stack
+from jazzmine_dspy.dialogue.acts import Acts
 from jazzmine_dspy.dialogue.events import Changes, Events
 from jazzmine_dspy.dialogue.next_steps import Flows, await_slot, pending_question, reconcile
 from jazzmine_dspy.dialogue.texts import choice, say
 from jazzmine_dspy.dialogue.turn_cache import continues, turn_cache
-from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMemory
-from jazzmine_dspy.memory.working.operations import (
-    begin_turn,
-    clear_slot,
-    collect_slot,
-    confirm_action,
-    deny_action,
-)
-from jazzmine_dspy.memory.working.operations.flows import end_flow
-from jazzmine_dspy.memory.working.operations.slots import leave_open
+from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
+from jazzmine_dspy.memory.working.operations import begin_turn
+from jazzmine_dspy.memory.working.operations.slots import give_up, leave_open
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED, SENTIMENTS_KEPT
-from jazzmine_dspy.models.commands import Command, Dialogue
 from jazzmine_dspy.models.decision import TurnDecision
-from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import reading_context
-from jazzmine_dspy.models.slots import ReadingContext, ask_type
+from jazzmine_dspy.models.slots import ReadingContext
 
 
 def apply(
@@ -90,211 +82,29 @@ def _begin(
         changes.flow(running, "paused")
 
 
-class _Turn(Dialogue):
-    """One application: the state in change, and what the commands came to."""
-
-    def __init__(
-        self,
-        state: WorkingMemory,
-        registry: Flows,
-        commands: list[Command],
-        changes: Changes,
-        at: ReadingContext,
-    ) -> None:
-        self.changes = changes
-        self.state = state
-        self.registry = registry
-        self.at = at
-        self.commands = [
-            *(c for c in commands if c.answers),
-            *(c for c in commands if not c.answers),
-        ]
-        self.said: list[str] = []
-        self.before = state.active_flow
-        self.target: ActiveFlowState | None = None
-        self.affirmed = False
-        self.denied = False
-        self.changed = False
-        self.corrected = False
-        self.ended = False
-        self.refused: tuple[ActiveFlowState, str] | None = None
-        self.escalated: tuple[ActiveFlowState, str] | None = None
-        self.deferred_at: int | None = None
-        self.handed_over = False
-        self.repeated = False
-        self.asked_which: Sequence[str] | None = None
-        self.done_anything = False
+class _Turn(Acts):
+    """The next step, of what the commands came to."""
 
     def run(self) -> NextStep:
+        was = patience.got_to(self.state)
         for command in self.commands:
             self.done_anything |= command.apply(self)
-        offer = stack.next_in_line(self.state, self.registry, self.changes) if self.ended else ""
+        offer = stack.next_in_line(self.state, self.registry, self.changes) if self.ended else None
+        if patience.got_to(self.state) != was:
+            patience.got_on(self.state, self.changes)
         step = self._next(offer)
-        return step.model_copy(update={"text": " ".join(text for text in (*self.said, step.text) if text)})
-
-    # --- yes and no --------------------------------------------------------------------------------------
-
-    def affirm(self) -> bool:
-        if self.state.pending_confirmation is None:
-            return False
-        # It is ready to run; what the next step asks instead takes that back.
-        confirm_action.inplace(self.state)
-        self.affirmed = True
-        return True
-
-    def deny(self, name: str | None) -> bool:
-        running = self.state.active_flow
-        if self.state.pending_confirmation is None or running is None:
-            self.state.pending_confirmation = None
-            return False
-        known = name is not None and self.registry[running.flow_name].slot(name) is not None
-        if known and name is not None:
-            self.changes.slot(running, name)
-        deny_action.inplace(self.state, name if known else None)
-        self.denied = True
-        self.changed |= known
-        return True
-
-    # --- the stack ---------------------------------------------------------------------------------------
-
-    def start(self, name: str) -> bool:
-        state = self.state
-        if name not in self.registry:
-            return False
-        if state.active_flow is not None and state.active_flow.flow_name == name:
-            self.target = state.active_flow
-            return False
-        waiting = stack.find_paused(state, name)
-        if self.affirmed or self.deferred_at is not None:
-            # What was wished for first comes first: the others follow in their order.
-            position = len(state.paused) if self.deferred_at is None else self.deferred_at
-            self.deferred_at = position
-            self.target = waiting or stack.defer(state, self.registry[name], position, self.changes)
-            return True
-        if waiting is not None:
-            stack.resume(state, name, self.changes)
-        else:
-            stack.start(state, self.registry[name], self.changes)
-        self.target = state.active_flow
-        self.deferred_at = len(state.paused)
-        return True
-
-    def resume(self, name: str | None) -> bool:
-        found = stack.find_paused(self.state, name)
-        if found is None:
-            return False
-        if not self.affirmed:
-            stack.resume(self.state, found.flow_name, self.changes)
-            return True
-        # The flow just confirmed runs first.
-        self.state.paused = [*(flow for flow in self.state.paused if flow is not found), found]
-        found.deferred = True
-        return True
-
-    def leave(self, name: str | None) -> bool:
-        state = self.state
-        found = (
-            state.active_flow
-            if name is None or (state.active_flow and state.active_flow.flow_name == name)
-            else None
-        )
-        if found is None and name is not None:
-            found = stack.find_paused(state, name)
-        if found is None:
-            return False
-        self.said.append(say("cancelled", self.registry.get(found.flow_name), found.values))
-        end_flow(state, found, FlowStatus.CANCELLED, reason="the user left it")
-        self.ended = True
-        return True
-
-    def restart(self) -> bool:
-        state = self.state
-        running = state.active_flow
-        self.said.append(say("restarted", self._flow()))
-        state.pending_confirmation = None
-        if running is None:
-            for waiting in list(state.paused):
-                end_flow(state, waiting, FlowStatus.CANCELLED, reason="the conversation was begun anew")
-            return True
-        end_flow(state, running, FlowStatus.CANCELLED, reason="the task was begun anew")
-        stack.start(state, self.registry[running.flow_name], self.changes)
-        return True
-
-    # --- slots -------------------------------------------------------------------------------------------
-
-    def _owner(self, name: str, of: str | None = None) -> ActiveFlowState | None:
-        """The flow that a slot belongs to: the one named, else just started, running, or running before this turn."""
-        alive = [self.state.active_flow, *self.state.paused]
-        if of is not None:
-            named = next((flow for flow in self.state.alive if flow.flow_name == of), None)
-            return named if named is not None and self.registry[of].slot(name) is not None else None
-        for flow in (self.target, self.state.active_flow, self.before):
-            known = flow is not None and any(flow is other for other in alive)
-            if flow is not None and known and self.registry[flow.flow_name].slot(name) is not None:
-                return flow
-        return None
-
-    def put(self, name: str, value: object, flow: str | None = None) -> bool:
-        owner = self._owner(name, flow)
-        slot = self.registry[owner.flow_name].slot(name) if owner else None
-        if owner is None or slot is None:
-            return False
-        known = owner.slots[name].value
-        # Labels, and commands of others than the program, come as they were written.
-        value = ask_type(slot, "normal", value, value, self.at)
-        why_not = slots.refusal(slot, value, self.at)
-        self.changes.slot(owner, name)
-        collect_slot.inplace(self.state, name, value, why_not, flow=owner.flow_name)
-        if not why_not:
-            self.changed |= owner is self.state.active_flow
-            self.corrected |= owner is self.state.active_flow and known is not None and known != value
-            return True
-        self.refused = self.refused or (owner, name)
-        if owner.slots[name].attempts >= ATTEMPTS_ALLOWED:
-            self.escalated = self.escalated or (owner, name)
-        return True
-
-    def clear(self, name: str, flow: str | None = None) -> bool:
-        owner = self._owner(name, flow)
-        if owner is None or not owner.slots[name].filled:
-            return False
-        self.changes.slot(owner, name)
-        clear_slot.inplace(self.state, name, flow=owner.flow_name)
-        self.changed |= owner is self.state.active_flow
-        return True
-
-    def skip(self, name: str, flow: str | None = None) -> bool:
-        owner = self._owner(name, flow)
-        slot = self.registry[owner.flow_name].slot(name) if owner else None
-        if owner is None or slot is None or owner.slots[name].filled:
-            return False
-        self.changes.slot(owner, name)
-        owner.slots[name].skipped = True
-        # Only who is spared the question has got anywhere.
-        return slots.pending(self.registry[owner.flow_name], owner) != slot
-
-    # --- what is said ------------------------------------------------------------------------------------
-
-    def say(self, key: str) -> bool:
-        self.said.append(say(key, self._flow(), self._values()))
-        return True
-
-    def repeat(self) -> bool:
-        self.repeated = True
-        return True
-
-    def ask_which(self, flows: Sequence[str]) -> bool:
-        if self.asked_which is None:
-            self.asked_which = flows
-        return True
-
-    def hand_over(self) -> bool:
-        self.handed_over = True
-        return True
+        if not self.quiet:
+            if not patience.may_put(self.state, self._asks(step)):
+                step = self._elsewhere(step)
+            patience.count(self.state, self._asks(step))
+        if step.kind == "resume":
+            self.state.offered = step.flow
+        text = " ".join(text for text in (*self.said, step.text) if text)
+        return step.model_copy(update={"text": text or say("idle")})
 
     # --- the next step -----------------------------------------------------------------------------------
 
-    def _next(self, offer: str) -> NextStep:
+    def _next(self, offer: NextStep | None) -> NextStep:
         running = self.state.active_flow
         name = running.flow_name if running else None
         unchanged_no = self.denied and not self.changed and running is self.before
@@ -307,11 +117,20 @@ class _Turn(Dialogue):
         if self.asked_which is not None:
             return self._clarify(self.asked_which, name, asking=not unchanged_no)
         if self.refused is not None and running is not None and self.refused[0] is running:
-            return await_slot(
+            step = await_slot(
                 self.state, running, self.registry[running.flow_name], self.refused[1], again=True
             )
+            # Who answers, if wrongly, goes along: only values refused count then, not the talk before.
+            self.state.asked[f"{step.flow}.{step.slot}"] = running.slots[self.refused[1]].attempts
+            return step
         if unchanged_no and running is not None:
             return NextStep(kind="reask", flow=name, text=say("denied", self._flow(), self._values()))
+        if self.to_change and running is not None and running is self.before:
+            held = running.slots[self.to_change]
+            if not held.filled and not held.skipped:
+                # Also one that the flow does without is asked for, since it is what should be different.
+                flow = self.registry[running.flow_name]
+                return await_slot(self.state, running, flow, self.to_change, again=False)
         if self.commands and all(command.digression or command.idle for command in self.commands):
             return self._digress()
         return self._question(offer)
@@ -321,9 +140,42 @@ class _Turn(Dialogue):
         pending_question(self.state, self.registry, self.changes)
         running.ready = False
 
-    def _escalate(self, flow: ActiveFlowState, name: str) -> NextStep:
-        """Too many values were refused for a slot: a person is to ask for it."""
+    def _asks(self, step: NextStep) -> set[str]:
+        """What a step asks; of what is said again, anything that was asked before."""
+        question = patience.question_of(self.state, step)
+        again = {*self.state.asked, "lost"} if self.repeated and step.kind in ("answer", "resume") else set()
+        return again | ({question} if question else set())
+
+    def _elsewhere(self, step: NextStep) -> NextStep:
+        """A question was put too often in vain: ask for another slot, once, else leave it to a person."""
         running = self.state.active_flow
+        if running is None or step.slot is None:
+            self.state.escalation = f"{step.flow or 'no flow'}: asked in vain too often ({step.kind})"
+            if running is not None:
+                self._hold(running)
+            name = running.flow_name if running else None
+            return NextStep(kind="handoff", flow=name, text=say("handoff", self._flow(), self._values()))
+        self.changes.slot(running, step.slot)
+        give_up(running.slots[step.slot])
+        flow = self.registry[running.flow_name]
+        other = slots.pending(flow, running)
+        if other is None or other.name == step.slot or self._been_elsewhere(running, step.slot):
+            return self._escalate(running, step.slot)
+        asked = await_slot(self.state, running, flow, other.name, again=False)
+        return asked.model_copy(update={"text": f"{say('unclear', flow)} {asked.text}"})
+
+    def _been_elsewhere(self, running: ActiveFlowState, name: str) -> bool:
+        """Whether another slot was asked for in vain, too."""
+        others = (f"{running.flow_name}.{other}" for other in running.slots if other != name)
+        return any(self.state.asked.get(other, 0) >= ATTEMPTS_ALLOWED for other in others)
+
+    def _escalate(self, flow: ActiveFlowState, name: str) -> NextStep:
+        """Too many values were refused for a slot, or it was asked for in vain: a person is to ask for it."""
+        running = self.state.active_flow
+        if not self.state.escalation:
+            given_up = next((n for n, held in flow.slots.items() if held.attempts >= ATTEMPTS_ALLOWED), name)
+            times = flow.slots[given_up].attempts
+            self.state.escalation = f"{flow.flow_name}: {given_up} was asked for {times} times in vain"
         if flow is running:
             await_slot(self.state, flow, self.registry[flow.flow_name], name, again=True)
         elif running is not None:
@@ -341,38 +193,44 @@ class _Turn(Dialogue):
         )
         if step is not None and step.kind == "run_flow":
             return step.model_copy(update={"text": f"{step.text} {text}", "choices": tuple(known)})
-        return NextStep(kind="clarify", flow=name, text=text, choices=tuple(known))
+        again = NextStep(kind="clarify", flow=name, text=text, choices=tuple(known))
+        return patience.in_other_words(self.state, again, self._flow())
 
     def _digress(self) -> NextStep:
-        """Nothing but talk: the stack stays as it is, and what was asked is asked again."""
+        """Nothing but talk: the stack stays as it is, and what was asked is asked again, if not too often."""
+        if self.repeated and self.offered is not None:
+            return NextStep(kind="resume", flow=self.offered, text=self.state.last_agent_response)
         step = pending_question(self.state, self.registry, self.changes)
         if step is not None and step.kind == "run_flow":
             return step
-        text = step.text if step else ""
+        if step is None:
+            step = NextStep(kind="answer")
         if self.repeated:
-            text = self.state.last_agent_response or " ".join(
-                filter(None, (say("repeat", self._flow()), text))
-            )
-        slot, flow = (step.slot, step.flow) if step else (None, None)
-        return NextStep(kind="answer", flow=flow, slot=slot, text=text)
+            text = self.state.last_agent_response
+            text = text or " ".join(filter(None, (say("repeat", self._flow()), step.text)))
+        else:
+            self.quiet = not patience.may_put(self.state, self._asks(step))
+            text = "" if self.quiet else step.text
+        return NextStep(kind="answer", flow=step.flow, slot=step.slot, text=text)
 
-    def _question(self, offer: str) -> NextStep:
+    def _question(self, offer: NextStep | None) -> NextStep:
         running = self.state.active_flow
         awaited = running.awaiting if running is not None and running is self.before else None
         step = pending_question(self.state, self.registry, self.changes, confirmed=self._confirmed)
         if step is None:
-            return NextStep(kind="none", text=offer or say("idle" if self.done_anything else "lost"))
-        unmoved = step.kind == "ask_slot" and step.slot == awaited and not self.done_anything
-        if unmoved and running is not None and awaited is not None:
+            step = offer or NextStep(kind="none", text=say("idle" if self.done_anything else "lost"))
+        if self.done_anything:
+            return step
+        if running is not None and awaited is not None and (step.kind, step.slot) == ("ask_slot", awaited):
             return self._ask_in_vain(running, awaited)
-        return step
+        return patience.in_other_words(self.state, step, self._flow())
 
     def _ask_in_vain(self, running: ActiveFlowState, name: str) -> NextStep:
-        """Nothing was understood: ask again, then in other words, then leave it to a person."""
+        """Nothing was understood: ask again, then in other words, then for something else."""
         held = running.slots[name]
         self.changes.slot(running, name)
-        leave_open(self.state, running, held)
-        if _given_up(running, name):
+        leave_open(held)
+        if self._been_elsewhere(running, name):
             return self._escalate(running, name)
         flow = self.registry[running.flow_name]
         step = await_slot(self.state, running, flow, name, again=held.attempts == 1)
@@ -384,12 +242,6 @@ class _Turn(Dialogue):
     @property
     def _confirmed(self) -> bool:
         return self.affirmed and not self.corrected and self.state.active_flow is self.before
-
-    def _flow(self) -> Flow | None:
-        return self.registry.get(self.state.active_flow.flow_name) if self.state.active_flow else None
-
-    def _values(self) -> dict[str, object]:
-        return self.state.active_flow.values if self.state.active_flow else {}
 
 
 def _given_up(flow: ActiveFlowState, name: str) -> bool:

@@ -30,6 +30,8 @@ def reconcile(state: WorkingMemory, registry: Flows) -> WorkingMemory:
         for flow in state.alive:
             slots.align(state, flow, registry[flow.flow_name], reading_context(registry))
         _finish_ready(state, registry, changes)
+    if state.active_flow is not None or state.offered not in [flow.flow_name for flow in state.paused]:
+        state.offered = None
     changes.leave()
     return state
 
@@ -54,8 +56,10 @@ def complete(
     offer = stack.next_in_line(state, registry, changes)
     step = _awaited(state, registry, changes)
     changes.leave()
+    if step is None and offer is not None:
+        state.offered, step = offer.flow, offer
     if step is None:
-        return state, NextStep(kind="none", text=f"{said} {offer}".strip())
+        return state, NextStep(kind="none", text=said)
     # The next flow has not run yet, so there is nothing to say of it.
     text = said if step.kind == "run_flow" else f"{said} {step.text}".strip()
     return state, step.model_copy(update={"text": text})
@@ -99,7 +103,8 @@ def _awaited(
         let_be(state, held)
     if flow.confirm and not confirmed:
         asked = PendingConfirmation(
-            action_description=fill(flow.confirm, running.values), action_payload=running.values
+            action_description=fill(flow.confirm, running.values) or say("confirm", flow),
+            action_payload=running.values,
         )
         request_confirmation.inplace(state, asked)
         return NextStep(kind="confirm", flow=flow.name, text=asked.action_description)
@@ -116,8 +121,8 @@ def _finish_ready(state: WorkingMemory, registry: Flows, changes: Changes) -> li
         end_flow(state, running, FlowStatus.COMPLETED)
         offer = stack.next_in_line(state, registry, changes)
         step = _awaited(state, registry, changes)
-        if step is not None or offer:
-            steps.append(step or NextStep(kind="none", text=offer))
+        state.offered = offer.flow if offer is not None else None
+        steps += [each for each in (step or offer,) if each is not None]
     return steps
 
 

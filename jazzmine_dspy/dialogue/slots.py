@@ -6,6 +6,7 @@ from typing import Any
 
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, HeldSlot, WorkingMemory
 from jazzmine_dspy.memory.working.operations.slots import empty
+from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.slots import ANYWHERE, SLOT_TYPES, ReadingContext, Slot, ask_type, breaks_pattern
 
@@ -77,13 +78,16 @@ def _recheck(
 def pending(flow: Flow, running: ActiveFlowState) -> Slot | None:
     """The slot to ask for next, or None.
 
-    Required ones come first, of these what was skipped last. Optional ones are asked for only in a flow that
-    requires nothing and holds nothing, since running it would do nothing; who skips all is not asked again.
+    Required ones come first, of these what was skipped or asked for in vain too often last. Optional ones are asked
+    for only in a flow that requires nothing and holds nothing, since running it would do nothing; who skips all is not
+    asked again.
     """
     values = running.values
     skipped = {name for name, held in running.slots.items() if held.skipped}
+    in_vain = {name for name, held in running.slots.items() if held.attempts >= ATTEMPTS_ALLOWED}
     required = [slot for slot in flow.slots if slot.required]
     missing = [slot for slot in required if slot.name not in values]
-    if missing or required or values:
-        return next((slot for slot in missing if slot.name not in skipped), missing[0] if missing else None)
-    return next((slot for slot in flow.slots if slot.name not in skipped), None)
+    wanted = [slot for slot in missing or flow.slots if slot.name not in skipped]
+    if not missing and (required or values):
+        return None
+    return next((slot for slot in wanted if slot.name not in in_vain), [*wanted, *missing, None][0])

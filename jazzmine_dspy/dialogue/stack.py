@@ -10,6 +10,7 @@ from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMem
 from jazzmine_dspy.memory.working.operations import resume_flow, start_flow
 from jazzmine_dspy.memory.working.operations.flows import end_flow, limit_paused
 from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.next_step import NextStep
 
 
 def start(state: WorkingMemory, flow: Flow, changes: Changes) -> None:
@@ -45,19 +46,20 @@ def find_paused(state: WorkingMemory, name: str | None) -> ActiveFlowState | Non
     return next((flow for flow in reversed(state.paused) if name in (None, flow.flow_name)), None)
 
 
-def next_in_line(state: WorkingMemory, registry: Mapping[str, Flow], changes: Changes) -> str:
+def next_in_line(state: WorkingMemory, registry: Mapping[str, Flow], changes: Changes) -> NextStep | None:
     """With nothing running: take up what the user asked for next, or offer what was set aside last.
 
     Returns:
-        What to say for the offer, "" where there is none. An offer is words alone: the state is idle.
+        The offer, None where there is none. The state stays idle; whoever makes the offer keeps it there.
     """
     if state.active_flow is not None or not state.paused:
-        return ""
+        return None
     newest = state.paused[-1]
     if newest.deferred:
         resume(state, newest.flow_name, changes)
-        return ""
-    return say("offer", registry.get(newest.flow_name), newest.values)
+        return None
+    text = say("offer", registry.get(newest.flow_name), newest.values, task=newest.flow_name)
+    return NextStep(kind="resume", flow=newest.flow_name, text=text)
 
 
 def drop_unknown(state: WorkingMemory, registry: Mapping[str, Flow]) -> None:

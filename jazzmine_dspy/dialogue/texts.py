@@ -22,6 +22,9 @@ DEFAULTS: dict[str, str] = {
     "idle": "What can I do for you?",
     "lost": "I didn't understand that. What can I do for you?",
     "unclear": "I didn't understand that.",
+    "confirm_again": "Please say yes or no.",
+    "clarify_again": "Please name one of them.",
+    "lost_again": "Please say it in other words.",
     "ask_slot": "Please tell me the {slot}.",
     "reask_slot": "Please tell me the {slot} once more.",
     **{key: text for kind in KINDS.values() for key, text in kind.replies.items()},
@@ -64,9 +67,9 @@ def say(
 
 def question(flow: Flow, slot: Slot, values: Mapping[str, Any], *, again: bool = False) -> str:
     """What to say to get a slot's value, or to get it again."""
-    own = (slot.reask or slot.ask) if again else slot.ask
+    own = fill((slot.reask or slot.ask) if again else slot.ask, values)
     if own:
-        return fill(own, values)
+        return own
     text = say("reask_slot" if again else "ask_slot", flow, {"slot": spoken(slot.name).removesuffix(" id")})
     return f"{text} ({', '.join(spoken(option) for option in slot.options)})" if slot.options else text
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from jazzmine_dspy.models._base import Value
 
 StepKind = Literal[
-    "run_flow", "ask_slot", "confirm", "answer", "reask", "clarify", "handoff", "queue", "none"
+    "run_flow", "ask_slot", "confirm", "answer", "reask", "clarify", "resume", "handoff", "queue", "none"
 ]
 
 
@@ -16,10 +16,11 @@ class NextStep(Value):
 
     ``run_flow`` hands out ``flow`` with all the slots it needs; ``ask_slot`` and ``reask`` wait for ``slot``
     (None after a confirmation was denied without a change named); ``answer`` is about the user's question or
-    talk; ``none`` waits for whatever comes. ``text`` is what to say; of ``run_flow``, once the flow has run.
-    ``then`` names flows that are complete too and follow ``flow`` at once, where nobody begins actions; to
-    those who do, ``finish_action`` hands them out one by one. ``choices`` are the flows that ``clarify`` asks to choose
-    from, in the order of the question; the next message may answer with a place in it, or a name.
+    talk; ``resume`` offers to go back to ``flow``, which was set aside; ``none`` waits for whatever comes. ``text`` is
+    what to say; of ``run_flow``, once the flow has run. ``then`` names flows that are complete too and follow ``flow``
+    at once, where nobody begins actions; to those who do, ``finish_action`` hands them out one by one. ``choices`` are
+    the flows that ``clarify`` asks to choose from, in the order of the question; the next message may answer with a
+    place in it, or a name.
     """
 
     kind: StepKind

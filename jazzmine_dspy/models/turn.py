@@ -73,6 +73,7 @@ class Turn(Value):
         status, flow, step, awaiting, slots, paused, confirming: State before the message.
         paused_slots: The values that paused flows hold, by flow; of flows that hold none nothing is said.
         clarifying: Flows between which the assistant has just asked the user to choose, in the order of the question.
+        offering: A paused flow that the assistant has just offered to go back to.
         history: Earlier messages of the conversation, oldest first, this one not among them.
         history_summaries: One line for each message that the history holds no longer, oldest first.
         available_flows: Flows to choose from; empty means all of the bound registry.
@@ -98,6 +99,7 @@ class Turn(Value):
     paused_slots: FrozenMap = FrozenMap()
     confirming: Confirming | None = None
     clarifying: tuple[str, ...] = ()
+    offering: str | None = None
     history: tuple[HistoryMessage, ...] = ()
     history_summaries: tuple[Text, ...] = ()
     explicit_context: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from jazzmine_dspy.models.commands import (
     Handoff,
     Repeat,
     Restart,
+    ResumeFlow,
     SetSlot,
 )  # fmt: skip
 from jazzmine_dspy.models.slot_types.boolean import NO as NO
@@ -81,6 +82,11 @@ def closed_act(turn: Turn) -> list[Command] | None:
         True
     """
     said = plain(turn.text)
+    offered = turn.offering
+    if offered is not None and (said in YES or said == plain(offered.replace("_", " "))):
+        return [ResumeFlow(flow=offered)]
+    if offered is not None and (said in NO or said in LEAVE):
+        return [CancelFlow(flow=offered)]
     if turn.confirming is not None:
         if said in YES:
             return [Affirm()]

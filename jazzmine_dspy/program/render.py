@@ -42,6 +42,8 @@ def situation(turn: Turn) -> str:
         parts.append(f"asked yes or no: {quoted(turn.confirming.action)}")
     if turn.clarifying:
         parts.append("asked which: " + " or ".join(one_line(name, 64) for name in turn.clarifying))
+    if turn.offering:
+        parts.append(f"asked whether to go back to {one_line(turn.offering, 64)}")
     if turn.slots:
         parts.append(
             "known "

@@ -169,6 +169,7 @@ def build_turn(
         paused_slots=FrozenMap.of({flow.flow_name: flow.values for flow in state.paused if flow.values}),
         confirming=Confirming(flow=asked.flow_name, action=asked.action_description) if asked else None,
         clarifying=clarifying(state),
+        offering=state.offered,
         history=tuple(_shown(message) for message in history),
         history_summaries=tuple(summaries),
         explicit_context=tuple(incoming.explicit_context),

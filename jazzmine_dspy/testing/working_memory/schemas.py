@@ -50,7 +50,7 @@ class SchemaPromises(Promises):
         await store.save(whole(await store.get_or_create("c1", "u1")))
         raw = json.loads(await harness.raw("c1") or b"")
         # A mapping of things by name takes no more names of another kind.
-        by_name = {"entity_workspace", "slots"}
+        by_name = {"entity_workspace", "slots", "asked"}
 
         def newer(value: Any, name: str = "") -> Any:
             if isinstance(value, list):

@@ -86,6 +86,7 @@ def whole(state: WorkingMemory) -> WorkingMemory:
     state.outbox = [{"message": {"id": "m6"}, "trace": {"id": "t6"}}]
     state.untold = [UntoldEvent(flow_name="track_order", event="completed")]
     state.last_agent_response, state.last_agent_intent, state.escalation = "Which?", "ask", "three times"
+    state.offered, state.asked = "track", {"order.sku": 2}
     state.topics_dropped, state.flows_dropped, state.entity_max_age_turns = 1, 2, 3
     return state
 

@@ -156,11 +156,14 @@ def let_be(state: WorkingMemory, slot: HeldSlot) -> None:
     slot.validation_error, slot.attempts = "", 0
 
 
-def leave_open(state: WorkingMemory, flow: ActiveFlowState, slot: HeldSlot) -> None:
+def leave_open(slot: HeldSlot) -> None:
     """Count that a slot was asked for in vain: nothing in the answer was understood."""
     slot.attempts += 1
-    if slot.attempts >= ATTEMPTS_ALLOWED:
-        state.escalation = f"{flow.flow_name}: {slot.name} was asked for {slot.attempts} times in vain"
+
+
+def give_up(slot: HeldSlot) -> None:
+    """Ask for a slot no more before the conversation gets on."""
+    slot.attempts = max(slot.attempts, ATTEMPTS_ALLOWED)
 
 
 def _fill(state: WorkingMemory, flow: ActiveFlowState, slot: HeldSlot, value: Any) -> None:

@@ -1,0 +1,248 @@
+"""Commands carried out on a state, and what the next step has to know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jazzmine_dspy.dialogue import slots, stack
+from jazzmine_dspy.dialogue.events import Changes
+from jazzmine_dspy.dialogue.next_steps import Flows
+from jazzmine_dspy.dialogue.texts import say
+from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMemory
+from jazzmine_dspy.memory.working.operations import clear_slot, collect_slot, confirm_action, deny_action
+from jazzmine_dspy.memory.working.operations.flows import end_flow
+from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
+from jazzmine_dspy.models.commands import Command, Dialogue
+from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.slots import ReadingContext, ask_type
+
+
+class Acts(Dialogue):
+    """One application: the state in change, and what the commands came to.
+
+    Args:
+        state: Changed in place.
+        commands: The answer to an open yes or no is taken first, the others in their order.
+    """
+
+    def __init__(
+        self,
+        state: WorkingMemory,
+        registry: Flows,
+        commands: list[Command],
+        changes: Changes,
+        at: ReadingContext,
+    ) -> None:
+        self.changes = changes
+        self.state = state
+        self.registry = registry
+        self.at = at
+        self.commands = [
+            *(c for c in commands if c.answers),
+            *(c for c in commands if not c.answers),
+        ]
+        self.said: list[str] = []
+        self.before = state.active_flow
+        # An offer is for the next message alone.
+        self.offered, state.offered = state.offered, None
+        self.target: ActiveFlowState | None = None
+        self.affirmed = False
+        self.denied = False
+        self.changed = False
+        self.quiet = False
+        self.to_change: str | None = None
+        self.corrected = False
+        self.ended = False
+        self.refused: tuple[ActiveFlowState, str] | None = None
+        self.escalated: tuple[ActiveFlowState, str] | None = None
+        self.deferred_at: int | None = None
+        self.handed_over = False
+        self.repeated = False
+        self.asked_which: Sequence[str] | None = None
+        self.done_anything = False
+
+    # --- yes and no --------------------------------------------------------------------------------------
+
+    def affirm(self) -> bool:
+        """Yes: what was asked about is ready to run."""
+        if self.state.pending_confirmation is None:
+            return False
+        # It is ready to run; what the next step asks instead takes that back.
+        confirm_action.inplace(self.state)
+        self.affirmed = True
+        return True
+
+    def deny(self, name: str | None) -> bool:
+        """No: nothing is done, and a slot that is named is taken back."""
+        running = self.state.active_flow
+        if self.state.pending_confirmation is None or running is None:
+            self.state.pending_confirmation = None
+            return False
+        known = name is not None and self.registry[running.flow_name].slot(name) is not None
+        if known and name is not None:
+            self.changes.slot(running, name)
+            self.to_change = name
+        deny_action.inplace(self.state, name if known else None)
+        self.denied = True
+        self.changed |= known
+        return True
+
+    # --- the stack ---------------------------------------------------------------------------------------
+
+    def start(self, name: str) -> bool:
+        """Begin a flow, or line it up behind the one that was begun or confirmed before it."""
+        state = self.state
+        if name not in self.registry:
+            return False
+        if state.active_flow is not None and state.active_flow.flow_name == name:
+            self.target = state.active_flow
+            return False
+        waiting = stack.find_paused(state, name)
+        if self.affirmed or self.deferred_at is not None:
+            # What was wished for first comes first: the others follow in their order.
+            position = len(state.paused) if self.deferred_at is None else self.deferred_at
+            self.deferred_at = position
+            self.target = waiting or stack.defer(state, self.registry[name], position, self.changes)
+            return True
+        if waiting is not None:
+            stack.resume(state, name, self.changes)
+        else:
+            stack.start(state, self.registry[name], self.changes)
+        self.target = state.active_flow
+        self.deferred_at = len(state.paused)
+        return True
+
+    def resume(self, name: str | None) -> bool:
+        """Take up a flow that was set aside."""
+        found = stack.find_paused(self.state, name)
+        if found is None:
+            return False
+        # Slots that follow are its own.
+        self.target = found
+        if not self.affirmed:
+            stack.resume(self.state, found.flow_name, self.changes)
+            return True
+        # The flow just confirmed runs first.
+        self.state.paused = [*(flow for flow in self.state.paused if flow is not found), found]
+        found.deferred = True
+        return True
+
+    def leave(self, name: str | None) -> bool:
+        """End a flow, running or set aside."""
+        state = self.state
+        found = (
+            state.active_flow
+            if name is None or (state.active_flow and state.active_flow.flow_name == name)
+            else None
+        )
+        if found is None and name is not None:
+            found = stack.find_paused(state, name)
+        if found is None:
+            return False
+        self.said.append(say("cancelled", self.registry.get(found.flow_name), found.values))
+        end_flow(state, found, FlowStatus.CANCELLED, reason="the user left it")
+        self.ended = True
+        return True
+
+    def restart(self) -> bool:
+        """Begin the running flow anew; with none, drop those set aside."""
+        state = self.state
+        running = state.active_flow
+        self.said.append(say("restarted", self._flow()))
+        state.pending_confirmation = None
+        if running is None:
+            for waiting in list(state.paused):
+                end_flow(state, waiting, FlowStatus.CANCELLED, reason="the conversation was begun anew")
+            return True
+        end_flow(state, running, FlowStatus.CANCELLED, reason="the task was begun anew")
+        stack.start(state, self.registry[running.flow_name], self.changes)
+        return True
+
+    # --- slots -------------------------------------------------------------------------------------------
+
+    def _owner(self, name: str, of: str | None = None) -> ActiveFlowState | None:
+        """The flow that a slot belongs to: the one named, else just started, running, or running before this turn."""
+        alive = [self.state.active_flow, *self.state.paused]
+        if of is not None:
+            named = next((flow for flow in self.state.alive if flow.flow_name == of), None)
+            return named if named is not None and self.registry[of].slot(name) is not None else None
+        for flow in (self.target, self.state.active_flow, self.before):
+            known = flow is not None and any(flow is other for other in alive)
+            if flow is not None and known and self.registry[flow.flow_name].slot(name) is not None:
+                return flow
+        return None
+
+    def put(self, name: str, value: object, flow: str | None = None) -> bool:
+        """Fill a slot, or note why the value is refused."""
+        owner = self._owner(name, flow)
+        slot = self.registry[owner.flow_name].slot(name) if owner else None
+        if owner is None or slot is None:
+            return False
+        known = owner.slots[name].value
+        # Labels, and commands of others than the program, come as they were written.
+        value = ask_type(slot, "normal", value, value, self.at)
+        why_not = slots.refusal(slot, value, self.at)
+        self.changes.slot(owner, name)
+        collect_slot.inplace(self.state, name, value, why_not, flow=owner.flow_name)
+        if not why_not:
+            self.changed |= owner is self.state.active_flow
+            self.corrected |= owner is self.state.active_flow and known is not None and known != value
+            return True
+        self.refused = self.refused or (owner, name)
+        if owner.slots[name].attempts >= ATTEMPTS_ALLOWED:
+            self.escalated = self.escalated or (owner, name)
+        return True
+
+    def clear(self, name: str, flow: str | None = None) -> bool:
+        """Take a slot's value back."""
+        owner = self._owner(name, flow)
+        if owner is not None and name == self.to_change:
+            self.to_change = None
+        if owner is None or not owner.slots[name].filled:
+            return False
+        self.changes.slot(owner, name)
+        clear_slot.inplace(self.state, name, flow=owner.flow_name)
+        self.changed |= owner is self.state.active_flow
+        return True
+
+    def skip(self, name: str, flow: str | None = None) -> bool:
+        """Go on without a slot."""
+        owner = self._owner(name, flow)
+        slot = self.registry[owner.flow_name].slot(name) if owner else None
+        if owner is None or slot is None or owner.slots[name].filled:
+            return False
+        self.changes.slot(owner, name)
+        owner.slots[name].skipped = True
+        # Only who is spared the question has got anywhere.
+        return slots.pending(self.registry[owner.flow_name], owner) != slot
+
+    # --- what is said ------------------------------------------------------------------------------------
+
+    def say(self, key: str) -> bool:
+        """Say the text under a key."""
+        self.said.append(say(key, self._flow(), self._values()))
+        return True
+
+    def repeat(self) -> bool:
+        """Say the last reply again."""
+        self.repeated = True
+        return True
+
+    def ask_which(self, flows: Sequence[str]) -> bool:
+        """Ask which of some flows is meant, once."""
+        if self.asked_which is None:
+            self.asked_which = flows
+        return True
+
+    def hand_over(self) -> bool:
+        """Leave the conversation to a person."""
+        self.handed_over = True
+        return True
+
+    # --- what the texts are filled with -------------------------------------------------------------------
+
+    def _flow(self) -> Flow | None:
+        return self.registry.get(self.state.active_flow.flow_name) if self.state.active_flow else None
+
+    def _values(self) -> dict[str, object]:
+        return self.state.active_flow.values if self.state.active_flow else {}
