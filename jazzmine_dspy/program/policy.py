@@ -21,8 +21,11 @@ Orders = Mapping[Stage, tuple[SourceKind, ...]]
 Frozen = AfterValidator(frozen_dict)
 
 FLOOR: Orders = frozen_dict(dict.fromkeys(STAGES, ("rule", "floor")))
+_HEADS: Orders = frozen_dict({**FLOOR, "select": ("head", "floor"), "understand": ("rule", "head", "floor")})
 _LM: Orders = frozen_dict(dict.fromkeys(STAGES, ("lm", "floor")))
-_DEFAULT: dict[Stage, tuple[SourceKind, ...]] = dict.fromkeys(STAGES, ("rule", "lm", "floor"))
+_DEFAULT: dict[Stage, tuple[SourceKind, ...]] = {
+    **dict.fromkeys(STAGES, ("rule", "lm", "floor")), "understand": ("rule", "head", "lm", "floor"),
+}  # fmt: skip
 
 
 def _fields(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -38,7 +41,8 @@ class Policy(Value):
         shape: ``staged`` asks the language model per stage, ``fused`` once for all.
         orders: Kinds of sources per stage, each registered; the floor stands last. A source whose part is not bound
             declines, and the decision is degraded: a head stands in an order only where one was trained.
-        gates: Confidence that a source needs, per stage and kind; 0 where none is given.
+        gates: Confidence that a source needs, per stage and kind; 0 where none is given. The head of the commands that
+            comes with the package has a gate of its own where a language model stands behind it.
         trust: Share of dev turns that a source got right, per stage and kind: the confidence of sources that
             know none of their own.
         top_k: Flows offered to the language model, 1 to 8.
@@ -93,5 +97,5 @@ class Policy(Value):
         if name == "lm":
             return self.model_copy(update={"orders": _LM, "gates": {}})
         if name == "head":
-            return self.model_copy(update={"orders": {**FLOOR, "select": ("head", "floor")}, "gates": {}})
+            return self.model_copy(update={"orders": _HEADS, "gates": {}})
         raise InputError(f"No policy is named {name!r}", remedy="Use shipped, lm, head or floor.")

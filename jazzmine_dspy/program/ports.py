@@ -5,11 +5,13 @@ Recall and embedder are of :mod:`jazzmine_dspy.models.ports`, which memories bui
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.ports import EmbedderPort, RecallPort
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext
 
 __all__ = [
     "Clause",
@@ -20,6 +22,7 @@ __all__ = [
     "HeadPort",
     "RecallPort",
     "Recalled",
+    "SeesTurn",
     "SelectionOutput",
 ]
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from jazzmine_dspy.models.flows import Slot
+    from jazzmine_dspy.models.flows import Flow, Slot
     from jazzmine_dspy.models.turn import Turn
 
 
@@ -53,6 +56,9 @@ class HeadInput(NamedTuple):
         hidden: Names of the other flows, which may not be chosen now: what wants one of them wants none of ``flows``.
         query: The message as it was rewritten; the message itself where it was not.
         slots: Slots that the message may fill: those of the running flow, and of the flows that start.
+        tasks: Flows by name: the running one, those that start, and those set aside, where the registry has them.
+        starting: Names of the flows that start, in their order.
+        at: Where and when the message is said, as its values are read.
     """
 
     turn: Turn
@@ -63,6 +69,9 @@ class HeadInput(NamedTuple):
     hidden: Sequence[str] = ()
     query: str = ""
     slots: Sequence[Slot] = ()
+    tasks: Mapping[str, Flow] = MappingProxyType({})
+    starting: Sequence[str] = ()
+    at: ReadingContext = ANYWHERE
 
 
 class HeadOutput(NamedTuple, Generic[T]):
@@ -84,11 +93,13 @@ class HeadExample(NamedTuple, Generic[T]):
         given: What it will be given in service.
         wanted: The stage's value, as labelled.
         conversation: Id of the conversation: what is held out for testing is held out by it.
+        flows: What the turn starts, as labelled; empty where that is nothing or not labelled.
     """
 
     given: HeadInput
     wanted: T
     conversation: str
+    flows: tuple[str, ...] = ()
 
 
 class SelectionOutput(NamedTuple):
@@ -134,4 +145,13 @@ class HeadPort(Protocol[T_co]):
 
     def predict(self, given: HeadInput) -> T_co:
         """What a message means for the stage."""
+        ...
+
+
+@runtime_checkable
+class SeesTurn(Protocol):
+    """What a head has beside :class:`HeadPort` that wants to see other texts than the message and parts of it."""
+
+    def texts_of(self, turn: Turn) -> tuple[str, ...]:
+        """The texts whose features it wants to see: the message, then others of the turn."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, cast
 
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.models.decision import STAGES, Enhancement, SourceKind, Stage
@@ -116,7 +116,7 @@ def train_heads(
                 made.append(shown)
                 context.on_progress(len(made), len(labelled))
         try:
-            found[stage] = trainer.train(made, context.recipe.seed)
+            found[stage] = _trained(trainer, made, context.recipe.seed, program)
         except Exception as error:
             raise RecipeError(
                 f"The head {kind!r} could not be trained: {format_error(error)}",
@@ -154,7 +154,15 @@ def _example(
     context = drive(program.steps_to(stage, example.turn, left_out), program, bindings)
     reader = _Untrained(trainer, embeds=bindings.embedder is not None)
     steps = head_input(reader, context, context.choosable, rewritten=stage == "select")
-    return HeadExample(drive(steps, program, bindings), wanted, example.conversation_id)
+    given = drive(steps, program, bindings)
+    return HeadExample(given, wanted, example.conversation_id, example.labels.flows or ())
+
+
+def _trained(trainer: Any, made: list[HeadExample[Any]], seed: int, program: TurnProgram) -> HeadPort[Any]:
+    """A head of a kind; one that asks for it is given the embedding model, to see texts of its own."""
+    if "embedder" in inspect.signature(trainer.train).parameters:
+        return cast("HeadPort[Any]", trainer.train(made, seed, embedder=program.bindings.embedder))
+    return cast("HeadPort[Any]", trainer.train(made, seed))
 
 
 class _Untrained:
@@ -166,6 +174,8 @@ class _Untrained:
         told = isinstance(inspect.getattr_static(trainer, "texts", None), staticmethod | classmethod)
         self._texts = trainer.texts if told else lambda message: (message,)
         self._embeds = embeds
+        if isinstance(inspect.getattr_static(trainer, "texts_of", None), staticmethod | classmethod):
+            self.texts_of = lambda turn: tuple(trainer.texts_of(turn)) if embeds else ()
 
     def texts(self, message: str) -> tuple[str, ...]:
         """The same texts as in service, where there is an embedder for them."""

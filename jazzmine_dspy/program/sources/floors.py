@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.program.acts import typed_values
 from jazzmine_dspy.program.clarify import TOO_CLOSE, close_pair, relative
+from jazzmine_dspy.program.heads.acts import Acts
+from jazzmine_dspy.program.sources.heads import acts_head, head_input
 from jazzmine_dspy.program.sources.registry import source
 from jazzmine_dspy.program.stage import Answer, Context, Declined, Source, Steps
+
+_LIKELY = 0.5
 
 
 @source("enhance", "floor")
@@ -26,26 +32,41 @@ class SelectFloor(Source[Selection]):
 
     def steps(self, context: Context) -> Steps[Answer[Selection] | Declined]:
         """Always answer."""
-        yield from ()
+        wants = yield from self._wants(context)
         # A head that cannot judge these flows says why, and the reason tells who answered instead.
         before = f"{context.memo['head left']}: " if "head left" in context.memo else ""
         needed = self.policy.floor_score[context.turn.load]
-        best = context.recalled[0] if context.recalled else None
-        if best is None or best.score < needed:
+        others = [one for one in context.recalled if one.name != context.turn.flow]
+        best = next(iter(context.recalled if wants is None else others), None)
+        if best is None or (best.score < needed if wants is None else wants < _LIKELY):
             return Answer(Selection(reason=f"{before}no candidate is near enough"), self.trust)
         pair = close_pair(relative(context.recalled), [best.name], self.policy.clarify.get(self.kind, 0.0))
         if pair and not context.asked_already:
             return Answer(Selection(clarify=pair, reason=TOO_CLOSE), self.trust)
         return Answer(Selection(flows=[best.name], reason=f"{before}best recalled flow"), self.trust)
 
+    def _wants(self, context: Context) -> Steps[float | None]:
+        """How likely the message wants a task, by a head that knows acts; None where none is asked for commands."""
+        head = acts_head(self.bindings) if "head" in self.policy.orders["understand"] else None
+        if not isinstance(head, Acts):
+            return None
+        try:
+            given = yield from head_input(head, context, context.choosable, rewritten=False)
+            return head.probabilities(given)["start"]
+        except Exception:
+            # The floor answers all the same; the stage of the commands, which asks the same, tells what is broken.
+            return None
+
 
 @source("understand", "floor")
 class UnderstandFloor(Source[list[Command]]):
-    """Values that their type tells: of the awaited flow, and of the flows that start."""
+    """What a head said that was not sure enough for its gate; else the values that their type tells."""
 
     def steps(self, context: Context) -> Steps[Answer[list[Command]] | Declined]:
         """Always answer."""
         yield from ()
+        if "unsure" in context.memo:
+            return cast("Answer[list[Command]]", context.memo["unsure"])
         started = [name for name in context.selected if name in context.registry]
         slots = context.slots_of(started or [context.turn.flow or ""])
         return Answer(typed_values(context.turn, slots, context.at), self.trust)

@@ -7,16 +7,27 @@ from typing import Any
 
 import numpy as np
 
+from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Selection
+from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.clarify import TOO_CLOSE, close_pair
 from jazzmine_dspy.program.clauses import selection_of
-from jazzmine_dspy.program.ports import Clause, HeadInput, HeadOutput, HeadPort, Recalled, SelectionOutput
+from jazzmine_dspy.program.heads.acts import Acts
+from jazzmine_dspy.program.heads.acts.shipped import SHIPPED, shipped_head
+from jazzmine_dspy.program.ports import (
+    Clause,
+    HeadInput,
+    HeadOutput,
+    HeadPort,
+    Recalled,
+    SeesTurn,
+    SelectionOutput,
+)
 from jazzmine_dspy.program.sources.registry import source
 from jazzmine_dspy.program.stage import CANDIDATES, Answer, Context, Declined, Features, Source, Steps
 
 
 @source("enhance", "head")
-@source("understand", "head")
 class HeadSource(Source[Any]):
     """The head that is bound for the stage, and answers with its value."""
 
@@ -28,6 +39,43 @@ class HeadSource(Source[Any]):
         given = yield from head_input(head, context, context.choosable, rewritten=False)
         found: HeadOutput[Any] = head.predict(given)
         return Answer(found.value, found.confidence)
+
+
+@source("understand", "head")
+class ActsSource(Source[list[Command]]):
+    """The head that is bound for the commands; where none is, the one of acts that comes with the package."""
+
+    fingerprint = SHIPPED
+
+    def steps(self, context: Context) -> Steps[Answer[list[Command]] | Declined]:
+        """Answer with what the head predicts; the floor may fall back on it where it is not sure enough."""
+        head = acts_head(self.bindings)
+        if head is None:
+            # Nobody bound one, and the shipped one is for another embedding model or for none: nothing is broken.
+            return Declined("no head is bound")
+        given = yield from head_input(head, context, context.choosable, rewritten=False)
+        found: HeadOutput[list[Command]] = head.predict(given)
+        answer = Answer(found.value, found.confidence)
+        context.memo["unsure"] = answer
+        if self._leaves(head, answer):
+            return Declined("the shipped head is not sure enough")
+        return answer
+
+    def _leaves(self, head: HeadPort[Any], answer: Answer[list[Command]]) -> bool:
+        """Whether the shipped head is not as sure as its gate asks for, and a language model is there to know better.
+
+        A run that orders the sources fits gates; this is for programs that were never compiled.
+        """
+        if self.stage in self.bindings.heads or self.bindings.lm is None:
+            return False
+        if "lm" not in self.policy.orders[self.stage] or "head" in self.policy.gates.get(self.stage, {}):
+            return False
+        return isinstance(head, Acts) and answer.confidence < head.gate
+
+
+def acts_head(bindings: Bindings) -> HeadPort[Any] | None:
+    """The head of commands that is bound, else the shipped one, where its embedding model is bound."""
+    return bindings.heads.get("understand") or shipped_head(bindings.embedder)
 
 
 @source("select", "head")
@@ -80,10 +128,16 @@ def head_input(
     turn, query = context.turn, context.query
     if rewritten and query != turn.text:
         turn = turn.model_copy(update={"text": query})
-    texts = head.texts(turn.text)
+    texts = tuple(head.texts_of(turn)) if isinstance(head, SeesTurn) else head.texts(turn.text)
     rows = (yield Features(texts)) if texts else np.zeros((1, 0), np.float32)
     clauses = [Clause(text, row) for text, row in zip(texts[1:], rows[1:], strict=True)]
-    return HeadInput(turn, rows[0], context.recalled, flows, clauses, context.hidden, query, context.slots)
+    names = (turn.flow or "", *context.selected, *turn.paused)
+    tasks = {name: context.registry[name] for name in names if name in context.registry}
+    starting = [name for name in context.selected if name in tasks and name not in turn.paused]
+    return HeadInput(
+        turn, rows[0], context.recalled, flows, clauses, context.hidden, query, context.slots,
+        tasks, starting, context.at,
+    )  # fmt: skip
 
 
 def reordered(

@@ -88,7 +88,7 @@ def check_orders(policy: Policy) -> None:
         order, where = policy.orders.get(stage, ()), f"orders.{stage}"
         for kind in order:
             if f"{stage}.{kind}" not in SOURCES:
-                known = [name.partition(".")[2] for name in SOURCES if name.startswith(f"{stage}.")]
+                known = sorted(name.partition(".")[2] for name in SOURCES if name.startswith(f"{stage}."))
                 raise InputError(
                     f"The policy names the source {kind!r}, which nobody registered for the stage {stage!r}",
                     where=where,

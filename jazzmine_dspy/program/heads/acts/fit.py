@@ -1,0 +1,183 @@
+"""Fitting the head of acts: on the phrase bank, and from there on labelled turns where there are some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from jazzmine_dspy.models.commands import Command
+from jazzmine_dspy.program.heads.acts import bank, ridge, view
+from jazzmine_dspy.program.heads.acts.model import ACTS, SIGNS, Acts, Sure
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from jazzmine_dspy.program.ports import EmbedderPort, HeadExample
+
+    Floats = NDArray[np.floating[Any]]
+    Examples = Sequence[HeadExample[list[Command]]]
+
+PENALTY = 3.0
+PULL = 10.0
+"""How hard labelled turns find it to move the weights away from the bank's."""
+
+MOST_ROWS = 2_000
+"""Labelled turns that are learnt from; the time to fit grows with the cube of their number."""
+
+WANTED_RIGHT = 0.95
+"""Share of right decisions that the gate is set for."""
+
+_FEWEST = 30
+_ACT_OF = {"set_slot": "value", "correct_slot": "correct", "clear_slot": "clear", "skip_slot": "skip",
+           "start_flow": "start", "clarify": "start"}  # fmt: skip
+UNMEASURED = Sure((0.6, 0.3, 0.0, 0.0, 0.0, -1.0, -0.3, 0.0, -0.3, -0.3), 1.2)
+"""How sure a head is that was never compared with labels."""
+
+
+def acts_of(commands: Iterable[Command], starts: bool = False) -> tuple[str, ...]:
+    """The acts that a message's commands amount to.
+
+    Example:
+        >>> from jazzmine_dspy.models.commands import Affirm, SetSlot
+        >>> acts_of([SetSlot(name="a", value=1), Affirm()]), acts_of([])
+        (('value', 'affirm'), ('nothing',))
+    """
+    found = [_ACT_OF.get(c.type, c.type) for c in commands] + (["start"] if starts else [])
+    return tuple(dict.fromkeys(found)) or ("nothing",)
+
+
+class Rows(NamedTuple):
+    """What is learnt from: turns as numbers, their acts, whom each is left out with, and what each counts."""
+
+    shown: view.Stack
+    right: NDArray[np.bool_]
+    groups: tuple[str, ...]
+    weights: Floats
+
+
+def bank_rows(embedder: EmbedderPort, copies: int) -> Rows:
+    """The phrase bank, as an embedding model sees it."""
+    said = bank.shown(copies=copies)
+    texts = sorted({one.turn.text for one in said} | {view.last_said(one.turn) for one in said} - {""})
+    features = dict(zip(texts, embedder.features(texts), strict=True))
+    rows = [
+        view.look(
+            one.turn,
+            one.flow.slots if one.flow is not None else (),
+            features[one.turn.text],
+            features.get(view.last_said(one.turn)),
+        )
+        for one in said
+    ]
+    acts = [["start" if act == "clarify" else act for act in one.acts] for one in said]
+    groups = tuple(one.group for one in said)
+    return Rows(view.Stack.of(rows), _right(acts), groups, np.full(len(said), 1.0 / copies))
+
+
+def labelled_rows(examples: Examples) -> Rows:
+    """Labelled turns, as heads are shown them."""
+    acts = [acts_of(each.wanted, bool(each.flows)) for each in examples]
+    shown = view.Stack.of([view.of(each.given) for each in examples])
+    return Rows(shown, _right(acts), tuple(each.conversation for each in examples), np.ones(len(examples)))
+
+
+def fit_bank(embedder: EmbedderPort, copies: int = 1) -> Acts:
+    """Fit the head on the phrase bank alone.
+
+    Args:
+        embedder: Gives the features of the bank's phrases; the head serves with the same one.
+        copies: Situations in which each phrase is shown: more take more time, and teach more.
+    """
+    rows = bank_rows(embedder, copies)
+    fitted = ridge.fit(view.kernel(rows.shown), _signed(rows.right), rows.weights, rows.groups, PENALTY)
+    scales = _scales(fitted.left_out, rows.right, rows.weights)
+    return Acts(view.full(rows.shown).T @ fitted.dual.astype(np.float32), scales, UNMEASURED)
+
+
+def fit_labelled(start: Acts, examples: Examples, seed: int) -> Acts:
+    """Move a head's weights towards labelled turns, and measure on them how sure it is.
+
+    Args:
+        start: What the weights are when nothing is labelled.
+        examples: Labelled turns; of more than 2,000 that many are drawn.
+        seed: Of the draw.
+
+    Returns:
+        A head; its sureness and its gate are fitted on what heads say that have seen no turn of the conversation.
+    """
+    if len(examples) > MOST_ROWS:
+        drawn = np.random.default_rng(seed).permutation(len(examples))[:MOST_ROWS]
+        examples = [examples[place] for place in sorted(drawn)]
+    if not examples:
+        return start
+    rows = labelled_rows(examples)
+    before = start.scores(rows.shown)
+    fitted = ridge.fit(view.kernel(rows.shown), _signed(rows.right) - before, rows.weights, rows.groups, PULL)
+    left_out = before + fitted.left_out
+    scales = _scales(left_out, rows.right, rows.weights, start.scales)
+    moved = start.weights + view.full(rows.shown).T @ fitted.dual.astype(np.float32)
+    return measured(Acts(moved, scales, UNMEASURED), examples, left_out)
+
+
+def measured(head: Acts, examples: Examples, scores: Floats) -> Acts:
+    """The head with its sureness and its gate fitted on labelled turns.
+
+    Args:
+        head: The head.
+        examples: Labelled turns.
+        scores: Of each act for each of them, by heads that have not seen the conversation; shape (turns, acts).
+    """
+    signs, right = [], []
+    for each, row in zip(examples, scores, strict=True):
+        commands, seen = head.composed(each.given, head.shares(row))
+        signs.append(seen)
+        right.append(_keys(commands, each) == _keys(each.wanted, each))
+    sure = _fit_sure(np.array(signs).reshape(-1, SIGNS), np.array(right, float))
+    return Acts(head.weights, head.scales, sure, _gate([sure.of(row) for row in signs], right))
+
+
+def _right(acts: Iterable[Iterable[str]]) -> NDArray[np.bool_]:
+    return np.array([[act in set(found) for act in ACTS] for found in acts])
+
+
+def _signed(right: NDArray[np.bool_]) -> Floats:
+    return np.where(right, 1.0, -1.0)
+
+
+def _scales(scores: Floats, right: NDArray[np.bool_], weights: Floats, start: Floats | None = None) -> Floats:
+    """Factor and offset of each act; near the given ones where few turns tell."""
+    near = np.tile([2.0, 0.0], (len(ACTS), 1)) if start is None else start
+    return np.array(
+        [ridge.platt(scores[:, act], right[:, act], weights, near[act]) for act in range(len(ACTS))]
+    )
+
+
+def _fit_sure(signs: Floats, right: Floats) -> Sure:
+    x = np.hstack([signs, np.ones((len(signs), 1))])
+    prior = np.array([*UNMEASURED.factors, UNMEASURED.offset])
+    theta, pull = prior.copy(), np.diag([*[1.0] * SIGNS, 0.1])
+    for _ in range(30):
+        now = 1.0 / (1.0 + np.exp(-np.clip(x @ theta, -30, 30)))
+        gradient = x.T @ (now - right) + pull @ (theta - prior)
+        step = np.linalg.solve((x * (now * (1 - now))[:, None]).T @ x + pull, gradient)
+        theta -= np.clip(step, -2.0, 2.0)
+        if np.abs(step).max() < 1e-6:
+            break
+    return Sure(tuple(float(value) for value in theta[:-1]), float(theta[-1]))
+
+
+def _gate(shares: Sequence[float], right: Sequence[bool]) -> float:
+    """The lowest confidence from which on decisions are right often enough; over 1 where there is none."""
+    ranked = sorted(zip(shares, right, strict=True), reverse=True)
+    gate, hits = 1.01, 0
+    for number, (share, hit) in enumerate(ranked, start=1):
+        hits += hit
+        if number >= min(_FEWEST, max(1, len(ranked) // 10)) and hits / number >= WANTED_RIGHT:
+            gate = share
+    return float(gate)
+
+
+def _keys(commands: Iterable[Command], example: HeadExample[list[Command]]) -> list[object]:
+    return [c.key(example.given.turn, repr) for c in commands if c.understood]

@@ -1,0 +1,164 @@
+"""What a message does, told without a language model, and the commands that this makes (C2, C6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.commands import Command
+from jazzmine_dspy.models.errors import ArtifactError, InputError
+from jazzmine_dspy.models.turn import Confirming
+from jazzmine_dspy.program.heads.acts import view
+from jazzmine_dspy.program.heads.acts.compose import Scene, acts_on, compose
+from jazzmine_dspy.program.heads.registry import HeadState
+from jazzmine_dspy.program.ports import HeadInput, HeadOutput
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from jazzmine_dspy.models.turn import Turn
+
+    Floats = NDArray[np.floating[Any]]
+
+ACTS = (
+    "affirm", "deny", "value", "correct", "clear", "skip", "cancel_flow", "resume_flow", "ask", "repeat", "restart",
+    "chitchat", "handoff", "out_of_scope", "start", "nothing",
+)  # fmt: skip
+"""What a message may do; several at once, "nothing" alone."""
+
+SIGNS = 10
+"""What tells how likely a decision is right; see :func:`signs`."""
+
+_FORMAT = 1
+
+
+class Sure(NamedTuple):
+    """Factors of :func:`signs` and an offset: log-odds that all commands are right."""
+
+    factors: tuple[float, ...]
+    offset: float
+
+    def of(self, signs: Sequence[float]) -> float:
+        """The probability that all commands are right."""
+        return float(1.0 / (1.0 + np.exp(-(float(np.dot(signs, self.factors)) + self.offset))))
+
+
+class Acts:
+    """Linear over meaning, words and state: one probability for each act, and commands composed of the likely ones.
+
+    Args:
+        weights: Shape (features, acts); see :func:`.view.full`.
+        scales: Factor and offset that make log-odds of each act's score, shape (acts, 2).
+        sure: How likely all commands are right.
+        gate: Confidence from which on decisions were right often enough, on turns that the head had not seen; over 1
+            where there is none.
+    """
+
+    def __init__(self, weights: Floats, scales: Floats, sure: Sure, gate: float = 1.01) -> None:
+        self.weights = np.ascontiguousarray(weights, np.float16).astype(np.float32)
+        self.scales = np.ascontiguousarray(scales, np.float32)
+        self.sure = sure
+        self.gate = gate
+        parts = [sha256(array.tobytes()) for array in (self.weights, self.scales)]
+        self.fingerprint = sha256([*parts, list(sure.factors), sure.offset])
+        """SHA-256 over all that decides."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Acts:
+        return self
+
+    def texts(self, message: str) -> tuple[str, ...]:
+        """The message."""
+        return (message,)
+
+    @staticmethod
+    def texts_of(turn: Turn) -> tuple[str, ...]:
+        """The message, and the assistant's last one where there is one."""
+        said = view.last_said(turn)
+        return (turn.text, said) if said else (turn.text,)
+
+    def scores(self, rows: view.Stack) -> Floats:
+        """Scores of acts, shape (rows, acts).
+
+        Raises:
+            InputError: the features are not of the model that the head was fitted with.
+        """
+        seen = view.full(rows)
+        if seen.shape[1] != len(self.weights):
+            raise InputError(
+                f"The head of acts was fitted on {len(self.weights)} features and not on {seen.shape[1]}",
+                remedy="Bind the embedding model that it was fitted with, or compile the program again.",
+            )
+        found: Floats = seen @ self.weights
+        return found
+
+    def shares(self, scores: Floats) -> dict[str, float]:
+        """The probability of each act, by its score."""
+        odds = np.clip(scores * self.scales[:, 0] + self.scales[:, 1], -30.0, 30.0)
+        return dict(zip(ACTS, (1.0 / (1.0 + np.exp(-odds))).astype(float).tolist(), strict=True))
+
+    def probabilities(self, given: HeadInput) -> dict[str, float]:
+        """The probability of each act of a message, from 0 to 1; several may be likely."""
+        return self.shares(self.scores(view.Stack.of([view.of(given)]))[0])
+
+    def predict(self, given: HeadInput) -> HeadOutput[list[Command]]:
+        """The commands of a message, and the probability that they are all right."""
+        commands, told = self.composed(given, self.probabilities(given))
+        return HeadOutput(commands, self.sure.of(told))
+
+    def composed(self, given: HeadInput, p: Mapping[str, float]) -> tuple[list[Command], list[float]]:
+        """The commands that probabilities of acts come to, and :func:`signs` of them."""
+        scene = Scene(given.turn, given.tasks, given.starting, given.at)
+        commands = compose(p, scene, lambda: self._agrees(given))
+        return commands, signs(p, scene, commands)
+
+    def _agrees(self, given: HeadInput) -> bool:
+        """Whether the message says yes rather than no, read as the answer to a confirmation."""
+        asked = Confirming(action=view.last_said(given.turn))
+        turn = given.turn.model_copy(update={"confirming": asked, "awaiting": None})
+        p = self.probabilities(given._replace(turn=turn))
+        return p["affirm"] >= p["deny"]
+
+    def to_state(self) -> HeadState:
+        """All that it knows."""
+        arrays: dict[str, NDArray[Any]] = {"weights": self.weights.astype(np.float16), "scales": self.scales}
+        sure = [list(self.sure.factors), self.sure.offset]
+        return HeadState(arrays, {"format": _FORMAT, "acts": list(ACTS), "sure": sure, "gate": self.gate})
+
+    @classmethod
+    def from_state(cls, state: HeadState) -> Self:
+        """The inverse of :meth:`to_state`.
+
+        Raises:
+            ArtifactError: it is of other acts, or of another format.
+        """
+        said = state.settings
+        if said["format"] != _FORMAT or said["acts"] != list(ACTS):
+            raise ArtifactError("The head of acts is of another format", remedy="Compile the program again.")
+        factors, offset = said["sure"]
+        sure = Sure(tuple(float(value) for value in factors), float(offset))
+        return cls(state.arrays["weights"], state.arrays["scales"], sure, float(said["gate"]))
+
+
+def signs(p: Mapping[str, float], scene: Scene, commands: Sequence[Command]) -> list[float]:
+    """What tells how likely a decision is right, in numbers of about 1."""
+    on = acts_on(p, scene)
+    shares = [max(1e-3, share if act in on else 1.0 - share) for act, share in p.items()]
+    best = sorted(p.values(), reverse=True)
+    values = [c for c in commands if c.place == "value"]
+    awaited = scene.awaited
+    loose = awaited is not None and not awaited.pattern and awaited.type in ("text", "list", "boolean")
+    return [
+        float(np.sum(np.log(shares))),
+        float(np.log(min(shares))),
+        best[0] - best[1],
+        float(scene.turn.confirming is not None),
+        float(awaited is not None),
+        float(bool(scene.starting)),
+        float(len(commands) > 1),
+        float(bool(values)),
+        float(loose and bool(values)),
+        float(len(scene.turn.text.split()) > 8),
+    ]

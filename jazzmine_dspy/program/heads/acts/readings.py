@@ -1,0 +1,78 @@
+"""What slot types read in a message, and what is left of it where its type tells no end of a value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type, pattern_matches
+from jazzmine_dspy.models.text import plain
+
+_AROUND = re.compile(
+    r"^(?:(?:it'?s|it is|its|that'?s|that is|that would be|this is|i'?m|i am|my name is|the name is|name is|call it|"
+    r"well|um+|uh+|hm+|oh|ok|okay|ah|so|just|say|maybe|please|put|write|take|then|for|to|from|the|a|an)\b[\s,.:]*)+",
+    re.IGNORECASE,
+)
+_AFTER = re.compile(
+    r"[\s,.;!]*(?:\b(?:please|pls|thanks|thank you|thx|i think|i guess)\b[\s,.!]*)*$", re.IGNORECASE
+)
+_BETWEEN = re.compile(r"\s*(?:,|;|\band\b|\bplus\b|&|\bas well as\b)\s*", re.IGNORECASE)
+_COMMON = frozenset(
+    re.findall(
+        r"\w+",
+        "a an the of for to in on at is it i my me we you your be not no and or with that this was what which how do "
+        "does have has will would can as by from",
+    )
+)
+
+
+def values_in(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+    """Values of the slot's kind inside a text, each once."""
+    found = pattern_matches(slot, text) if slot.pattern else ask_type(slot, "occurrences", text, [], at)
+    once: list[Any] = []
+    for value in found:
+        if value not in once:
+            once.append(value)
+    return once
+
+
+def whole_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
+    """The value that a text is and nothing else, or None."""
+    return ask_type(slot, "read", text, None, at)
+
+
+def free_text(text: str) -> str:
+    """A text value without article, words around it and closing full stop; all of it where nothing else is said.
+
+    Example:
+        >>> free_text("It's the blue kettle, please."), free_text("well")
+        ('blue kettle', 'well')
+    """
+    bare = _AFTER.sub("", _AROUND.sub("", text.strip()))
+    return bare or text.strip(" .")
+
+
+def items(text: str) -> list[str]:
+    """The items that a message lists.
+
+    Example:
+        >>> items("two coffees and the tea, please")
+        ['two coffees', 'tea']
+    """
+    return [free_text(part) for part in _BETWEEN.split(free_text(text)) if part.strip()]
+
+
+def named_most(text: str, told: Sequence[tuple[str, str]]) -> str | None:
+    """Whose words the text says most of, with their beginnings compared; None where it says none of anybody's."""
+    said = {_stem(word) for word in plain(text).split() if word not in _COMMON}
+    best, most = None, 0
+    for name, words in told:
+        common = len(said & {_stem(word) for word in plain(words).split() if word not in _COMMON})
+        if common > most:
+            best, most = name, common
+    return best
+
+
+def _stem(word: str) -> str:
+    return word.removesuffix("'s")[:5].rstrip("s") if len(word) > 3 else word

@@ -1,0 +1,66 @@
+"""The head of acts that comes with the package: fitted on the phrase bank, for the bundled embedding model."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.program.heads.acts.bank import FILE
+from jazzmine_dspy.program.heads.acts.model import Acts
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.program.ports import EmbedderPort
+
+WEIGHTS = "weights.safetensors"
+SHIPPED = "ab8c73503814f46f96b2b6bf8f5177d2551c6a62c9754e74c8eacdc33ecaa745"
+"""SHA-256 of the shipped head; what a program decides may change with it."""
+
+
+@lru_cache(maxsize=1)
+def _read() -> tuple[Acts, str, str]:
+    """The head, the fingerprint of its embedding model, and the SHA-256 of the bank that it was fitted on."""
+    import json
+
+    from safetensors.numpy import load
+
+    from jazzmine_dspy.program.heads.registry import HeadState
+
+    data = files(__package__).joinpath(WEIGHTS).read_bytes()
+    metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+    said = json.loads(metadata["head"])
+    return Acts.from_state(HeadState(load(data), said)), metadata["embedder"], metadata["bank"]
+
+
+def shipped_head(embedder: EmbedderPort | None) -> Acts | None:
+    """The shipped head, if it was fitted with this embedding model; else None. Read at the first call."""
+    if embedder is None:
+        return None
+    head, fingerprint, _ = _read()
+    return head if fingerprint == embedder.fingerprint else None
+
+
+def fitted_on() -> str:
+    """SHA-256 of the phrase bank that the shipped weights were fitted on."""
+    return _read()[2]
+
+
+def bank_sha256() -> str:
+    """SHA-256 of the phrase bank that is installed."""
+    return sha256(files(__package__).joinpath(FILE).read_text("utf-8"))
+
+
+def write(head: Acts, embedder: EmbedderPort) -> bytes:
+    """What the shipped file holds."""
+    from safetensors.numpy import save
+
+    from jazzmine_dspy.models._base import canonical_json
+
+    state = head.to_state()
+    metadata = {
+        "head": canonical_json(state.settings),
+        "embedder": embedder.fingerprint,
+        "bank": bank_sha256(),
+    }
+    return save(state.arrays, metadata)

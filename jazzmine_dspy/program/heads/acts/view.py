@@ -1,0 +1,222 @@
+"""What the head of acts sees of a turn: words and meaning of the message, the state, and what types read in it."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from jazzmine_dspy.models.messages import MessageRole
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot
+from jazzmine_dspy.program.heads._ngrams import pieces, words
+from jazzmine_dspy.program.heads.acts.readings import values_in, whole_value
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from jazzmine_dspy.models.turn import Turn
+    from jazzmine_dspy.program.ports import HeadInput
+
+    Floats = NDArray[np.float32]
+
+GROUPS = ("confirm", "yes or no", "slot", "running", "offer", "idle")
+"""Situations that messages mean different things in."""
+
+TYPES = (
+    "text",
+    "id",
+    "number",
+    "money",
+    "date",
+    "time",
+    "duration",
+    "phone",
+    "email",
+    "boolean",
+    "choice",
+    "list",
+)
+HASHED = 2048
+"""Places for n-grams, chosen by CRC-32, so that no list of them is kept."""
+
+_UPPER = 8.0
+_WEIGHTS = {"message": 1.0, "grouped": 1.0, "asked": 0.4, "both": 0.5, "state": 1.0, "grams": 1.0}
+_FLAGS = 13
+
+
+class Shown(NamedTuple):
+    """One turn as numbers; see :func:`look`."""
+
+    message: Floats
+    asked: Floats
+    grams: Floats
+    state: Floats
+    group: int
+
+
+def last_said(turn: Turn) -> str:
+    """The assistant's last message, "" where there was none."""
+    return next((one.text for one in reversed(turn.history) if one.role is MessageRole.ASSISTANT), "")
+
+
+def awaited(turn: Turn, slots: Sequence[Slot]) -> Slot | None:
+    """The slot that was asked for, of those given."""
+    return next((slot for slot in slots if slot.name == turn.awaiting), None) if turn.awaiting else None
+
+
+def group_of(turn: Turn, slot: Slot | None) -> str:
+    """The situation that a message is read in."""
+    if turn.confirming is not None:
+        return "confirm"
+    if turn.awaiting:
+        return "yes or no" if slot is not None and slot.type == "boolean" else "slot"
+    if turn.flow:
+        return "running"
+    return "offer" if turn.paused else "idle"
+
+
+def kind_of(slot: Slot | None) -> str:
+    """The slot's type; "id" where its pattern says what it looks like."""
+    if slot is None:
+        return ""
+    return "id" if slot.pattern else str(slot.type)
+
+
+def look(
+    turn: Turn, slots: Sequence[Slot], message: Floats, asked: Floats | None, at: ReadingContext = ANYWHERE
+) -> Shown:
+    """A turn as numbers.
+
+    Args:
+        turn: The turn.
+        slots: Of the running flow.
+        message, asked: Features of the message, and of the assistant's last; None where it said nothing.
+        at: Where and when values are read.
+    """
+    slot = awaited(turn, slots)
+    group = group_of(turn, slot)
+    text = turn.text
+    flags = [
+        float(bool(turn.history)), float(bool(turn.paused)), float(bool(turn.slots.names)), float("?" in text),
+        float(any(c.isdigit() for c in text)), float(len(text.split()) == 1), float(2 <= len(text.split()) <= 3),
+        float(4 <= len(text.split()) <= 8), float(len(text.split()) > 8), *_readings(turn, slots, slot, at),
+    ]  # fmt: skip
+    state = np.zeros(len(GROUPS) + len(TYPES) + _FLAGS * (1 + len(GROUPS)), np.float32)
+    place = GROUPS.index(group)
+    state[place] = 1.0
+    if (kind := kind_of(slot)) in TYPES:
+        state[len(GROUPS) + TYPES.index(kind)] = 1.0
+    base = len(GROUPS) + len(TYPES)
+    state[base : base + _FLAGS] = flags
+    start = base + _FLAGS * (1 + place)
+    state[start : start + _FLAGS] = flags
+    return Shown(
+        message / _UPPER,
+        np.zeros_like(message) if asked is None else asked / _UPPER,
+        hashed(text),
+        state,
+        place,
+    )
+
+
+def of(given: HeadInput) -> Shown:
+    """What a head is given of a turn, as numbers."""
+    flow = given.tasks.get(given.turn.flow or "")
+    said = given.clauses[0].features if given.clauses else None
+    return look(given.turn, flow.slots if flow is not None else (), given.features, said, given.at)
+
+
+def _readings(turn: Turn, slots: Sequence[Slot], slot: Slot | None, at: ReadingContext) -> list[float]:
+    whole = slot is not None and slot.type != "boolean" and whole_value(slot, turn.text, at) is not None
+    inside = slot is not None and bool(values_in(slot, turn.text, at))
+    filled = other = False
+    for each in slots:
+        if each is slot:
+            continue
+        found = values_in(each, turn.text, at)
+        if each.name in turn.slots.names:
+            filled = filled or any(value != turn.slots.get(each.name) for value in found)
+        else:
+            other = other or bool(found)
+    return [float(whole), float(inside), float(filled), float(other)]
+
+
+_DIGITS = re.compile(r"\d")
+
+
+def hashed(text: str) -> Floats:
+    """N-grams of a text in places chosen by a checksum, of length 1 for words and for pieces of words.
+
+    Digits count alike. The first and the last word count once more, as such.
+    """
+    plain = _DIGITS.sub("0", text.lower())
+    row = np.zeros(HASHED, np.float32)
+    said = plain.split()
+    counts = words(plain)
+    if said:
+        counts[f"^ {said[0]}"] = 1
+        counts[f"$ {said[-1]}"] = 1
+    half = HASHED // 2
+    for offset, grams in ((0, counts), (half, pieces(plain))):
+        part = np.zeros(half, np.float32)
+        for gram, count in grams.items():
+            code = zlib.crc32(gram.encode())
+            part[code % half] += (1.0 if code & (1 << 30) else -1.0) * (1.0 + np.log(count))
+        norm = float(np.linalg.norm(part))
+        if norm:
+            row[offset : offset + half] = part / norm
+    return row
+
+
+class Stack(NamedTuple):
+    """Rows of several turns, for fitting."""
+
+    message: Floats
+    asked: Floats
+    grams: Floats
+    state: Floats
+    group: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: Sequence[Shown]) -> Stack:
+        """All rows."""
+        message, asked, grams, state = (
+            np.stack([row[part] for row in rows]).astype(np.float32) for part in range(4)
+        )
+        return cls(message, asked, grams, state, np.array([row.group for row in rows], np.int64))
+
+
+def blocks(rows: Stack) -> list[tuple[Floats, NDArray[np.bool_] | None]]:
+    """The parts of which a row's features consist: a matrix, and which rows have it, for each part."""
+    half = rows.message.shape[1]
+    half = half // 2 if half % 2 == 0 and half > 384 else half
+    both = rows.message[:, :half] * rows.asked[:, :half] * np.sqrt(half)
+    found: list[tuple[Floats, NDArray[np.bool_] | None]] = [
+        (rows.message * _WEIGHTS["message"], None),
+        (rows.asked * _WEIGHTS["asked"], None),
+        (both * _WEIGHTS["both"], None),
+        (rows.grams * _WEIGHTS["grams"], None),
+        (rows.state * _WEIGHTS["state"], None),
+    ]
+    for number in range(len(GROUPS)):
+        found.append((rows.message * _WEIGHTS["grouped"], rows.group == number))
+    return found
+
+
+def full(rows: Stack) -> Floats:
+    """All features beside each other, and a last one that is always 1."""
+    parts = [part if mask is None else part * mask[:, None] for part, mask in blocks(rows)]
+    return np.hstack([*parts, np.ones((len(rows.group), 1), np.float32)]).astype(np.float32)
+
+
+def kernel(rows: Stack) -> Floats:
+    """Inner products of all rows of :func:`full`, shape (rows, rows), without making them."""
+    same = rows.group[:, None] == rows.group[None, :]
+    found = (rows.message @ rows.message.T) * (_WEIGHTS["message"] ** 2 + _WEIGHTS["grouped"] ** 2 * same)
+    for part, _ in blocks(rows)[1:5]:
+        found += part @ part.T
+    told: Floats = found + np.float32(1.0)
+    return told
