@@ -47,7 +47,7 @@ class Acts(Dialogue):
         self.offered, state.offered = state.offered, None
         self.target: ActiveFlowState | None = None
         self.affirmed = False
-        self.denied = False
+        self.denied = self.rejected = False
         self.changed = False
         self.quiet = False
         self.to_change: str | None = None
@@ -75,14 +75,22 @@ class Acts(Dialogue):
     def deny(self, name: str | None) -> bool:
         """No: nothing is done, and a slot that is named is taken back."""
         running = self.state.active_flow
-        if self.state.pending_confirmation is None or running is None:
+        if running is None:
             self.state.pending_confirmation = None
             return False
         known = name is not None and self.registry[running.flow_name].slot(name) is not None
         if known and name is not None:
             self.changes.slot(running, name)
             self.to_change = name
-        deny_action.inplace(self.state, name if known else None)
+        if self.state.pending_confirmation is not None:
+            deny_action.inplace(self.state, name if known else None)
+        else:
+            # What was understood is wrong: the values stay, but for one that is named.
+            self.rejected = True
+            running.become(FlowStatus.ACTIVE)
+            running.awaiting, running.ready = None, False
+            if known and name is not None:
+                clear_slot.inplace(self.state, name)
         self.denied = True
         self.changed |= known
         return True

@@ -124,7 +124,8 @@ class _Turn(Acts):
             self.state.asked[f"{step.flow}.{step.slot}"] = running.slots[self.refused[1]].attempts
             return step
         if unchanged_no and running is not None:
-            return NextStep(kind="reask", flow=name, text=say("denied", self._flow(), self._values()))
+            text = say("rejected" if self.rejected else "denied", self._flow(), self._values())
+            return NextStep(kind="reask", flow=name, text=text)
         if self.to_change and running is not None and running is self.before:
             held = running.slots[self.to_change]
             if not held.filled and not held.skipped:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Container, Hashable, Sequence
+from typing import cast
 
-from jazzmine_dspy.models._base import thaw
-from jazzmine_dspy.models.commands import Clarify, Command, ResumeFlow, SetSlot, SlotValue, StartFlow
+from jazzmine_dspy.models._base import FrozenMap, thaw
+from jazzmine_dspy.models.commands import (
+    Clarify,
+    Command,
+    Deny,
+    ResumeFlow,
+    SlotValue,
+    StartFlow,
+    by_state,
+)
 from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
@@ -27,56 +36,77 @@ def merge(
     Selection alone starts flows; understanding alone acts on slots and on the stack. Afterwards: every ``start_flow``
     stands in ``selection.flows`` and the other way round; a running flow is not started again, a paused one is resumed;
     slots belong to the running, a resumed or a starting flow, and follow it; yes and no need an open question;
-    ``is_cancellation`` goes with ``cancel_flow``, ``clear_slot`` or ``deny``, and leaving a flow is a cancellation.
+    ``is_cancellation`` goes with ``cancel_flow``, ``clear_slot`` or ``deny``, and with talk where nothing runs; leaving
+    a flow, or taking a value back, is one.
+
+    What is said twice, or taken back, counts as it is finally meant: of two values for a slot the last, of staying and
+    leaving the last. A value that a flow holds is corrected, one that it lacks is set. A change at an open yes or no is
+    a no that names the first slot; a yes stands behind the values said with it.
 
     The order is: what is left, what the running flow gets, resumed flows, new flows, then questions and talk.
     """
+    running = registry.get(turn.flow) if turn.flow else None
+    awaited = running.slot(turn.awaiting) if running is not None and turn.awaiting else None
+    commands = [cast(Command, c.meant(turn, awaited)) for c in commands]
     clarify = [name for name in dict.fromkeys(selection.clarify) if name in registry]
     starting, resumed = _starts(turn, registry, selection)
     if len(clarify) > 1:
         starting = []
     else:
         clarify = []
-    kept = [c for c in commands if c.understood and c.fits(turn)]
+    kept = _staying_or_leaving([c for c in commands if c.understood and c.fits(turn)], turn)
+    left = {name for c in kept if (name := c.leaves(turn)) is not None}
+    anew = [c for c in kept if c.anew][:1] if turn.flow else []
     opening: list[Command] = [c for c in kept if c.place == "opens"]
     known = {c.opens(turn) for c in opening}
     # A value for a flow that was set aside takes it up again.
-    resumed += [c.owner for c in commands if c.owner in turn.paused and _has(registry, c)]
+    in_play = [
+        *([] if turn.flow in left else [running]),
+        *starting,
+        *(registry.get(name or "") for name in known),
+    ]
+    resumed += [name for c in commands for name in _waiting_for(c, turn, registry, in_play)]
     opening += [ResumeFlow(flow=name) for name in dict.fromkeys(resumed) if name not in known]
-    owners = _Owners(turn, registry, starting, [c.opens(turn) for c in opening])
+    owners = _Owners(turn, registry, starting, [c.opens(turn) for c in opening], left)
     # All of them: what may not be done still tells whose slot the next command means.
     for command in commands:
         owners.take(command)
     merged = _once_meant([c for c in kept if c.place == "leave"], turn)
-    merged += _once([c for c in owners.running if c.fits(turn)])
+    own = [c for c in owners.running if c.fits(turn)]
+    if anew:
+        merged += [*anew, *_finally([c for c in own if isinstance(c, SlotValue)], FrozenMap())]
+    elif turn.flow not in left:
+        merged += _answered(_finally(own, turn.slots, turn.awaiting), turn)
     for command in _once_meant(opening, turn):
-        merged += [command, *_once(owners.of(command.opens(turn)))]
+        name = command.opens(turn) or ""
+        merged += [command, *_finally(owners.of(name), _held_aside(turn, name))]
     merged += [Clarify(flows=tuple(clarify))] if clarify else []
     for flow in starting:
         # The new flow holds nothing yet, so what is a correction elsewhere is a first value here.
-        own = [
-            SetSlot(name=c.name, value=c.value, flow=c.flow)
-            for c in owners.of(flow.name)
-            if isinstance(c, SlotValue)
-        ]
-        merged += [StartFlow(flow=flow.name), *_once(own)]
+        own = [c for c in owners.of(flow.name) if isinstance(c, SlotValue)]
+        merged += [StartFlow(flow=flow.name), *_finally(own, FrozenMap())]
     tasks = starting or opening or clarify
-    merged += _once([c for c in kept if c.place == "rest" and not (tasks and c.idle)])
+    merged += _once([c for c in kept if c.place == "rest" and c not in anew and not (tasks and c.idle)])
     names = [flow.name for flow in starting]
     mode = flow_mode(turn.text, names)
     selection = selection.model_copy(update={"flows": names, "clarify": clarify, "mode": mode})
-    return _flags(enhancement, merged), selection, merged
+    return _flags(turn, enhancement, merged), selection, merged
 
 
 class _Owners:
     """Whose slot a command fills: of the flow that it names, else of the one named last before it, or who needs it."""
 
     def __init__(
-        self, turn: Turn, registry: FlowRegistry, starting: Sequence[Flow], resumed: Sequence[str | None]
+        self,
+        turn: Turn,
+        registry: FlowRegistry,
+        starting: Sequence[Flow],
+        resumed: Sequence[str | None],
+        left: Container[str | None],
     ) -> None:
         self._turn = turn
         self._at = reading_context(registry, turn.date, turn.locale)
-        self._flow = registry.get(turn.flow) if turn.flow else None
+        self._flow = registry.get(turn.flow) if turn.flow and turn.flow not in left else None
         self._others = [
             *starting,
             *(registry[name] for name in resumed if name is not None and name in registry),
@@ -145,10 +175,72 @@ def _once_meant(commands: Sequence[Command], turn: Turn) -> list[Command]:
     return list(found.values())
 
 
-def _has(registry: FlowRegistry, command: Command) -> bool:
-    """Whether the flow that a command names has its slot."""
-    flow = registry.get(command.owner or "")
-    return flow is not None and flow.slot(command.slot_name or "") is not None
+def _waiting_for(
+    command: Command, turn: Turn, registry: FlowRegistry, in_play: Sequence[Flow | None]
+) -> list[str]:
+    """The paused flow that a command on a slot takes up again: the one that it names, else the newest with the slot.
+
+    Unnamed, it must be a value that no flow in play can have.
+    """
+    name = command.slot_name
+    if name is None or command.place not in ("value", "running"):
+        return []
+    if command.owner is None and (
+        command.place != "value" or any(flow and flow.slot(name) for flow in in_play)
+    ):
+        return []
+    waiting = [each for each in reversed(turn.paused) if command.owner in (None, each)]
+    found = ((each, registry.get(each)) for each in waiting)
+    return [each for each, flow in found if flow is not None and flow.slot(name)][:1]
+
+
+def _held_aside(turn: Turn, name: str) -> FrozenMap | None:
+    """What a paused flow holds; None where the turn does not say."""
+    return FrozenMap.of(turn.paused_slots.get(name)) if name in turn.paused_slots.names else None
+
+
+def _staying_or_leaving(commands: Sequence[Command], turn: Turn) -> list[Command]:
+    """Without leaving the running flow where a yes to its question comes after that."""
+    said_yes = max((at for at, c in enumerate(commands) if c.answers and c.closes), default=-1)
+    return [
+        c
+        for at, c in enumerate(commands)
+        if at > said_yes or c.leaves(turn) != turn.flow or turn.flow is None
+    ]
+
+
+def _finally(
+    commands: Sequence[Command], held: FrozenMap | None, awaited: str | None = None
+) -> list[Command]:
+    """What one flow gets: of what concerns one slot the last, values by what the flow holds.
+
+    Args:
+        held: The values that it holds; None where that is not known.
+    """
+    last: dict[str | None, int] = {c.slot_name: at for at, c in enumerate(commands) if c.slot_name}
+    result: list[Command] = []
+    for at, command in enumerate(commands):
+        if last.get(command.slot_name, at) != at:
+            continue
+        if held is None or command.slot_name is None:
+            result.append(command)
+        elif isinstance(command, SlotValue):
+            meant = by_state(command, held, awaited)
+            result += [] if meant is None else [cast(Command, meant)]
+        elif not command.changes or command.slot_name in held.names:
+            result.append(command)
+    return result
+
+
+def _answered(commands: Sequence[Command], turn: Turn) -> list[Command]:
+    """What the running flow gets, with one answer to the open question: the last, or a no where something changes."""
+    rest = [c for c in commands if not c.answers]
+    answer = [c for c in commands if c.answers][-1:]
+    changes = [c for c in rest if c.changes]
+    if turn.confirming is not None and changes:
+        answer = [Deny(slot=changes[0].slot_name)]
+    behind = bool(answer) and answer[0].closes
+    return _once([*([] if behind else answer), *rest, *(answer if behind else [])])
 
 
 def _starts(turn: Turn, registry: FlowRegistry, selection: Selection) -> tuple[list[Flow], list[str]]:
@@ -159,22 +251,15 @@ def _starts(turn: Turn, registry: FlowRegistry, selection: Selection) -> tuple[l
 
 
 def _once(commands: Sequence[Command]) -> list[Command]:
-    """Without repetitions, and with one answer to the open question: the first."""
-    result: list[Command] = []
-    seen: list[Command] = []
-    for command in commands:
-        # Of one flow's commands some may name it, some not.
-        same = command if command.owner is None else command.model_copy(update={"flow": None})
-        answered = command.answers and any(other.answers for other in result)
-        if same not in seen and not answered:
-            result.append(command)
-            seen.append(same)
-    return result
+    """Without repetitions."""
+    return list(dict.fromkeys(commands))
 
 
-def _flags(enhancement: Enhancement, commands: Sequence[Command]) -> Enhancement:
+def _flags(turn: Turn, enhancement: Enhancement, commands: Sequence[Command]) -> Enhancement:
     left = any(c.cancellation == "always" for c in commands)
-    may = any(c.cancellation in ("always", "often") for c in commands)
+    # With nothing running, what was asked for before may be taken back in words alone.
+    words = turn.flow is None and any(c.idle and c.cancellation != "never" for c in commands)
+    may = words or any(c.cancellation in ("always", "often") for c in commands)
     return enhancement.model_copy(update={"is_cancellation": left or (enhancement.is_cancellation and may)})
 
 

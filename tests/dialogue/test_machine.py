@@ -240,6 +240,32 @@ def test_yes_and_no_without_a_question_change_nothing(talk: Any) -> None:
         talk("cancel_flow")
 
 
+@pytest.mark.row("U12")
+def test_what_was_understood_is_rejected_and_the_values_stay(talk: Any) -> None:
+    talk(start("change_shipping"), *FILLED)
+    step = talk("deny")
+    assert (step.kind, step.slot, step.text) == ("reask", None, "Sorry. What should be different?")
+    assert (talk.slots, talk.state.status, talk.state.active_flow.awaiting) == (
+        {"order_id": "4471"},
+        "in_flow",
+        None,
+    )
+    assert talk(correct("order_id", "4472")).slot == "speed"
+    step = talk({"type": "deny", "slot": "order_id"})
+    assert (step.kind, step.slot, talk.slots) == ("ask_slot", "order_id", {})
+
+
+@pytest.mark.row("U12")
+def test_a_slot_that_the_flow_does_without_is_asked_for_where_a_no_names_it(talk: Any) -> None:
+    talk(start("cancel_order"), *FILLED, put("reason", "too_slow"))
+    step = talk({"type": "deny", "slot": "reason"})
+    assert (step.kind, step.slot, talk.slots) == ("ask_slot", "reason", {"order_id": "4471"})
+    assert talk(put("reason", "wrong_item")).kind == "confirm"
+    # To be left out, it is not.
+    step = talk({"type": "deny", "slot": "reason"}, {"type": "clear_slot", "name": "reason"})
+    assert (step.kind, talk.slots) == ("confirm", {"order_id": "4471"})
+
+
 @pytest.mark.parametrize("act", ["ask", "chitchat", "out_of_scope", "repeat"])
 def test_talk_leaves_the_question_open_and_asks_it_again(asked: Any, act: str) -> None:
     before = asked.state

@@ -145,7 +145,7 @@ def test_some_fields_hold_anything() -> None:
         Message: ["decision"],
         ToolTrace: ["final_data", "intermediates", "api_calls"],
         SlotEvent: ["value"],
-        Turn: ["slots", "user_attributes"],
+        Turn: ["slots", "paused_slots", "user_attributes"],
     }
 
 

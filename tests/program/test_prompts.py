@@ -164,7 +164,7 @@ def test_the_schema_that_reaches_the_decoder_has_the_choices_of_the_turn(
         ["track_order"],
     )
     assert set(busy) - talk == {
-        "correct_slot", "set_slot", "clear_slot", "skip_slot", "resume_flow", "cancel_flow",
+        "correct_slot", "set_slot", "clear_slot", "skip_slot", "resume_flow", "cancel_flow", "deny",
     }  # fmt: skip
     program.decide(TURNS[2])
     assert {"affirm", "deny"} <= set(commands(schema(lm, asked_of, name("understand"))))

@@ -25,13 +25,13 @@ from jazzmine_dspy.models.commands.repeat import Repeat
 from jazzmine_dspy.models.commands.restart import Restart
 from jazzmine_dspy.models.commands.resume_flow import ResumeFlow
 from jazzmine_dspy.models.commands.skip_slot import SkipSlot
-from jazzmine_dspy.models.commands.slot_values import CorrectSlot, SetSlot, SlotContent, SlotValue
+from jazzmine_dspy.models.commands.slot_values import CorrectSlot, SetSlot, SlotContent, SlotValue, by_state
 from jazzmine_dspy.models.commands.start_flow import StartFlow
 
 __all__ = [
     "COMMANDS", "COMMAND_KINDS", "KINDS", "UNDERSTOOD", "Affirm", "Ask", "CancelFlow", "ChitChat", "Clarify",
     "ClearSlot", "Command", "CorrectSlot", "Deny", "Dialogue", "Handoff", "Kind", "OutOfScope", "Repeat", "Restart",
-    "ResumeFlow", "SetSlot", "Situation", "SkipSlot", "SlotContent", "SlotValue", "StartFlow", "command",
+    "ResumeFlow", "SetSlot", "Situation", "SkipSlot", "SlotContent", "SlotValue", "StartFlow", "by_state", "command",
 ]  # fmt: skip
 
 Command = Annotated[

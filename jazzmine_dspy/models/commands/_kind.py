@@ -28,6 +28,8 @@ class Situation(Protocol):
     def paused(self) -> tuple[str, ...]: ...
     @property
     def confirming(self) -> object | None: ...
+    @property
+    def offering(self) -> str | None: ...
 
 
 class Kind(Value):
@@ -49,6 +51,9 @@ class Kind(Value):
         place: "leave" stands first, then what the "running" flow gets, then what "opens" another flow, then "rest". A
             "value" goes to the flow that it belongs to.
         answers: It answers an open yes or no: only one answer counts, and it is carried out first.
+        closes: It stands behind the values that are said with it.
+        changes: It changes a value, so an open yes or no is a no.
+        anew: What a flow gets in the same message stands behind it, and begins from nothing.
         idle: Talk that is dropped beside a task.
         digression: The user leaves the task for a question or for talk.
         intent: What a message amounts to whose first telling command is this one; "" for the running flow's name;
@@ -70,6 +75,9 @@ class Kind(Value):
     lm_place: ClassVar[int] = 3
     place: ClassVar[Place] = "rest"
     answers: ClassVar[bool] = False
+    closes: ClassVar[bool] = False
+    changes: ClassVar[bool] = False
+    anew: ClassVar[bool] = False
     idle: ClassVar[bool] = False
     digression: ClassVar[bool] = False
     intent: ClassVar[str | None] = None
@@ -120,8 +128,20 @@ class Kind(Value):
         """Whether the state allows this very command."""
         return self.possible(situation)
 
+    def meant(self, situation: Situation, awaited: Slot | None) -> Kind:
+        """The command that it comes to in this state.
+
+        Args:
+            awaited: The slot that was just asked for.
+        """
+        return self
+
     def opens(self, situation: Situation) -> str | None:
         """The flow that it turns to, None where it turns to none."""
+        return None
+
+    def leaves(self, situation: Situation) -> str | None:
+        """The flow that it leaves, None where it leaves none."""
         return None
 
     @property

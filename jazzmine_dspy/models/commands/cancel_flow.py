@@ -36,6 +36,9 @@ class CancelFlow(Kind):
     def fits(self, situation: Situation) -> bool:
         return self.possible(situation) and self.flow in (None, situation.flow, *situation.paused)
 
+    def leaves(self, situation: Situation) -> str | None:
+        return self.flow or situation.flow
+
     def concerns(self, flow: Flow) -> bool:
         return self.flow in (None, flow.name)
 

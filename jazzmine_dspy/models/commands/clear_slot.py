@@ -15,7 +15,8 @@ class ClearSlot(SlotAct):
 
     type: Literal["clear_slot"] = "clear_slot"
 
-    cancellation = "often"
+    changes = True
+    cancellation = "always"
 
     @classmethod
     def names(cls, situation: Situation, slots: Sequence[Slot]) -> Sequence[str]:

@@ -14,6 +14,7 @@ class Restart(Kind):
 
     type: Literal["restart"] = "restart"
 
+    anew = True
     intent = ""
     cancellation = "rarely"
     replies = {"restarted": "Let's start over."}

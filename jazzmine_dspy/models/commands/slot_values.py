@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, PlainSerializer
 
-from jazzmine_dspy.models._base import freeze, thaw
+from jazzmine_dspy.models._base import FrozenMap, freeze, thaw
 from jazzmine_dspy.models.commands._dialogue import Dialogue
 from jazzmine_dspy.models.commands._kind import Kind, Situation, SlotAct
 from jazzmine_dspy.models.flows import Slot
@@ -59,7 +59,31 @@ class CorrectSlot(SlotValue):
     type: Literal["correct_slot"] = "correct_slot"
 
     corrects = True
+    changes = True
     cancellation = "rarely"
 
     def apply(self, dialogue: Dialogue) -> bool:
         return dialogue.correct(self.name, thaw(self.value), self.flow)
+
+
+def by_state(command: SlotValue, held: FrozenMap, awaited: str | None = None) -> SlotValue | None:
+    """A value for a flow that holds these: a first one, another one, or none where it is the one held.
+
+    One that was just asked for counts as said, whatever is held.
+    """
+    known = command.name in held.names
+    if known and command.name != awaited and _same(held.get(command.name), thaw(command.value)):
+        return None
+    kind = CorrectSlot if known else SetSlot
+    return kind(name=command.name, value=command.value, flow=command.flow)
+
+
+def answer_to(awaited: Slot | None, said: Kind, situation: Situation, *, value: bool) -> Kind:
+    """A yes or no to the question for a slot that is one is its value."""
+    if situation.confirming is not None or awaited is None or awaited.type.value != "boolean":
+        return said
+    return SetSlot(name=awaited.name, value=value)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)
