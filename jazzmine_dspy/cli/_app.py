@@ -26,8 +26,9 @@ from jazzmine_dspy.cli import (
     optimize,
     report,
 )
-from jazzmine_dspy.cli._errors import BAD_INPUT, INTERRUPTED, failure_of
-from jazzmine_dspy.cli._output import session
+from jazzmine_dspy.cli._errors import AWAITING, BAD_INPUT, INTERRUPTED, failure_of
+from jazzmine_dspy.cli._output import Output, session
+from jazzmine_dspy.models.awaiting import Awaiting
 
 
 class _Group(TyperGroup):
@@ -49,6 +50,8 @@ class _Group(TyperGroup):
                     code = result if isinstance(result, int) else 0
                 except (KeyboardInterrupt, typer.Abort):
                     code = INTERRUPTED
+                except Awaiting as awaiting:
+                    code = _await(out, awaiting)
                 except BrokenPipeError:
                     raise
                 except Exception as error:
@@ -67,6 +70,15 @@ class _Group(TyperGroup):
             print(f"error: the output cannot be written: {error.strerror}", file=sys.stderr)
             code = BAD_INPUT
         sys.exit(code)
+
+
+def _await(out: Output, awaiting: Awaiting) -> int:
+    from jazzmine_dspy.lm.deferred import arrange
+
+    arrange(awaiting.folder)
+    out.document({"awaiting": len(awaiting.keys), "folder": awaiting.folder})
+    out.note(f"{awaiting}. Put the answers into answers.jsonl there, and call the command again.")
+    return AWAITING
 
 
 def _open_streams() -> None:
@@ -89,7 +101,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Understand each turn of a conversation with programs compiled against labelled conversations.",
-    epilog="Exit codes: 0 fine, 1 a check failed, 2 bad input or usage. Every command takes --json.",
+    epilog="Exit codes: 0 fine, 1 a check failed, 2 bad input or usage, 3 answers are awaited. "
+    "Every command takes --json.",
 )
 
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 CHECK_FAILED = 1
 BAD_INPUT = 2
+AWAITING = 3
+"""Answers of a deferred language model are not there yet; call the command again with them."""
+
 INTERNAL = 70
 """A fault of ours: neither a check that failed nor bad input (sysexits' EX_SOFTWARE)."""
 

@@ -15,7 +15,7 @@ from jazzmine_dspy.eval.metrics import score_turn
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import InputError, LMUnansweredError, format_error
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.batch import at_once
+from jazzmine_dspy.program.batch import all_at_once, at_once
 from jazzmine_dspy.program.patience import bearing_outages
 
 Progress = Callable[[int, int], None]
@@ -114,9 +114,8 @@ async def aevaluate(
         return attempt.result
 
     with bearing_outages():
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(run(example)) for example in examples]
-    return Evaluation(tuple(task.result() for task in tasks), seed=seed, price=price)
+        results = await all_at_once(run(example) for example in examples)
+    return Evaluation(tuple(results), seed=seed, price=price)
 
 
 def _check(examples: Sequence[Example], concurrency: int) -> None:

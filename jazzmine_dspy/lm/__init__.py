@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jazzmine_dspy.lm.counting import Meter, metered
+    from jazzmine_dspy.lm.deferred import deferred_lm
     from jazzmine_dspy.lm.errors import (
         BudgetExhausted,
         EngineError,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "counting": ("Meter", "metered"),
+    "deferred": ("deferred_lm",),
     "errors": (
         "BudgetExhausted",
         "EngineError",
@@ -57,6 +59,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [  # noqa: RUF022 - by module, as above
     "Meter",
     "metered",
+    "deferred_lm",
     "BudgetExhausted",
     "EngineError",
     "LMContextError",

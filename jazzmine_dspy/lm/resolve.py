@@ -17,6 +17,7 @@ from dspy.clients.lm import _is_openai_reasoning_model
 from dspy.lm15 import registered_providers
 from dspy.utils.exceptions import LMConfigurationError
 
+from jazzmine_dspy.lm.deferred import PREFIX, deferred_lm
 from jazzmine_dspy.lm.errors import LMNotFoundError, LMSettingsError
 from jazzmine_dspy.lm.fitting import GATEWAYS, SERVERS, NamedLM, fitted
 from jazzmine_dspy.lm.local import AsyncLocalEngine, LocalEngine, LocalSettings
@@ -35,9 +36,9 @@ def resolve_lm(name: str | dspy.LM | None, **settings: Any) -> dspy.LM:
     otherwise.
 
     Args:
-        name: "local/smollm2-135m" (the embedded model, also for None), "local/PATH.gguf", any name that DSPy
-            takes, or a language model, which is returned as it is (copied with the settings, if there are
-            any).
+        name: "local/smollm2-135m" (the embedded model, also for None), "local/PATH.gguf", "deferred:FOLDER" or
+            "deferred:FOLDER?model=NAME" (see `deferred_lm`), any name that DSPy takes, or a language model,
+            which is returned as it is (copied with the settings, if there are any).
         settings: For local models those of `LocalSettings`; for others those of `dspy.LM` (`api_base`,
             `api_key`, `timeout` in seconds, ...), for Ollama also `num_ctx`, `keep_alive` and `think`, and
             `schema_support`: True or False where what is known of answers held to a schema is wrong,
@@ -57,12 +58,23 @@ def resolve_lm(name: str | dspy.LM | None, **settings: Any) -> dspy.LM:
         return _with_settings(name, settings) if settings else name
     if not isinstance(name, str) or not name.strip():
         raise LMNotFoundError("The name of the language model is empty", remedy=_EXAMPLES)
+    if name.startswith(PREFIX):
+        return _deferred(name, settings)
     provider, slash, model = name.partition("/")
     if not slash or not provider or not model:
         raise LMNotFoundError(f"The language model {name!r} names no provider", where=name, remedy=_EXAMPLES)
     if provider == "local":
         return _local(name, model, settings)
     return _remote(name, provider, settings)
+
+
+def _deferred(name: str, settings: dict[str, Any]) -> dspy.LM:
+    folder, _, model = name.removeprefix(PREFIX).partition("?model=")
+    if not folder:
+        raise LMNotFoundError(
+            "No folder for the deferred answers is named", where=name, remedy="Give deferred:FOLDER."
+        )
+    return deferred_lm(folder, **({"model": model} if model else {}), **settings)
 
 
 def _local(name: str, model: str, settings: dict[str, Any]) -> dspy.LM:

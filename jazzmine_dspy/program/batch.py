@@ -6,12 +6,13 @@ import asyncio
 import contextvars
 import itertools
 import logging
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from jazzmine_dspy.models.awaiting import Awaiting, Gathered
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -85,7 +86,8 @@ def at_once(
 ) -> Generator[R, None, None]:
     """What comes of each item, in their order, while several are worked on at a time.
 
-    The first error ends it; what has not begun by then never does.
+    The first error ends it; what has not begun by then never does. Awaited answers do not: all items are asked about,
+    and one ``Awaiting`` for all of them is raised at the end.
 
     Args:
         work: What is done with an item, in a copy of the caller's context.
@@ -97,6 +99,23 @@ def at_once(
         [1, 2, 3]
     """
     workers = min(_HANDS.get() if workers is None else workers, max(1, len(items)))
+    gathered = Gathered()
+
+    def unless_awaited(item: T) -> R | None:
+        try:
+            return work(item)
+        except Awaiting as awaiting:
+            gathered.add(awaiting)
+            return None
+
+    for result in _each(unless_awaited, items, workers):
+        # Once an answer is awaited the rest is only asked about.
+        if not gathered:
+            yield cast("R", result)
+    _stop(gathered, len(items))
+
+
+def _each(work: Callable[[T], R], items: Sequence[T], workers: int) -> Generator[R, None, None]:
     if workers == 1:
         yield from map(work, items)
         return
@@ -123,10 +142,34 @@ async def adecide_many(
             async with free:
                 return await program.adecide(turn, exclude=exclude, deadline=deadline)
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(turn, exclude)) for turn, exclude in some]
-        decided += [task.result() for task in tasks]
+        decided += await all_at_once(one(turn, exclude) for turn, exclude in some)
     return decided
+
+
+async def all_at_once(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """What comes of all these; awaited answers are told when the last has ended, in one ``Awaiting``."""
+    gathered = Gathered()
+
+    async def unless_awaited(work: Coroutine[Any, Any, T]) -> T | None:
+        try:
+            return await work
+        except Awaiting as awaiting:
+            gathered.add(awaiting)
+            return None
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(unless_awaited(work)) for work in works]
+    _stop(gathered, len(tasks))
+    return [cast("T", task.result()) for task in tasks]
+
+
+def _stop(gathered: Gathered, items: int) -> None:
+    """Raise what is awaited, if anything is; one item alone has written its requests in their order."""
+    if gathered and items > 1:
+        from jazzmine_dspy.lm.deferred import arrange
+
+        arrange(gathered.folder)
+    gathered.check()
 
 
 def _embed_ahead(program: Decider, turns: Sequence[Turn]) -> None:

@@ -7,12 +7,13 @@ import contextvars
 import functools
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 import dspy
 
+from jazzmine_dspy.models.awaiting import Awaiting, Gathered
 from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
 from jazzmine_dspy.program._calls import CallLog
 from jazzmine_dspy.program.bindings import Bindings
@@ -141,7 +142,7 @@ def drive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadline: flo
         if isinstance(effect, Clock):
             return bindings.clock() * 1000.0
         if isinstance(effect, Parallel):
-            return [_drive(part, perform) for part in effect.parts]
+            return _parts(effect.parts, perform)
         limit.left()
         if isinstance(effect, Predict):
             return _ask(effect, owner, bindings, limit)
@@ -208,6 +209,33 @@ def _raise(error: BaseException) -> Any:
     raise error
 
 
+def _parts(parts: Iterable[Steps[T]], perform: Callable[[Effect], Any]) -> list[T]:
+    """What comes of each part; where one awaits an answer, the others are asked about all the same."""
+    found, gathered = [], Gathered()
+    for part in parts:
+        try:
+            found.append(_drive(part, perform))
+        except Awaiting as awaiting:
+            gathered.add(awaiting)
+    gathered.check()
+    return found
+
+
+async def _aparts(parts: Iterable[Steps[T]], perform: Callable[[Effect], Awaitable[Any]]) -> list[T]:
+    places: dict[Steps[T], T] = {}
+    listed, gathered = list(parts), Gathered()
+
+    async def take(part: Steps[T]) -> None:
+        try:
+            places[part] = await _adrive(part, perform)
+        except Awaiting as awaiting:
+            gathered.add(awaiting)
+
+    await asyncio.gather(*(take(part) for part in listed))
+    gathered.check()
+    return [places[part] for part in listed]
+
+
 def _drive(steps: Steps[T], perform: Callable[[Effect], Any]) -> T:
     value: Any = None
     error: Exception | None = None
@@ -248,7 +276,7 @@ async def adrive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadli
         if isinstance(effect, Clock):
             return bindings.clock() * 1000.0
         if isinstance(effect, Parallel):
-            return list(await asyncio.gather(*(_adrive(part, perform) for part in effect.parts)))
+            return await _aparts(effect.parts, perform)
         limit.left()
         if isinstance(effect, Predict):
             return await _aask(effect, owner, bindings, limit)

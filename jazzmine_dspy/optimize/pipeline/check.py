@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import dspy
 
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.eval.objective import has_label, labelled
+from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.models.errors import DatasetError, RecipeError
 from jazzmine_dspy.models.turn import Turn
@@ -88,9 +90,11 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
     )
     before = context.budget.meter.counts.failed
     # As in service: who mistypes an address does not want to wait for minutes.
-    with dspy.context(lm=context.lm):
+    # A deferred model cannot be tried; what awaits its answers is met by the phases that follow.
+    decision = None
+    with dspy.context(lm=context.lm), suppress(Awaiting):
         decision = once.decide(example.turn, exclude=(example.conversation_id,), deadline=_PATIENCE_S)
-    if context.budget.meter.counts.failed > before:
+    if decision is not None and context.budget.meter.counts.failed > before:
         raise RecipeError(
             f"The language model {context.recipe.lm!r} does not answer: {decision.stages[stage].cause}",
             where="asked once, before anything was fitted",

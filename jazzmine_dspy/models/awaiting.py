@@ -1,0 +1,51 @@
+"""What passes through every handler: an answer that is not there yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class Awaiting(BaseException):
+    """Answers are awaited: the requests are written, and the run goes on when it is called again with answers.
+
+    It is no ``Exception``, since handlers make a degraded answer, a crash or a retry of those, and it is none of these.
+
+    Args:
+        folder: Where the requests lie.
+        keys: The ``custom_id`` of each awaited request.
+    """
+
+    def __init__(self, folder: str, keys: Iterable[str]) -> None:
+        self.folder = folder
+        self.keys = frozenset(keys)
+        super().__init__(folder, sorted(self.keys))
+
+    def __str__(self) -> str:
+        many = len(self.keys)
+        what = "1 answer is" if many == 1 else f"{many} answers are"
+        return f"{what} awaited: the requests are in {Path(self.folder) / 'requests.jsonl'}"
+
+
+class Gathered:
+    """Awaited answers of several pieces of work, so that each is asked about before the whole stops."""
+
+    def __init__(self) -> None:
+        self._found: list[Awaiting] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    @property
+    def folder(self) -> str:
+        """Where the requests of the first lie."""
+        return self._found[0].folder
+
+    def add(self, awaiting: Awaiting) -> None:
+        """Note what one piece of work awaits."""
+        self._found.append(awaiting)
+
+    def check(self) -> None:
+        """Raise one `Awaiting` for all that was noted, if anything was."""
+        if self._found:
+            raise Awaiting(self._found[0].folder, frozenset().union(*(each.keys for each in self._found)))
