@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 import dspy
 
@@ -90,11 +89,13 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
     )
     before = context.budget.meter.counts.failed
     # As in service: who mistypes an address does not want to wait for minutes.
-    # A deferred model cannot be tried; what awaits its answers is met by the phases that follow.
-    decision = None
-    with dspy.context(lm=context.lm), suppress(Awaiting):
-        decision = once.decide(example.turn, exclude=(example.conversation_id,), deadline=_PATIENCE_S)
-    if decision is not None and context.budget.meter.counts.failed > before:
+    try:
+        with dspy.context(lm=context.lm):
+            decision = once.decide(example.turn, exclude=(example.conversation_id,), deadline=_PATIENCE_S)
+    except Awaiting:
+        # A deferred model cannot be tried; the phases that follow ask about all that they can.
+        return
+    if context.budget.meter.counts.failed > before:
         raise RecipeError(
             f"The language model {context.recipe.lm!r} does not answer: {decision.stages[stage].cause}",
             where="asked once, before anything was fitted",
