@@ -17,6 +17,9 @@ from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 from jazzmine_dspy.models._base import Value
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.extensions import Extensions
+from jazzmine_dspy.models.patterns import breaks_pattern as breaks_pattern
+from jazzmine_dspy.models.patterns import pattern_match as pattern_match
+from jazzmine_dspy.models.patterns import pattern_matches as pattern_matches
 
 C = TypeVar("C", bound="type[SlotType]")
 
@@ -341,18 +344,12 @@ def ask_type(
         return otherwise
 
 
-def pattern_match(slot: Slot, text: str) -> str | None:
-    """A whole text that matches the slot's own pattern, without the punctuation around it; otherwise None."""
-    bare = text.strip(" .!#\n")
-    return bare if slot.pattern and re.fullmatch(slot.pattern, bare) else None
-
-
-def pattern_matches(slot: Slot, text: str) -> list[str]:
-    """All parts of a text that match the slot's own pattern and stand alone."""
-    found = re.finditer(rf"(?<![\w.])(?:{slot.pattern})(?![\w]|[.,]\d)", text) if slot.pattern else ()
-    return [match.group() for match in found]
-
-
-def breaks_pattern(slot: Slot, value: Any) -> bool:
-    """Whether the slot has a pattern of its own that the value, as text, does not match."""
-    return slot.pattern is not None and re.fullmatch(slot.pattern, str(value)) is None
+def out_of_range(slot: Slot, amount: float, what: str = "") -> str:
+    """Why a number is not between the slot's ``min`` and ``max``, as the user is told; "" where it is."""
+    least, most = slot.min, slot.max
+    if (least is None or amount >= least) and (most is None or amount <= most):
+        return ""
+    said = f"{amount:,g}{what}"
+    if least is not None and most is not None:
+        return f"{said} is not between {least:,g} and {most:,g}"
+    return f"{said} is less than {least:,g}" if least is not None else f"{said} is more than {most:,g}"

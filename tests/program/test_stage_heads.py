@@ -87,7 +87,9 @@ def program_of(registry: FlowRegistry, shape: str = "staged", **orders: Any) -> 
     return TurnProgram(registry, policy=Policy(shape=shape, orders={**FLOOR, **named}))  # type: ignore[arg-type]
 
 
-BUSY = Turn(text="well, 4471 I think", flow="track_order", awaiting="order_id", status="collecting_slots")
+BUSY = Turn(
+    text="that 4471 is late, I fear", flow="track_order", awaiting="order_id", status="collecting_slots"
+)
 
 
 @pytest.mark.row("C1")

@@ -244,7 +244,7 @@ def test_a_new_start_has_its_own_slots_read(speak: Make, make_program: Make, ask
     assert [asked_of(request) for request in lm.engine.requests].count("understand") == 2
     assert [one.model_dump(mode="json") for one in decision.commands] == [
         {"type": "start_flow", "flow": "gift_card"},
-        {"type": "set_slot", "name": "amount", "value": "20 EUR"},
+        {"type": "set_slot", "name": "amount", "value": "20.00 EUR"},
         {"type": "ask", "topic": ""},
     ]
 

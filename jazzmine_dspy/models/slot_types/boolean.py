@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, SlotType, pattern_match, slot_type
+from jazzmine_dspy.models.phrases import denied, is_english
+from jazzmine_dspy.models.slots import ANYWHERE, Ambiguous, ReadingContext, Slot, pattern_match, slot_type
 from jazzmine_dspy.models.text import plain
 
 
@@ -19,9 +21,52 @@ YES = _set(
 )
 NO = _set("no|nope|nah|no thanks|no thank you|don't|dont|please don't|n|no don't|not really|no way|negative")
 
+_ECHO = r"(?:i|we|you|it|he|she|they|there|that)"
+_DOES = (
+    r"(?:do|does|did|am|are|is|was|were|have|has|had|will|would|can|could|should|must|'m|'s|'re|'ve|'d|'ll)"
+)
+_NOT = r"(?:\s?n[o']?t|\s+never|\s+cannot)"
+_LEAD = r"(?:(?:well|um|uh|hmm?|oh|ah|actually|so|why|god|lord|but|and|haha|mhm)[\s,.!]+)*"
+_AFTER = (
+    r"(?:[\s,.!]*(?:please|pls|plz|thanks?|thank you|thx|mate|sir|madam|indeed|actually|really|yet|sorry|of course|"
+    r"very much|that would be (?:great|nice|lovely|fine)|that's (?:fine|right|correct|ok|okay)|already|"
+    r"still|here|there|at the moment|right now|now|today|at all|to both|both|afraid|i'm afraid|i think|"
+    r"i guess))*[\s.!]*"
+)
+_ECHOED = rf"{_ECHO}\s?{_DOES}"
+_YES_SAID = re.compile(
+    rf"{_LEAD}(?:(?:yes+|yeah?|yea|yep|yup|ya|aye|sure|sure thing|ok|okay|of course|definitely|absolutely|certainly|"
+    rf"correct|right|indeed|true|affirmative|by all means|why not|sure,? why not|please do|gladly|obviously|naturally|"
+    rf"i'd love (?:to|one|that)|"
+    rf"sounds good|fine|that works|with pleasure|exactly|both|totally|uh[- ]?huh|mm?hm+)"
+    rf"(?:[\s,.!]+{_ECHOED})?|{_ECHOED}){_AFTER}",
+    re.IGNORECASE,
+)
+_NO_SAID = re.compile(
+    rf"{_LEAD}(?:(?:no+|nope|nah|naw|nay|not yet|not really|not at all|never|no way|negative|false|wrong|neither|none|"
+    rf"absolutely not|certainly not|definitely not|of course not|"
+    rf"not (?:that i know|necessary|needed|this time|now|today)|"
+    rf"don't|dont|please don't|no need|i'd rather not|rather not|i don't think so|without)"
+    rf"(?:[\s,.!]+{_ECHOED}{_NOT}(?:\s+\w+)?)?|{_ECHOED}{_NOT}(?:\s+\w+)?){_AFTER}",
+    re.IGNORECASE,
+)
+_TRUE = {
+    "true": True,
+    "yes": True,
+    "false": False,
+    "no": False,
+    "y": True,
+    "n": False,
+    "on": True,
+    "off": False,
+}
+_ASKS = re.compile(
+    r"\?|^\W*(?:what|which|who|where|when|why|how|is|are|do|does|did|can i|could i)\b", re.IGNORECASE
+)
+
 
 @slot_type("boolean")
-class Boolean(SlotType):
+class Boolean(Ambiguous):
     """True or false."""
 
     example = "true"
@@ -31,11 +76,70 @@ class Boolean(SlotType):
         """A JSON boolean."""
         return {"type": "boolean"}
 
-    def read(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
-        """A yes or a no, and nothing else."""
+    def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+        """A yes or a no in ordinary words, and nothing else: "I do", "not yet, sorry"; or the slot named bare."""
         said = plain(text)
-        return said in YES if said in YES | NO else pattern_match(slot, text)
+        if said in ("true", "false"):
+            return [said == "true"]
+        own = pattern_match(slot, text)
+        if own is not None and said not in YES | NO:
+            return [own]
+        if is_english(at.locale):
+            text = text.strip().replace("\u2019", "'")
+            yes = said in YES or _YES_SAID.fullmatch(text) is not None
+            no = said in NO or _NO_SAID.fullmatch(text) is not None
+            if yes != no:
+                return [yes]
+            bare = self.occurrences(slot, text, at)
+            if len(bare) == 1 and len(said.split()) <= len(_words(slot)) + 3:
+                return bare
+        return []
+
+    def occurrences(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+        """True where the words of the slot's name are said as one phrase, false where that is denied."""
+        words = _words(slot)
+        if not words or not is_english(at.locale):
+            return []
+        phrase = re.compile(
+            r"(?<!\w)"
+            + r"[\s-]+(?:(?:a|an|the|my|our|your|with)\s+)*".join(map(re.escape, words))
+            + r"s?(?!\w)",
+            re.IGNORECASE,
+        )
+        found = [
+            not denied(text, match.start())
+            for match in phrase.finditer(text)
+            if not _ASKS.search(_sentence(text, match.start()))
+        ]
+        return list(dict.fromkeys(found))
+
+    def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
+        """Words for yes and no become true and false."""
+        if not isinstance(value, str):
+            return value
+        if value.strip().lower() in _TRUE:
+            return _TRUE[value.strip().lower()]
+        read = self.read(slot, value, at)
+        return value if read is None else read
+
+    def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
+        """Only true and false will do, and what the slot's own pattern takes."""
+        normal = self.normal(slot, value, at)
+        fits = isinstance(normal, bool) or (slot.pattern is not None and isinstance(normal, str))
+        return "" if fits else f"{value!r} is neither yes nor no"
 
     def misfit(self, slot: Slot, value: Any) -> str:
         """Labelled values are true or false."""
         return "" if isinstance(value, bool) else "true or false"
+
+
+def _words(slot: Slot) -> list[str]:
+    words = re.split(r"[\W_]+", slot.name.lower())
+    return words[1:] if words[0] in ("is", "has", "with", "wants", "needs", "add", "include") else words
+
+
+def _sentence(text: str, place: int) -> str:
+    """The sentence around a place."""
+    start = max((text.rfind(sign, 0, place) for sign in ".!?\n"), default=-1) + 1
+    end = min((at for sign in ".!?\n" if (at := text.find(sign, place)) >= 0), default=len(text))
+    return text[start : end + 1]

@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
-from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, SlotType, slot_type
+from jazzmine_dspy.models.phrases import LIGHT, WORD, Found, is_bare, is_english, meant
+from jazzmine_dspy.models.slots import ANYWHERE, Ambiguous, ReadingContext, Slot, slot_type
 from jazzmine_dspy.models.text import plain
+
+_FLOOR = 0.8
+"""How alike a word must be to an option's that is misspelt: two slips in ten letters, one or a swap in five."""
+
+_SHORTEST = 5
+"""Letters of a word that may be misspelt: of shorter ones too many are other words."""
+
+_ENDINGS = ("s", "es", "ed", "d", "ing", "ly", "er", "ers", "y", "'s", "ish")
+_PLACES = {
+    **dict.fromkeys(("first", "1st", "former"), 0),
+    **dict.fromkeys(("second", "2nd"), 1),
+    **dict.fromkeys(("third", "3rd"), 2),
+    **dict.fromkeys(("fourth", "4th"), 3),
+    **dict.fromkeys(("last", "latter"), -1),
+}
+_NUMBERS = {"1": 0, "one": 0, "2": 1, "two": 1, "3": 2, "three": 2, "4": 3, "four": 3}
+_OF_IT = (
+    "option",
+    "choice",
+    "one",
+    "number",
+    "kind",
+    "type",
+    "version",
+    "delivery",
+    "do",
+    "more",
+    "much",
+    "quite",
+)
 
 
 @slot_type("choice")
-class Choice(SlotType):
+class Choice(Ambiguous):
     """One of the slot's options, as the flow writes it."""
 
     example = "express"
@@ -19,19 +53,36 @@ class Choice(SlotType):
         """The options."""
         return {"enum": list(slot.options)}
 
-    def read(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
-        """An option alone; underscores are said as spaces."""
-        said = plain(text)
-        return next((option for option in slot.options if _said(option) == said), None)
+    def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+        """The option of a text that says little else: in another form, misspelt, or by its place ("the second one").
+
+        Several options that are named, or that a misspelt word is as near to, are all of them given.
+        """
+        if is_english(at.locale) and (by_place := _placed(slot, text)):
+            return by_place
+        found = [*_mentions(slot, text, at, floor=_FLOOR)]
+        # Parts of an option's own name say nothing else: of "wrong item", the item.
+        own = {word for option in slot.options for word in _said(option).split()}
+        own |= {word for word in re.split(r"[\W_]+", slot.name.lower()) if word}
+        if not found or not is_bare(text, found, at.locale, {*_OF_IT, *own}):
+            return []
+        return meant(text, found, no_denies=True)
 
     def occurrences(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
-        """All options that are said as whole words."""
-        said = f" {plain(text)} "
-        return [option for option in slot.options if f" {_said(option)} " in said]
+        """All options that are said as whole words and not denied."""
+        return meant(text, [*_mentions(slot, text, at, floor=1.0)], no_denies=True)
+
+    def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
+        """The option as the flow writes it."""
+        if not isinstance(value, str) or value in slot.options:
+            return value
+        read = self.read(slot, value, at)
+        return value if read is None else read
 
     def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
         """Only options will do."""
-        return "" if value in slot.options else f"{value!r} is none of {', '.join(slot.options)}"
+        known = self.normal(slot, value, at) in slot.options
+        return "" if known else f"{value!r} is none of {', '.join(slot.options)}"
 
     def misdefined(self, slot: Slot) -> str:
         """Without options there is nothing to choose."""
@@ -40,6 +91,82 @@ class Choice(SlotType):
     def misfit(self, slot: Slot, value: Any) -> str:
         """Labelled values are options."""
         return "" if value in slot.options else f"one of {', '.join(slot.options)}"
+
+
+def _mentions(slot: Slot, text: str, at: ReadingContext, *, floor: float) -> Iterator[Found]:
+    """Where options are said, the longer before the one inside it; below a floor of 1 also misspelt."""
+    words = [(match.group().lower().replace("\u2019", "'"), *match.span()) for match in WORD.finditer(text)]
+    scored: list[tuple[float, Found]] = []
+    for option in slot.options:
+        wanted = _said(option).split()
+        for start, end, score in _windows(words, wanted, english=is_english(at.locale), floor=floor):
+            scored.append((score, Found(words[start][1], words[end - 1][2], option)))
+    # Of options over the same words the surest counts, and all that are as sure.
+    scored.sort(key=lambda each: (-each[0], each[1].start - each[1].end))
+    kept: list[tuple[float, Found]] = []
+    for score, each in scored:
+        over = [(other, one) for other, one in kept if each.start < one.end and one.start < each.end]
+        if all(
+            other == score < 1.0 and (one.start, one.end) == (each.start, each.end) for other, one in over
+        ):
+            kept.append((score, each))
+    yield from sorted((each for _, each in kept), key=lambda each: each.start)
+
+
+def _windows(
+    words: list[tuple[str, int, int]], wanted: list[str], *, english: bool, floor: float
+) -> Iterator[tuple[int, int, float]]:
+    """Runs of words that may be an option, with how alike they are to it, at least as much as the floor."""
+    joined = "".join(wanted)
+    for start in range(len(words)):
+        for length in {len(wanted), len(wanted) + 1, max(1, len(wanted) - 1)}:
+            run = [word for word, _, _ in words[start : start + length]]
+            if len(run) < length:
+                continue
+            said = "".join(run).replace("-", "").replace("'", "")
+            if said == joined.replace("-", "").replace("'", ""):
+                yield start, start + length, 1.0
+            elif length == len(wanted):
+                score = min(_alike(word, other, english) for word, other in zip(run, wanted, strict=True))
+                if score >= floor:
+                    yield start, start + length, score
+
+
+@lru_cache(maxsize=8192)
+def _alike(word: str, wanted: str, english: bool) -> float:
+    from rapidfuzz.distance import OSA
+
+    if word == wanted:
+        return 1.0
+    if english and word in LIGHT:
+        return 0.0
+    longer, shorter = max(word, wanted, key=len), min(word, wanted, key=len)
+    if english and len(shorter) >= 4 and longer.startswith(shorter) and longer[len(shorter) :] in _ENDINGS:
+        return 1.0
+    if len(shorter) < _SHORTEST:
+        return 0.0
+    return float(OSA.normalized_similarity(word, wanted))
+
+
+def _placed(slot: Slot, text: str) -> list[str]:
+    """The option that a text names by its place, and nothing else."""
+    said = [word for word in plain(text).replace("'", " ").split() if word not in LIGHT]
+    words = [word for word in said if word not in ("option", "one", "choice", "number")] or said
+    if len(words) != 1:
+        return []
+    place = _PLACES.get(words[0])
+    if place is None and (len(said) > 1 or text.strip().isdigit()):
+        # "Option two", or "2" alone.
+        place = (
+            _NUMBERS.get(words[0]) if "number" in said or "option" in said or text.strip().isdigit() else None
+        )
+    if (
+        place is None
+        or place >= len(slot.options)
+        or any(words[0] in _said(option).split() for option in slot.options)
+    ):
+        return []
+    return [slot.options[place]]
 
 
 def _said(option: str) -> str:

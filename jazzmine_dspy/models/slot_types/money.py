@@ -3,39 +3,176 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterator
+from decimal import Decimal
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
 
+from jazzmine_dspy.models.phrases import RANGE, Found, is_bare, meant
+from jazzmine_dspy.models.slot_types._currencies import HUNDREDTHS, currency, signs
+from jazzmine_dspy.models.slot_types._numbers import numbers
 from jazzmine_dspy.models.slot_types.text import TextType
-from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, slot_type
-
-_MONEY = re.compile(
-    r"(?:(?P<sign>[€£$])\s?)?(?P<amount>\d{1,6}(?:[.,]\d{1,2})?)\s?(?P<unit>€|£|\$|euros?|eur|gbp|usd)?", re.I
+from jazzmine_dspy.models.slots import (
+    ANYWHERE,
+    Ambiguous,
+    ReadingContext,
+    Slot,
+    out_of_range,
+    pattern_match,
+    slot_type,
 )
-_CURRENCIES = {
-    "€": "EUR",
-    "£": "GBP",
-    "$": "USD",
-    "eur": "EUR",
-    "euro": "EUR",
-    "euros": "EUR",
-    "gbp": "GBP",
-    "usd": "USD",
-}
+
+_NORMAL = re.compile(r"-?\d{1,15}\.\d{2} [A-Z]{3}")
+_WORD_AFTER = re.compile(r"\s?([^\W\d_]+\.?(?:\s[^\W\d_]+)?)")
+_CODE_BEFORE = re.compile(r"(?<!\w)([A-Za-z]{3})\s?$")
+_MINUS_BEFORE = re.compile(r"(?<![\w])[-\u2212]\s?$")
+_OF_IT = ("worth", "each", "total", "exactly", "gift", "card", "voucher", "cash", "max", "maximum", "minimum")
+
+
+class _Amount(NamedTuple):
+    value: Decimal
+    code: str
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} {self.code}".strip()
 
 
 @slot_type("money")
-class Money(TextType):
-    """An amount with two decimals, and the currency's code."""
+class Money(Ambiguous, TextType):
+    """An amount with two decimals, and the currency's code; an amount without a currency has the registry's."""
 
     example = "12.50 EUR"
     example_shown = False
     ranged = True
 
+    def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+        """The amount of a text that says little else."""
+        found = _amounts(text, at)
+        if not found or not is_bare(text, found, at.locale, _OF_IT):
+            own = pattern_match(slot, text)
+            return [] if own is None else [own]
+        if any(each.value.code for each in found):
+            # Of "2 for 20 euros" one is a price.
+            found = [each for each in found if each.value.code]
+        amounts = [_Amount(each.value, each.code or at.currency) for each in meant(text, found)]
+        return [str(amount) for amount in amounts if amount.code]
+
     def occurrences(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
         """Amounts that stand beside a currency."""
-        return [_money(match) for match in _MONEY.finditer(text) if match["sign"] or match["unit"]]
+        return [
+            str(amount) for amount in meant(text, [each for each in _amounts(text, at) if each.value.code])
+        ]
+
+    def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
+        """Two decimals and a code, of a text or of a bare number where the registry has a currency."""
+        if (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and at.currency
+            and abs(value) < 1e15
+        ):
+            return str(_Amount(Decimal(str(value)), at.currency))
+        if not isinstance(value, str) or _NORMAL.fullmatch(value):
+            return value
+        read = self.read(slot, value, at)
+        return value if read is None else read
+
+    def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
+        """Only amounts with a currency will do, within the slot's range; none below zero unless it says so."""
+        normal = self.normal(slot, value, at)
+        if not isinstance(normal, str) or not _NORMAL.fullmatch(normal):
+            if slot.pattern and isinstance(value, str):
+                return ""
+            bare = isinstance(value, str) and len(_amounts(value, at)) == 1
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            return f"{value!r} names no currency" if bare or number else f"{value!r} is no amount of money"
+        amount, code = normal.split()
+        if amount.startswith("-") and slot.min is None:
+            return f"{normal} is less than nothing"
+        return out_of_range(slot, float(amount), f" {code}")
+
+    def misfit(self, slot: Slot, value: Any) -> str:
+        """Labelled values are in normal form."""
+        fits = isinstance(value, str) and (_NORMAL.fullmatch(value) or slot.pattern)
+        return (
+            super().misfit(slot, value)
+            if fits or not isinstance(value, str)
+            else 'an amount like "12.50 EUR"'
+        )
 
 
-def _money(match: re.Match[str]) -> str:
-    currency = _CURRENCIES[(match["sign"] or match["unit"]).lower()]
-    return f"{float(match['amount'].replace(',', '.')):.2f} {currency}"
+def _amounts(text: str, at: ReadingContext) -> list[Found]:
+    """All amounts; the code is "" where no currency stands beside one. Of "20 to 30 EUR" both have the one."""
+    found = [*_each(text, at)]
+    for first, second in pairwise(found):
+        if RANGE.fullmatch(text[first.end : second.start]):
+            code = first.value.code or second.value.code
+            found[found.index(first)] = first._replace(value=_Amount(first.value.value, code))
+            found[found.index(second)] = second._replace(value=_Amount(second.value.value, code))
+    return found
+
+
+def _each(text: str, at: ReadingContext) -> Iterator[Found]:
+    taken = 0
+    for each in numbers(text, at, spaced=_signed(text), money=True):
+        if each.start < taken:
+            continue
+        start, code = _before(text, taken, each.start, at)
+        end = each.end
+        value = Decimal(each.value)
+        if not code:
+            end, code, hundredths = _after(text, each.end, at)
+            value = value / 100 if hundredths else value
+        if text[end : end + 1] in ("%", "\u2030") or (not code and text[end : end + 1].isalnum()):
+            continue
+        minus = _MINUS_BEFORE.search(text[:start])
+        if minus and value > 0:
+            start, value = minus.start(), -value
+        if code:
+            end, value = _with_hundredths(text, end, value)
+        taken = end
+        yield Found(start, end, _Amount(value, code))
+
+
+def _signed(text: str) -> bool:
+    return any(sign in text for sign in "€£$")
+
+
+def _before(text: str, taken: int, start: int, at: ReadingContext) -> tuple[int, str]:
+    lead = " " * taken + text[taken:start]
+    match = _sign_pattern(before=True).search(lead) or _CODE_BEFORE.search(lead)
+    code = currency(match[1], at) if match else ""
+    return (match.start(1), code) if match and code else (start, "")
+
+
+def _after(text: str, end: int, at: ReadingContext) -> tuple[int, str, bool]:
+    match = _sign_pattern(before=False).match(text, end)
+    if match:
+        return match.end(1), currency(match[1], at), False
+    match = _WORD_AFTER.match(text, end)
+    if match is None:
+        return end, "", False
+    both = match[1].lower()
+    first = both.split()[0]
+    for said in dict.fromkeys((both, first)):
+        place = match.start(1) + len(said)
+        if said in HUNDREDTHS and (code := HUNDREDTHS[said] or at.currency):
+            return place, code, True
+        if code := currency(said, at) or currency(said.rstrip("."), at):
+            return place, code, False
+    return end, "", False
+
+
+def _with_hundredths(text: str, end: int, value: Decimal) -> tuple[int, Decimal]:
+    """With the cents of "12 pounds 50"."""
+    more = re.match(r"(?:\s(?:and\s)?)?(\d\d)(?:\s?(?:cents|p|pence)\b|(?!\s?[\w.,:%-]|[.,]\d))", text[end:])
+    if more is None or value != value.to_integral_value() or not text[end - 1].isalpha():
+        return end, value
+    return end + more.end(), value + Decimal(more[1]) / 100
+
+
+@lru_cache(maxsize=2)
+def _sign_pattern(*, before: bool) -> re.Pattern[str]:
+    any_sign = "|".join(map(re.escape, signs()))
+    return re.compile(rf"(?<!\w)({any_sign})\s?$" if before else rf"\s?({any_sign})(?!\w)", re.IGNORECASE)

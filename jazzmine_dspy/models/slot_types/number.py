@@ -1,17 +1,48 @@
-"""``number``: whole numbers and decimals."""
+"""``number``: whole numbers and decimals, in digits or in words."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, SlotType, pattern_match, slot_type
-from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.models.phrases import (
+    LIGHT,
+    RANGE,
+    WORD,
+    Found,
+    is_english,
+    meant,
+    named,
+    rest,
+    words,
+)
+from jazzmine_dspy.models.slot_types._numbers import numbers, plain
+from jazzmine_dspy.models.slots import (
+    ANYWHERE,
+    Ambiguous,
+    ReadingContext,
+    Slot,
+    out_of_range,
+    pattern_match,
+    slot_type,
+)
+
+_COUNTED = 2
+"""Words after a number that may say what is counted: "2 single rooms"."""
+
+_NOT_COUNTED = words(
+    "am pm o'clock past percent st nd rd th is was were are has had have arrived came never did does do "
+    "again still broken late wrong missing cancel stop order parcel what where when why who how which jan "
+    "january feb february mar march apr april may jun june jul july aug august sep september oct october "
+    "nov november dec december monday tuesday wednesday thursday friday saturday sunday today tomorrow"
+)
+_PEOPLE = frozenset({"people", "persons", "person", "guests", "guest", "adults", "pax", "us"})
+_OUT_OF = re.compile(r"\s+(?:out\s+)?of\s+(?:the\s+|my\s+|our\s+|those\s+|these\s+)?", re.IGNORECASE)
 
 
 @slot_type("number")
-class Number(SlotType):
-    """A number, written in digits."""
+class Number(Ambiguous):
+    """A number: an integer where it is one, else a decimal."""
 
     example = "3"
     example_shown = False
@@ -21,13 +52,69 @@ class Number(SlotType):
         """A JSON number."""
         return {"type": "number"}
 
-    def read(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
-        """Digits alone, with a decimal point or without."""
-        said = plain(text)
-        if re.fullmatch(r"\d{1,18}(?:\.\d{1,18})?", said):
-            return float(said) if "." in said else int(said)
-        return pattern_match(slot, text)
+    def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+        """The number of a text that says little else: "3", "two of us", "2 single rooms"; of "2 or 3" both."""
+        found = numbers(text, at)
+        if not found:
+            own = pattern_match(slot, text)
+            return [] if own is None else [own]
+        if not _is_bare(text, found, at, named(slot.name)):
+            return []
+        if len(found) == 2 and _OUT_OF.fullmatch(text[found[0].end : found[1].start]):
+            found = found[:1]
+        values = [plain(value) for value in meant(text, found)]
+        if len(values) < 2:
+            return values
+        alternatives = len(found) == 2 and RANGE.fullmatch(text[found[0].end : found[1].start])
+        return values if alternatives else []
+
+    def occurrences(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+        """Numbers beside a word of the slot's name: of ``guests``, "4 guests"."""
+        own = named(slot.name)
+        if own & _PEOPLE:
+            own |= _PEOPLE
+        found = []
+        for each in numbers(text, at):
+            after = [word.lower() for word in WORD.findall(text[each.end : each.end + 60])[:_COUNTED]]
+            before = re.search(
+                r"([^\W_]+)(?:\s+(?:is|are|was|of|to|for|be|at|will|should|now|from|\W)){0,3}\W*$",
+                text[: each.start],
+            )
+            if own.intersection(after) or (before and before[1].lower() in own):
+                found.append(each)
+        return [plain(value) for value in meant(text, found)]
+
+    def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
+        """A number that is written as a text becomes one."""
+        if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+            return int(value)
+        if not isinstance(value, str):
+            return value
+        read = self.read(slot, value, at)
+        return value if read is None else read
+
+    def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
+        """Only numbers within the slot's range will do, and what its pattern takes."""
+        normal = self.normal(slot, value, at)
+        if isinstance(normal, bool) or not isinstance(normal, int | float):
+            return "" if slot.pattern and isinstance(normal, str) else f"{value!r} is no number"
+        return out_of_range(slot, normal)
 
     def misfit(self, slot: Slot, value: Any) -> str:
         """Labelled values are numbers."""
         return "" if isinstance(value, int | float) and not isinstance(value, bool) else "a number"
+
+
+def _is_bare(text: str, found: list[Found], at: ReadingContext, also: set[str]) -> bool:
+    spans = [(each.start, each.end) for each in found]
+    if not is_english(at.locale):
+        return not rest(text, spans)
+    for each in found:
+        counted = [*WORD.finditer(text, each.end)][:_COUNTED]
+        for word in counted:
+            gap = text[each.end : word.start()]
+            said = word.group().lower()
+            if re.search(r"[.,;:!?]", gap) or said in _NOT_COUNTED or said in LIGHT:
+                break
+            spans.append(word.span())
+    return all(word in LIGHT or word in also for word in rest(text, spans))

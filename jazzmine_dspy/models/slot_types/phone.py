@@ -1,23 +1,111 @@
-"""``phone``: telephone numbers."""
+"""``phone``: telephone numbers, in the form E.164 where the country is known."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
+from jazzmine_dspy.models.phrases import Found, is_bare, is_english, meant, said_digits
 from jazzmine_dspy.models.slot_types.text import TextType
-from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, slot_type
+from jazzmine_dspy.models.slots import ANYWHERE, Ambiguous, ReadingContext, Slot, pattern_match, slot_type
 
-_PHONE = re.compile(r"\+?\d[\d\s()/-]{5,}\d")
+_PHONE = re.compile(
+    r"(?<![\w+@.-])(?:\+|00(?=[1-9]))?\(?\d(?:[\d\s()./\u2010\u2011\u2013-]{5,22})\d(?![\w@]|[.,]\d)"
+)
+_NO_PHONE = re.compile(
+    r"\d{4}-\d\d?-\d\d?|\d\d?([./-])\d\d?\1\d{2,4}.*|\d\d?:\d\d.*|\d{1,3}(?:[. ]\d{3})+,\d\d|\d{4}[\s\u2013-]+\d{4}"
+)
+"""Dates, times, amounts and ranges of years, which hold as many digits."""
+
+_DIGITS = range(7, 16)
+_FORM = re.compile(r"\+?\d{7,15}")
+_OF_IT = (
+    "number",
+    "phone",
+    "mobile",
+    "cell",
+    "tel",
+    "telephone",
+    "call",
+    "text",
+    "reach",
+    "ring",
+    "on",
+    "work",
+    "home",
+)
 
 
 @slot_type("phone")
-class Phone(TextType):
-    """The digits of a telephone number, with a plus before the country."""
+class Phone(Ambiguous, TextType):
+    """A number in the form E.164 where the registry names a region, or the user a country; else the digits as said."""
 
     example = "+441514960000"
     example_shown = False
 
+    def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+        """The number of a text that says little else; digits may be read out."""
+        own = pattern_match(slot, text)
+        if own is not None:
+            return [own]
+        text = said_digits(text) if is_english(at.locale) else text
+        found = _phones(text, at)
+        return meant(text, found) if found and is_bare(text, found, at.locale, _OF_IT) else []
+
     def occurrences(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
-        """Seven digits and more, however they are grouped."""
-        return [re.sub(r"[^\d+]", "", match.group()) for match in _PHONE.finditer(text)]
+        """Seven digits and more, however they are grouped, that are no date and no amount."""
+        return meant(text, _phones(text, at))
+
+    def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
+        """The form E.164, or digits without spaces."""
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            return value
+        read = self.read(slot, str(value), at)
+        return value if read is None else read
+
+    def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
+        """Only numbers of seven to fifteen digits will do, and in a known region only such as it has."""
+        normal = self.normal(slot, value, at)
+        if slot.pattern and isinstance(value, str):
+            return ""
+        if isinstance(normal, str) and _FORM.fullmatch(normal):
+            return ""
+        return f"{value!r} is no phone number"
+
+    def misfit(self, slot: Slot, value: Any) -> str:
+        """Labelled values are digits, with a plus or without."""
+        return super().misfit(slot, value) if slot.pattern or not isinstance(value, str) else (
+            "" if _FORM.fullmatch(value) else 'digits like "+441514960000"'
+        )  # fmt: skip
+
+
+def _phones(text: str, at: ReadingContext) -> list[Found]:
+    found = []
+    for match in _PHONE.finditer(text):
+        said = match.group()
+        if _NO_PHONE.fullmatch(said.strip()):
+            continue
+        number = _number(said, at)
+        if number:
+            found.append(Found(match.start(), match.end(), number))
+    return found
+
+
+def _number(said: str, at: ReadingContext) -> str:
+    """The number in its normal form; "" where it is none."""
+    import phonenumbers
+
+    digits = re.sub(r"\D", "", said)
+    if len(digits) not in _DIGITS:
+        return ""
+    abroad = said.startswith("+")
+    if not abroad and not at.region:
+        return digits
+    try:
+        parsed = phonenumbers.parse(said, at.region or None)
+    except phonenumbers.NumberParseException:
+        return ""
+    if not phonenumbers.is_possible_number(parsed):
+        # Too short for the country that is named, or for the region: no number that could be called.
+        return ""
+    return str(phonenumbers.format_number(parsed, phonenumbers.PhoneNumberFormat.E164))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from jazzmine_dspy.models.patterns import pattern_found, pattern_value
+from jazzmine_dspy.models.phrases import is_bare, meant, named
 from jazzmine_dspy.models.slots import (
     ANYWHERE,
+    Ambiguous,
     ReadingContext,
     Slot,
     SlotType,
@@ -39,11 +42,35 @@ class TextType(SlotType):
 
 
 @slot_type("text")
-class Text(TextType):
+class Text(Ambiguous, TextType):
     """Words as the user says them."""
 
     example = "blue, with a logo"
     example_shown = False
+
+    def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+        """What matches the slot's pattern in a text that says little else."""
+        whole = pattern_match(slot, text)
+        if whole is not None:
+            return [whole]
+        said, found = pattern_found(slot, text)
+        also = {*named(slot.name), "number", "booking", "order", "reference", "id"}
+        return meant(said, found) if found and is_bare(said, found, at.locale, also) else []
+
+    def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
+        """Without spaces around; of a slot with a pattern what matches it, in the letters that it asks for."""
+        if isinstance(value, int) and not isinstance(value, bool) and slot.pattern:
+            value = str(value)
+        if not isinstance(value, str):
+            return value
+        if slot.pattern is None:
+            return " ".join(value.split()) or value
+        own = pattern_value(slot, value)
+        return value if own is None else own
+
+    def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
+        """Only texts will do."""
+        return "" if isinstance(value, str) and value.strip() else f"{value!r} is no text"
 
     def verbatim(self, value: Any) -> list[str]:
         """The text itself."""

@@ -1,0 +1,222 @@
+"""Numbers in a text, in digits as the locale writes them, and in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from jazzmine_dspy.models.phrases import WORD, Found, is_english, words
+from jazzmine_dspy.models.slots import ReadingContext
+
+
+def _digits(groups: str, after: str = r"\w") -> re.Pattern[str]:
+    return re.compile(
+        r"(?<![\w.,'\u2019])(?:(?P<sign>[-\u2212]\s?)(?=[\d.,]))?"
+        rf"(?P<body>\d{{1,3}}(?P<group>[{groups}])(?:\d{{2,3}}(?P=group))*\d{{3}}(?:[.,]\d{{1,4}})?"
+        rf"|\d+(?:[.,]\d+)?|[.,]\d+)(?P<more>\s?k\b)?(?!{after}|[.,]\d)",
+        re.IGNORECASE,
+    )
+
+
+_DIGITS = _digits(r".,'\u2019\u00a0\u202f")
+_SPACED = _digits(r".,'\u2019\u00a0\u202f ")
+# Of money: a unit may stand close, as in "20EUR" and "50p".
+_CLOSE = _digits(r".,'\u2019\u00a0\u202f", r"[\d_]")
+_CLOSE_SPACED = _digits(r".,'\u2019\u00a0\u202f ", r"[\d_]")
+
+_LONGEST = 18
+"""Digits that a number may have; what has more is an id."""
+
+_SCALES = {
+    "hundred": 100,
+    "thousand": 1000,
+    "k": 1000,
+    "grand": 1000,
+    "million": 1_000_000,
+    "dozen": 12,
+    "dozens": 12,
+}
+_WORDS_FOR = {"couple": 2, "pair": 2}
+_FRACTIONS = {"half": Decimal("0.5"), "quarter": Decimal("0.25")}
+_AFTER_ONE = {"of"}
+_BEFORE_ONE = words(
+    "the this that which each every another first second third last other any no some same right wrong "
+    "new old only blue red small big bigger smaller cheaper"
+)
+_LANGUAGES = frozenset({"en", "fr", "es", "pt", "de", "it", "nl", "ru"})
+
+
+def numbers(text: str, at: ReadingContext, *, spaced: bool = False, money: bool = False) -> list[Found]:
+    """All numbers of a text in their order, as decimals.
+
+    Args:
+        spaced: Whether a space may part thousands.
+        money: Whether three digits after a point or comma are thousands, whatever the locale.
+    """
+    found = [*_in_digits(text, at, spaced=spaced, money=money)]
+    if len(text) < 2_000:
+        taken = [(each.start, each.end) for each in found]
+        found += [
+            each
+            for each in _in_words(text, at)
+            if not any(each.start < end and start < each.end for start, end in taken)
+        ]
+        found.sort()
+        if is_english(at.locale):
+            found = [*_joined(text, found)]
+    return found
+
+
+def plain(number: Decimal) -> int | float:
+    """A JSON number."""
+    return int(number) if number == number.to_integral_value() else float(number)
+
+
+def _in_digits(text: str, at: ReadingContext, *, spaced: bool, money: bool) -> Iterator[Found]:
+    point = _point(at.locale)
+    spaced = spaced or _group(at.locale) == "\u00a0"
+    pattern = (_CLOSE_SPACED if spaced else _CLOSE) if money else (_SPACED if spaced else _DIGITS)
+    for match in pattern.finditer(text):
+        body = match["body"]
+        if sum(sign.isdigit() for sign in body) > _LONGEST:
+            continue
+        value = Decimal(_written(body, point, money=money))
+        value *= 1000 if match["more"] else 1
+        value *= -1 if match["sign"] else 1
+        yield Found(match.start(), match.end(), value)
+
+
+def _written(body: str, point: str, *, money: bool) -> str:
+    """Digits with a point for the decimals, if there are any."""
+    signs = re.findall(r"\D", body)
+    digits = re.sub(r"\D", "", body)
+    if not signs:
+        return digits
+    last = signs[-1]
+    decimals = len(body) - body.rindex(last) - 1
+    if len(set(signs)) > 1:
+        return f"{digits[:-decimals]}.{digits[-decimals:]}"
+    parts_thousands = len(signs) > 1 or last not in ".,"
+    if not parts_thousands and decimals == 3 and not body.startswith(("0", last)):
+        parts_thousands = money or last != point
+    return digits if parts_thousands else f"{digits[:-decimals] or '0'}.{digits[-decimals:]}"
+
+
+def _in_words(text: str, at: ReadingContext) -> Iterator[Found]:
+    language = at.locale.replace("_", "-").split("-")[0].lower()
+    if language not in _LANGUAGES:
+        return
+    spoken = [*WORD.finditer(text)]
+    english = language == "en"
+    place = 0
+    while place < len(spoken):
+        if _value(spoken[place].group().lower(), language) is None or (english and _points(spoken, place)):
+            place += 1
+            continue
+        for after in range(min(len(spoken), place + 10), place, -1):
+            said = text[spoken[place].start() : spoken[after - 1].end()].lower()
+            value = _value(said.replace("-", " "), language)
+            if value is not None:
+                yield Found(spoken[place].start(), spoken[after - 1].end(), Decimal(value))
+                place = after
+                break
+        else:
+            place += 1
+
+
+def _points(said: list[re.Match[str]], place: int) -> bool:
+    """Whether "one" only points to something: "the blue one", "one of them"."""
+    if said[place].group().lower() != "one":
+        return False
+    before = said[place - 1].group().lower() if place else ""
+    after = said[place + 1].group().lower() if place + 1 < len(said) else ""
+    return before in _BEFORE_ONE or after in _AFTER_ONE
+
+
+@lru_cache(maxsize=4096)
+def _value(said: str, language: str) -> int | None:
+    from text_to_num import text2num
+
+    if said.endswith((" and", " y", " et", " e", " und", " en", " i")):
+        return None
+    try:
+        return int(text2num(said, language))
+    except (ValueError, OverflowError):
+        return None
+
+
+_JOINS = re.compile(
+    r"(?P<first>\b(?:an?|one|half an?|half)\s+)?\b(?P<scale>couple(?: of)?|pair of|hundred|thousand|million|dozen)\b",
+    re.IGNORECASE,
+)
+
+
+def _joined(text: str, found: list[Found]) -> Iterator[Found]:
+    """English: signs, "3 dozen", "a hundred", "a couple", "two and a half", "two point five"."""
+    items: list[Any] = [*found]
+    for match in _JOINS.finditer(text):
+        if any(each.start <= match.start("scale") < each.end for each in items):
+            continue
+        word = match["scale"].lower().split()[0]
+        before = next(
+            (
+                each
+                for each in items
+                if text[each.end : match.start()].strip() in ("", "-") and each.end <= match.start()
+            ),
+            None,
+        )
+        scale = Decimal(_SCALES.get(word) or _WORDS_FOR[word])
+        if before is not None and word in _SCALES:
+            items[items.index(before)] = Found(before.start, match.end(), before.value * scale)
+        elif match["first"]:
+            half = match["first"].lower().startswith("half")
+            items.append(Found(match.start(), match.end(), scale / 2 if half else scale))
+    for each in _pointed(text, sorted(items)):
+        after = re.match(
+            r"\s+and\s+(?:a\s+|one\s+)?(half|quarter)\b(?!\s+(?:past|to|after)\b)",
+            text[each.end :],
+            re.IGNORECASE,
+        )
+        if after:
+            each = Found(each.start, each.end + after.end(), each.value + _FRACTIONS[after[1].lower()])
+        before_it = re.search(r"(?<!\w)(?:minus|negative)\s+$", text[: each.start], re.IGNORECASE)
+        if before_it and each.value > 0:
+            each = Found(before_it.start(), each.end, -each.value)
+        yield each
+
+
+def _pointed(text: str, items: list[Found]) -> Iterator[Found]:
+    """With "two point five" as one number."""
+    place = 0
+    while place < len(items):
+        each, place = items[place], place + 1
+        digits, end = "", each.end
+        while place < len(items) and 0 <= items[place].value <= 9:
+            if text[end : items[place].start].strip().lower() != ("" if digits else "point"):
+                break
+            digits, end, place = digits + str(items[place].value), items[place].end, place + 1
+        yield Found(each.start, end, each.value + Decimal(f"0.{digits}")) if digits else each
+
+
+@lru_cache(maxsize=64)
+def _symbol(locale: str, name: str) -> str:
+    from babel.core import UnknownLocaleError
+    from babel.numbers import get_decimal_symbol, get_group_symbol
+
+    try:
+        return (get_decimal_symbol if name == "point" else get_group_symbol)(locale.replace("-", "_"))
+    except (UnknownLocaleError, ValueError):
+        return "." if name == "point" else ","
+
+
+def _point(locale: str) -> str:
+    return "." if locale == "en" else _symbol(locale, "point")
+
+
+def _group(locale: str) -> str:
+    sign = "," if locale == "en" else _symbol(locale, "group")
+    return "\u00a0" if sign in ("\u202f", "\u00a0", " ") else sign
