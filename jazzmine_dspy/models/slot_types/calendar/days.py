@@ -1,0 +1,368 @@
+"""Dates in English: "the 14th", "March 3", "friday week", "in a fortnight", "end of the month", "christmas"."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterable
+
+from jazzmine_dspy.models.slot_types.calendar.english import DAYS, MONTHS
+from jazzmine_dspy.models.slot_types.calendar.frame import Reading, longest
+from jazzmine_dspy.models.slot_types.calendar.near import Near, exact, last_day, moved, shifted
+from jazzmine_dspy.models.slot_types.calendar.numeric import NONE, Said, numeric_days
+
+_MONTH = f"(?P<m>{'|'.join(MONTHS)})"
+_DAY = "|".join(DAYS)
+_YEAR = r"(?:,? (?:of |in )?(?P<y>(?:19|20)\d\d)\b(?![:.]\d)|,? '(?P<yy>\d\d)\b)?"
+_COUNT = r"(?P<n>\d{1,3}|an?|another|a couple of|a couple|couple of|couple)"
+_UNIT = r"(?P<u>day|night|week|fortnight|month|year|decade)s?"
+
+GOES_ON = (
+    r"(?= ?(?:$|[.,;:!?)(/-])| (?:at|around|about|before|after|by|from|to|until|till|for|please|pls|plz|and|or|not|but|if|"
+    r"would|will|is|are|was|were|works?|suits?|in|on|of|then|thanks|thank|that|so|as|morning|evening|afternoon|night|noon|"
+    r"midday|between|i|i'm|i'll|we|we'll|you|he|she|they|it|it's|its|lunch|instead|would|can|could|when|where|because|cos|coz|cause|"
+    r"since|through|thru|onwards?|too|ok|okay|good|great|fine|best|perfect|with|my|our|the|a|this|next|no|wait|sorry|actually|"
+    r"rather|only|latest|has|have|had|yes|do|does|doesn't|doesnt|won't|wont|isn't|isnt|cheers|should|might|may|be|it|me|us|"
+    r"\d|early|late|lol|x|xx|maybe|preferably|possible|if|though|tho|again|just|also|deliver|bring|send|book|at|week|"
+    rf"{_DAY})\b)"
+)
+"""What follows a day in a message; "the 2nd floor" and "a christmas present" are none."""
+
+_HOLIDAYS = {
+    r"christmas eve": (24, 12),
+    r"christmas(?: day)?": (25, 12),
+    r"boxing day": (26, 12),
+    r"new year'?s'? eve|nye|old year'?s night|hogmanay": (31, 12),
+    r"new year'?s?'?(?: day)?": (1, 1),
+    r"(?:st\.? )?valentine'?s?'?(?: day)?": (14, 2),
+    r"hallow'?een": (31, 10),
+    r"(?:st|saint)\.? (?:patrick|paddy)'?s?'? day|paddy'?s day": (17, 3),
+    r"(?:bonfire|guy fawkes) night": (5, 11),
+    r"april fool'?s?'? day": (1, 4),
+    r"may day": (1, 5),
+    r"(?:the )?4th of july": (4, 7),
+    r"epiphany": (6, 1),
+}
+
+
+def english_days(text: str, near: Near) -> list[Reading]:
+    """All dates that a simplified text names, in the order of the text."""
+    found = [*numeric_days(text, near), *_patterns(text, near)]
+    return _following(text, _counted(text, _paired(text, longest(found)), near))
+
+
+def _patterns(text: str, near: Near) -> Iterable[Reading]:
+    for needed, pattern, value in _GRAMMAR:
+        if needed and not any(word in text for word in needed):
+            continue
+        for match in pattern.finditer(text):
+            said = value(match, near)
+            if said is None:
+                continue
+            values = tuple(dict.fromkeys(day.isoformat() for day in said.days))
+            yield Reading(match.start(), match.end(), values, said.why_not, said.alone, said.after)
+
+
+def _named(match: re.Match[str], near: Near) -> Said | None:
+    """``14 March``, with a year or without."""
+    day, month = int(match["d"]), MONTHS.index(match["m"]) + 1
+    year = int(match["y"]) if match["y"] else 2000 + int(match["yy"]) if match["yy"] else None
+    if month == 5 and not (match["o"] or year) and _is_verb(match):
+        return None
+    found = near.on(day, month, year)
+    if found is None:
+        return Said(why_not=f"{MONTHS[month - 1].capitalize()} {year or ''}".strip() + f" has no day {day}")
+    return Said((found,))
+
+
+def _is_verb(match: re.Match[str]) -> bool:
+    """Whether "may" is no month: "order 12 may be lost", "we may 3 times"."""
+    text = match.string
+    return bool(
+        re.match(r" (?:be|have|not|also|come|need|take|i|we|you|get|arrive|well|want|still|only)\b", text[match.end() :])
+        or re.search(r"\b(?:i|we|you|he|she|they|it|that|this|there|which|who) $", text[: match.start()])
+    )
+
+
+def _numbered(match: re.Match[str], near: Near) -> Said | None:
+    """``the 14th``, of this month or another one."""
+    day, which = int(match["d"]), match["k"]
+    if which and re.search("every|each|any", which):
+        return None
+    if which is None or which == "the month":
+        found = near.on(day)
+    else:
+        months = {"next": 1, "last": -1, "following": 1, "coming": 1}.get(which.split()[-2], 0)
+        first = shifted(near.date.replace(day=1), months=months)
+        found = exact(first.year, first.month, day) if first else None
+    if found is None:
+        return Said(why_not=f"there is no day {day} in " + ("that month" if day < 32 else "a month"), alone=True)
+    return Said((found,))
+
+
+_WORDS = {"today": 0, "tonight": 0, "this morning": 0, "this afternoon": 0, "this evening": 0, "later on today": 0,
+          "later today": 0, "tomorrow": 1, "overmorrow": 2, "yesterday": -1, "last night": -1}  # fmt: skip
+
+
+def _relative(match: re.Match[str], near: Near) -> Said:
+    return _said(shifted(near.date, days=_WORDS[match[0]]))
+
+
+def _weekday(match: re.Match[str], near: Near) -> Said | None:
+    """``friday``, the next one; ``next friday``, the one in the week after this."""
+    day, before = DAYS.index(match["w"]), match["q"] or ""
+    week = match["k"] or match["j"] or ""
+    if match["s"] or before in ("every", "each", "any", "other", "most", "every other", "alternate"):
+        return None
+    if week == "after next":
+        return Said(tuple(filter(None, (near.in_week(2, day), shifted(near.weekday(day), days=7)))))
+    if week:
+        weeks = 2 if "after next" in week else 1 if re.search("next|after|following", week) else -1 if "last" in week else 0
+        return _said(near.in_week(weeks, day))
+    if before == "next":
+        return _said(near.in_week(1, day))
+    if before in ("last", "past", "previous"):
+        return _said(near._replace(past=True).weekday(day))
+    after = before == "following" or bool(match["a"])
+    return Said((near._replace(past=False).weekday(day) if before else near.weekday(day),), after=after)
+
+
+def _away(match: re.Match[str], near: Near) -> Said:
+    """``in two weeks``, ``3 days from now``, ``a month ago``."""
+    number, half = _count(match["n"]), match["half"]
+    back = -1 if match["way"] and re.search("ago|back|before|earlier", match["way"]) else 1
+    if half:
+        return Said()
+    return _said(moved(near.date, back * number, match["u"]))
+
+
+def _boundary(match: re.Match[str], near: Near) -> Said | None:
+    """``end of the month``, ``start of June``, ``the last day of next month``."""
+    at_end = match["b"].startswith(("end", "last", "month"))
+    month, which = match["m"], match["k"] or ""
+    if month:
+        number = MONTHS.index(month) + 1
+        year = int(match["y"]) if match["y"] else None
+        found = near.on(1, number, year) if not at_end else None
+        if at_end:
+            years = range(near.date.year, near.date.year + 2) if year is None else (year,)
+            ends = [last_day(dt.date(each, number, 1)) for each in years]
+            found = next((each for each in ends if each >= near.date or year), None)
+        return _said(found)
+    step = 1 if "next" in which else 0
+    if "year" in which:
+        year = near.date.year + (step if at_end or step else 1)
+        return _said(exact(year, 12, 31) if at_end else exact(year, 1, 1))
+    if "week" in which:
+        if not at_end:
+            return _said(near.in_week(step or 1, 0))
+        return Said(tuple(day for n in (4, 6) if (day := near.in_week(step, n)) and day >= near.date))
+    first = shifted(near.date.replace(day=1), months=step if at_end or step else 1)
+    return _said(last_day(first) if first and at_end else first)
+
+
+def _nth(match: re.Match[str], near: Near) -> Said:
+    """``the first Monday in April``."""
+    day, number = DAYS.index(match["w"]), 0 if match["i"] == "last" else int(match["i"][0])
+    if match["m"]:
+        first = near._replace(past=False).on(1, MONTHS.index(match["m"]) + 1)
+        if near.date.month == MONTHS.index(match["m"]) + 1:
+            first = near.date.replace(day=1)
+    else:
+        first = shifted(near.date.replace(day=1), months=1 if "next" in match["k"] else 0)
+    if first is None:
+        return Said()
+    if number == 0:
+        last = last_day(first)
+        return _said(shifted(last, days=-((last.weekday() - day) % 7)))
+    return _said(shifted(first, days=(day - first.weekday()) % 7 + 7 * (number - 1)))
+
+
+def _holiday(match: re.Match[str], near: Near) -> Said | None:
+    for pattern, (day, month) in _HOLIDAYS.items():
+        if re.fullmatch(pattern, match["h"]):
+            return _said(near.on(day, month, int(match["y"]) if match["y"] else None))
+    return None
+
+
+def _said(day: dt.date | None) -> Said:
+    return Said((day,)) if day is not None else Said(why_not="that day is not in the calendar")
+
+
+def _count(word: str) -> int:
+    return int(word) if word.isdigit() else 2 if "couple" in word else 1
+
+
+_GRAMMAR: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], Near], Said | None]], ...] = (
+    (tuple(MONTHS), re.compile(rf"\b(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?[ -]?(?:day )?(?:of )?(?:the )?{_MONTH}\b{_YEAR}"), _named),
+    (
+        tuple(MONTHS),
+        re.compile(
+            rf"\b{_MONTH}(?: the|,)?[ -]?(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?\b(?![:.h]\d| ?(?:am|pm|a\.m|p\.m|o'clock|"
+            rf"weeks?|days?|months?|years?|nights?|people|guests|times|euros?|pounds?|dollars?|%|€)){_YEAR}"
+        ),
+        _named,
+    ),
+    (
+        (),
+        re.compile(
+            r"\b(?:the )?(?P<d>\d{1,2})(?:st|nd|rd|th)\b(?: of (?P<k>(?:this|next|the|last|every|each|any|the next|the following|"
+            rf"the coming|the same) month))?{GOES_ON}(?! of (?:{'|'.join(MONTHS)}))"
+        ),
+        _numbered,
+    ),
+    (
+        (),
+        re.compile(
+            r"\b(?:today|tonight|this (?:morning|afternoon|evening)|later (?:on )?today|tomorrow|overmorrow|yesterday|last night)\b"
+        ),
+        _relative,
+    ),
+    (
+        ("day",),
+        re.compile(
+            r"\b(?:(?P<j>(?:the )?(?:next week|this week|week after next|following week|week after|last week)),?(?: on)?(?: the)? )?"
+            r"(?:(?P<q>this coming|this|next|coming|upcoming|last|past|previous|following|every other|every|each|any|other|most|alternate) )?"
+            rf"(?P<w>{_DAY})(?P<s>s?)\b(?:,? (?:of |in |on )?(?P<k>this week|next week|(?:the )?week after next|"
+            r"(?:the )?week after|after next|(?:the )?following week|last week)\b)?"
+            r"(?P<a> after(?! \w| (?:lunch|work|noon|school)))?"
+        ),
+        _weekday,
+    ),
+    (
+        ("day", "night", "week", "month", "year", "decade"),
+        re.compile(
+            rf"\b(?:in (?:about |around |roughly |exactly |just )?{_COUNT} {_UNIT}(?P<half> and a half)?(?:'s?)?(?: time)?(?P<way>)"
+            rf"(?! (?:of|before|after|early|late)\b))"
+            rf"|\b{_COUNT.replace('<n>', '<n2>')} {_UNIT.replace('<u>', '<u2>')}(?P<half2> and a half)?'?s? "
+            r"(?P<way2>from (?:now|today)|ago|back|from this day)\b"
+        ),
+        lambda match, near: _away(_Renamed(match), near),  # type: ignore[arg-type]
+    ),
+    (
+        ("end", "last", "start", "beginning", "first", "1st"),
+        re.compile(
+            r"\b(?:the )?(?P<b>end|last day|last|start|beginning|first day|1st day|month end|month-end)(?: of| in)?(?: the)? "
+            rf"(?:{_MONTH}(?: (?P<y>20\d\d))?|(?P<k>(?:this |next |the )?(?:month|year|week)))\b(?!'s| from| \d)"
+        ),
+        _boundary,
+    ),
+    (
+        ("day",),
+        re.compile(
+            rf"\b(?:the )?(?P<i>1st|2nd|3rd|4th|last) (?P<w>{_DAY}) (?:of|in) (?:{_MONTH}|(?P<k>(?:the|this|next|the next) month))\b"
+        ),
+        _nth,
+    ),
+    (
+        ("christmas", "day", "year", "valentine", "hallow", "night", "july", "epiphany", "nye", "hogmanay"),
+        re.compile(
+            rf"(?<![\w'])(?P<h>{'|'.join(_HOLIDAYS)})(?![\w'])(?: (?P<y>20\d\d)\b)?{GOES_ON}(?! (?:the )?(?:party|present|gift))"
+        ),
+        _holiday,
+    ),
+)
+
+
+class _Renamed:
+    """A match of two alternatives whose groups have the same meaning."""
+
+    def __init__(self, match: re.Match[str]) -> None:
+        self.match = match
+
+    def __getitem__(self, name: str) -> str | None:
+        return self.match[name] or self.match[f"{name}2"]
+
+
+_PAIR_GAP = re.compile(r"(?:,|\.)? ?(?:on |the |on the )?")
+_PAIR_AFTER = re.compile(r",? ?\(?(?:which is |that's |thats |which falls on |so |being )?(?:a |the )?")
+
+
+def _paired(text: str, found: list[Reading]) -> list[Reading]:
+    """A weekday beside a day makes one date, and refuses it where they contradict each other."""
+    kept: list[Reading] = []
+    for each in found:
+        last = kept[-1] if kept else None
+        if last is not None and _is_weekday(text, last) != _is_weekday(text, each):
+            day, weekday = (each, last) if _is_weekday(text, last) else (last, each)
+            gap = text[last.end : each.start]
+            fits = _PAIR_GAP if weekday is last else _PAIR_AFTER
+            joined = _joined(text, day, weekday) if fits.fullmatch(gap) and day.values and weekday.values else None
+            if joined is not None:
+                kept[-1] = joined._replace(start=last.start, end=each.end)
+                continue
+        kept.append(each)
+    return kept
+
+
+def _joined(text: str, day: Reading, weekday: Reading) -> Reading | None:
+    wanted = dt.date.fromisoformat(weekday.values[0]).weekday()
+    fitting = tuple(value for value in day.values if dt.date.fromisoformat(value).weekday() == wanted)
+    if fitting:
+        return day._replace(values=fitting, alone=False)
+    if not re.search(r"\d", text[day.start : day.end]):
+        return None
+    first = dt.date.fromisoformat(day.values[0])
+    said = f"{first.day} {MONTHS[first.month - 1].capitalize()} {first.year}"
+    why = f"{said} is a {DAYS[first.weekday()].capitalize()}, not a {DAYS[wanted].capitalize()}"
+    return day._replace(values=(), why_not=why)
+
+
+def _is_weekday(text: str, each: Reading) -> bool:
+    return bool(re.search(rf"(?:{_DAY})(?: after)?$", text[each.start : each.end])) and not NONE.search(
+        text[each.start : each.end]
+    )
+
+
+_OFFSET = re.compile(
+    r"(?:\b(?P<n>\d{1,3}|an?|another|a couple of|the) )?\b(?P<u>day|night|week|fortnight|month)s?(?: (?P<way>after|before|from|on|following|past))? (?:the )?$"
+)
+_LATER = re.compile(r" (?:in )?(?:(?P<n>\d{1,2}|a) )?(?P<u>week|fortnight)s?\b(?:'s?)?(?: time)?(?! (?:after|before|next|of)\b)")
+
+
+def _counted(text: str, found: list[Reading], near: Near) -> list[Reading]:
+    """Days counted from a named one: "the day after tomorrow", "a week on monday", "friday week"."""
+    kept: list[Reading] = []
+    for each in found:
+        before = _OFFSET.search(text[: each.start])
+        after = _LATER.match(text, each.end)
+        if before and each.values and (not kept or before.start() >= kept[-1].end):
+            way, unit = before["way"], before["u"]
+            plain = way in (None, "on")
+            if (plain and unit in ("week", "fortnight") and before["n"] not in (None, "the")) or not plain:
+                number = _count(before["n"] or "a") if before["n"] != "the" else 1
+                step = -number if way == "before" else number
+                each = _moved(each, step, unit)._replace(start=before.start())
+        elif after and each.values and (" in " in after[0] or after["n"] is None) and _is_day_word(text, each):
+            each = _moved(each, _count(after["n"] or "a"), after["u"])._replace(end=after.end())
+        if kept and each.values and kept[-1].values and _is_weekday(text, kept[-1]):
+            relation = re.fullmatch(r" (?P<way>after|before) (?:the )?", text[kept[-1].end : each.start])
+            if relation:
+                weekday = dt.date.fromisoformat(kept[-1].values[0]).weekday()
+                base = near._replace(date=dt.date.fromisoformat(each.values[0]), past=relation["way"] == "before")
+                kept[-1] = each._replace(start=kept[-1].start, values=(base.weekday(weekday).isoformat(),))
+                continue
+        kept.append(each)
+    return kept
+
+
+def _is_day_word(text: str, each: Reading) -> bool:
+    return bool(re.search(rf"(?:{_DAY}|today|tomorrow)$", text[each.start : each.end]))
+
+
+def _moved(each: Reading, number: int, unit: str) -> Reading:
+    days = (moved(dt.date.fromisoformat(value), number, unit) for value in each.values)
+    return each._replace(values=tuple(day.isoformat() for day in days if day is not None))
+
+
+def _following(text: str, found: list[Reading]) -> list[Reading]:
+    """"the Monday after" counts from the date named before it, which is then none of its own."""
+    kept: list[Reading] = []
+    for each in found:
+        if each.after and each.values and kept and len(kept[-1].values) == 1:
+            base = Near(dt.date.fromisoformat(kept[-1].values[0]))
+            weekday = dt.date.fromisoformat(each.values[0]).weekday()
+            kept[-1] = each._replace(values=(base.weekday(weekday).isoformat(),))
+        else:
+            kept.append(each)
+    return kept

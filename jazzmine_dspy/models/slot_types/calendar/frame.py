@@ -1,0 +1,113 @@
+"""What stands around a date, a time or a duration in a message: what only introduces it, denies it, takes it back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Reading(NamedTuple):
+    """A part of a text that names a value.
+
+    Args:
+        start, end: Where it stands in the simplified text.
+        values: Its readings in normal form, several where it is ambiguous, none where it cannot be.
+        why_not: Why it is no value, as the user is told.
+        alone: Whether it is a value only as an answer: in a longer message the same words mean other things.
+        after: Whether it counts from the value before it in the message ("the Monday after").
+    """
+
+    start: int
+    end: int
+    values: tuple[str, ...] = ()
+    why_not: str = ""
+    alone: bool = False
+    after: bool = False
+
+
+_AROUND = re.compile(
+    r"[\s.,;:!?()\"'/#*~-]+|\b(?:on|for|at|by|in|from|since|of|is|it|its|it's|the|a|um+|uh+|er+m?|hm+|oh|ah|ok|okay|well|so|"
+    r"please|pls|plz|thanks|thank|thx|ta|cheers|you|maybe|perhaps|probably|preferably|possibly|let's|lets|say|saying|make|"
+    r"that|that's|thats|this|would|will|be|good|great|fine|perfect|best|ideal|ideally|ok|work|works|working|suit|suits|"
+    r"me|us|i|i'd|id|i'll|i'm|we|we'd|we'll|think|guess|like|love|prefer|want|need|if|possible|how|what|about|around|"
+    r"approximately|approx|roughly|circa|nearly|almost|just|only|over|under|exactly|sharp|then|there|can|could|do|"
+    r"does|yes|yeah|yep|yup|ya|sure|hi|hello|some|sometime|total|altogether|more|less|than|least|up|to|"
+    r"until|till|til|starting|beginning|start|begin|delivery|arrive|arriving|arrival|date|day|time|now|have|had|been|"
+    r"should|may|might|come|book|set|go|with|going|are|am|was|were|use|put|down|latest|earliest|and|or|so|all|whole|of|long|"
+    r"my|our|answer|as|well|too|also|better|would've|lol|sorry|near|enough|actually|nice|hours?|clock|longer|any|stay|staying|got|we're|we've|i've|ive)\b"
+)
+"""What may stand beside a value in an answer that is nothing but one."""
+
+_NOT_BEFORE = re.compile(
+    r"(?:\b(?:not|never|neither|nor|except|excluding|without|besides|anything but|any \w+ but|all but|rather than|"
+    r"instead of|as opposed to|no longer|forget|scrap|skip|avoid|can't|cannot|cant|couldn't|won't|wont|don't|dont|isn't|"
+    r"isnt|wasn't)(?: (?:do|make|manage|have|want|come|for|on|at|the|this|next|a|in|good|it|be|possible|works?|about))*)[ ,]*$"
+)
+_NOT_BUT_LIMIT = re.compile(r"\b(?:before|until|till|til|earlier than|later than|only|just)\b[ \w']{0,20}$")
+_NOT_AFTER = re.compile(
+    r"^[ ,]*(?:(?:really|actually|sadly|unfortunately) )?(?:(?:does ?n[o']?t|doesnt|wo ?n[o']?t|wont|will not|can ?n[o']t|cant|"
+    r"did ?n[o']?t|isn'?t|is not|is never|not)(?: (?:really|actually))? (?:work|do|suit|good|possible|ok|okay|great|fine|"
+    r"an option|going to|convenient|right|any ?more)|is (?:no good|bad|out\b|wrong|impossible|no use)|"
+    r"(?:no good|is too (?:early|late|soon|short|long)|was wrong)\b)"
+)
+_TAKEN_BACK = re.compile(
+    r"\b(?:no+|nope|nah|wait|sorry|sry|soz|actually|rather|i mean|i meant|make (?:it|that)|scrap that|correction|"
+    r"oops|better|hang on|hold on|instead|changed my mind|on second thoughts?|or rather|scratch that)\b"
+)
+_FROM_TO = re.compile(r"\b(?:mov|chang|switch|shift|push|reschedul|postpon|bring|swap|extend)\w*\b.{0,60}\bfrom (?:the )?$")
+
+
+def whole(text: str, readings: Sequence[Reading]) -> Reading | None:
+    """The reading that a text is nothing but; None where something else is said, or several things."""
+    if len(readings) != 1:
+        return None
+    found = readings[0]
+    before, after = text[: found.start], text[found.end :]
+    if denied(before, after) or _AROUND.sub("", before) or _AROUND.sub("", after):
+        return None
+    return found
+
+
+def inside(text: str, readings: Sequence[Reading]) -> list[Reading]:
+    """The readings in a longer message that it does not deny or take back, each with one value."""
+    left: list[Reading] = []
+    anchors: list[Reading] = []
+    for found in readings:
+        before, after = text[: found.start], text[found.end :]
+        anchors.append(found)
+        if found.alone or denied(before, after):
+            continue
+        if left and _TAKEN_BACK.search(text[left[-1].end : found.start]) and found.start - left[-1].end < 60:
+            left.clear()
+        following = [other for other in readings if other.start >= found.end]
+        if following and _FROM_TO.search(before) and re.match(r" to\b", after):
+            continue
+        left.append(found)
+    return [found for found in left if len(found.values) == 1]
+
+
+def denied(before: str, after: str) -> bool:
+    """Whether the words around a value say that it is not the one.
+
+    Example:
+        >>> denied("anything but ", ""), denied("", " doesn't work"), denied("not before ", "")
+        (True, True, False)
+    """
+    if _NOT_AFTER.search(after):
+        return True
+    return bool(_NOT_BEFORE.search(before)) and not _NOT_BUT_LIMIT.search(before[-24:])
+
+
+def longest(readings: list[Reading]) -> list[Reading]:
+    """Of readings that overlap the longest ones, in the order of the text.
+
+    Example:
+        >>> longest([Reading(0, 3, ("a",)), Reading(0, 8, ("b",)), Reading(9, 12, ("c",))])[0].values
+        ('b',)
+    """
+    kept: list[Reading] = []
+    for found in sorted(readings, key=lambda each: (each.start - each.end, each.start)):
+        if all(found.end <= other.start or found.start >= other.end for other in kept):
+            kept.append(found)
+    return sorted(kept)

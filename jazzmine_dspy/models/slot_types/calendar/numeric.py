@@ -1,0 +1,74 @@
+"""Dates in digits, which every language writes: 2026-03-14, 14.3.2026, 3/4."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import NamedTuple
+
+from jazzmine_dspy.models.slot_types.calendar.frame import Reading
+from jazzmine_dspy.models.slot_types.calendar.near import Near, exact
+
+
+class Said(NamedTuple):
+    """What a part of a text names: days, or why there is none; ``alone`` and ``after`` as in ``Reading``."""
+
+    days: tuple[dt.date, ...] = ()
+    why_not: str = ""
+    alone: bool = False
+    after: bool = False
+
+
+NONE = re.compile(r"\d")
+_ISO = re.compile(r"(?<![\d/.-])(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?:[t ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:z|[+-]\d\d:?\d\d)?)?(?![\d/-])")
+_BASIC = re.compile(r"(?:19|20)\d{6}")
+_SHORT = re.compile(r"(?<![\d/.,:€£$#-])(\d{1,2})( ?[/.-] ?)(\d{1,2})(?:\2(\d{4}|\d\d)(?!\d)|(\.)(?![\d]))?(?![\d/%:-]|\.\d| ?%)")
+_INTRODUCED = re.compile(r"\b(?:on|by|until|till|from|before|after|for|the|to|date|day|am|vom|bis|le|el|il|since|seit)[: ] ?$")
+_MEASURED = re.compile(r" ?(?:€|£|\$|eur|gbp|usd|pounds?|euros?|kg|cm|inch|l\b|of\b|price|size|pm\b|am\b|h\b|uhr\b|hours?|o'clock|star)")
+
+
+def numeric_days(text: str, near: Near) -> list[Reading]:
+    """All dates in digits in a simplified text."""
+    found = [_iso(match) for match in _ISO.finditer(text)]
+    if match := _BASIC.fullmatch(text.strip(" .!")):
+        day = exact(int(match[0][:4]), int(match[0][4:6]), int(match[0][6:]))
+        start = text.index(match[0])
+        if day is not None:
+            found.append(Reading(start, start + 8, (day.isoformat(),)))
+    for match in _SHORT.finditer(text):
+        said = _short(match, near)
+        if said is not None:
+            found.append(said)
+    return found
+
+
+def _iso(match: re.Match[str]) -> Reading:
+    day = exact(int(match[1]), int(match[3]), int(match[4]))
+    if day is None:
+        return Reading(match.start(), match.end(), why_not=f"there is no day {match[1]}-{match[3]}-{match[4]}")
+    return Reading(match.start(), match.end(), (day.isoformat(),))
+
+
+def _short(match: re.Match[str], near: Near) -> Reading | None:
+    first, sign, second = int(match[1]), match[2].strip(), int(match[3])
+    written = match[4]
+    year = None if written is None else int(written) if len(written) == 4 else 2000 + int(written)
+    if (sign == "-" or " " in match[2]) and year is None:
+        return None
+    if _MEASURED.match(match.string, match.end()):
+        return None
+    dotted = sign == "." and match[5] is not None
+    allowed = ("dm",) if dotted else near.orders
+    pairs = dict.fromkeys((first, second) if order == "dm" else (second, first) for order in allowed)
+    days = [day for pair in pairs if (day := near.on(pair[0], pair[1], year)) is not None and pair[1] <= 12]
+    if not days and len(allowed) == 1 and not dotted and 0 < first <= 31 and 0 < second <= 31:
+        # "14/3" in a region of months first has one reading only, and is meant.
+        other = near.on(*((second, first) if allowed[0] == "dm" else (first, second)), year)
+        days = [other] if other is not None else []
+    introduced = bool(_INTRODUCED.search(match.string[: match.start()]))
+    alone = year is None and not introduced and not (dotted and match.end() < len(match.string.rstrip()))
+    values = tuple(dict.fromkeys(day.isoformat() for day in days))
+    if not values:
+        why = f"there is no day {match[0].strip(' .')}"
+        return Reading(match.start(), match.end(), why_not=why, alone=alone)
+    return Reading(match.start(), match.end(), values, alone=alone)
