@@ -9,9 +9,16 @@ import logging
 import re
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from jazzmine_dspy.models._base import Value
@@ -72,6 +79,7 @@ class SlotType(str, metaclass=_Types):
         example: A value in normal form, as text; prompts show it beside the slot.
         example_shown: Whether prompts show the example.
         ranged: Whether slots of the type may have ``min`` and ``max``; the type's ``check`` holds values to them.
+        ranged_in_words: Whether these may be texts; the type's ``misdefined`` reads them.
 
     Raises:
         ValueError: no type of that name is registered; the message lists the known ones.
@@ -96,6 +104,7 @@ class SlotType(str, metaclass=_Types):
     example: ClassVar[str] = ""
     example_shown: ClassVar[bool] = True
     ranged: ClassVar[bool] = False
+    ranged_in_words: ClassVar[bool] = False
 
     def __new__(cls, name: str) -> SlotType:
         """The registered type of that name; for a class that extends this one, a new object."""
@@ -267,6 +276,27 @@ def _absent(value: Any) -> bool:
     return value is None
 
 
+def _bound(given: Any) -> Any:
+    """A number, or the text that a date or a time is bounded by: YAML makes dates of what looks like one."""
+    if isinstance(given, dt.date):
+        return given.isoformat()[:10]
+    if given is None or (isinstance(given, int | float) and not isinstance(given, bool)):
+        return None if given is None else float(given)
+    if not isinstance(given, str) or not given.strip():
+        raise ValueError("a bound is a number, a day or a time")
+    try:
+        return float(given)
+    except ValueError:
+        return given.strip()
+
+
+if TYPE_CHECKING:
+    # Types that count have numbers here, and those of days and times also texts: each knows its own.
+    Bound = Any
+else:
+    Bound = Annotated[float | str | None, BeforeValidator(_bound)]
+
+
 class Slot(Value):
     """A value that a flow needs.
 
@@ -275,7 +305,8 @@ class Slot(Value):
         type: Kind of the value; there is no default, since a guess would misread values.
         pattern: Regular expression that a whole text value matches.
         options: The names to choose from, for ``choice``.
-        min, max: The least and the greatest value, for ``number`` and ``money``; how many, for ``list``.
+        min, max: The least and the greatest value, for ``number`` and ``money``; how many, for ``list``. For ``date`` a
+            day, in words ("today") or as ``YYYY-MM-DD``; for ``time`` a time such as ``09:00``.
         ask, reask, confirm: What the assistant says to get, get again, or check the value.
 
     Example:
@@ -290,8 +321,8 @@ class Slot(Value):
     options: tuple[str, ...] = ()
     pattern: str | None = None
     # Left out of the JSON form where they are not given: flows without them keep their checksums.
-    min: float | None = Field(default=None, exclude_if=_absent)
-    max: float | None = Field(default=None, exclude_if=_absent)
+    min: Bound = Field(default=None, exclude_if=_absent)
+    max: Bound = Field(default=None, exclude_if=_absent)
     ask: str = ""
     reask: str = ""
     confirm: str = ""
@@ -315,7 +346,9 @@ class Slot(Value):
         least, most = self.min, self.max
         if (least, most) != (None, None) and not self.type.ranged:
             raise ValueError(f"a slot of the type {self.type} has no min and max")
-        if least is not None and most is not None and least > most:
+        if not self.type.ranged_in_words and any(isinstance(bound, str) for bound in (least, most)):
+            raise ValueError(f"min and max of a slot of the type {self.type} are numbers")
+        if isinstance(least, float) and isinstance(most, float) and least > most:
             raise ValueError(f"min {least:g} is greater than max {most:g}")
         return self
 

@@ -111,9 +111,14 @@ def _of_model(model: type[BaseModel]) -> st.SearchStrategy[Any]:
     # What a validator asks for beyond the types.
     if model is Slot:
         fields["pattern"] = st.sampled_from([None, r"\d{4}", "A|B", r"[^\W\d]+"])
-        ranged = st.sampled_from([t for t in SlotType if t.ranged])
+        ranged = st.sampled_from([t for t in SlotType if t.ranged and not t.ranged_in_words])
         low, high = (st.none() | st.floats(*ends) for ends in ((-1e6, 0.0), (0.0, 1e6)))
         within = st.builds(Slot, **fields | {"type": ranged, "min": low, "max": high})
+        days = {
+            "min": st.none() | st.just("today"),
+            "max": st.none() | st.dates(dt.date(2030, 1, 1)).map(str),
+        }
+        within |= st.builds(Slot, **fields | days | {"type": st.just(SlotType.DATE)})
         fields |= {"min": st.none(), "max": st.none()}
         plain = st.builds(Slot, **fields | {"type": st.sampled_from([t for t in SlotType if t != "choice"])})
         options = st.lists(st.text(), min_size=1, max_size=3)

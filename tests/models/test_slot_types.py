@@ -94,7 +94,7 @@ def test_a_pattern_of_the_slot_s_own_is_read(name: str, pattern: str, text: str,
         ("email", "to Ann@x.org. and b@y.co.uk", ["ann@x.org", "b@y.co.uk"]),
         ("choice", "standard or next day!", ["standard", "next_day"]), ("choice", "substandard", []),
         ("number", "3 cups", []), ("boolean", "yes, the blue one", []), ("text", "blue", []),
-        ("date", "2026-03-14", []),
+        ("date", "2026-03-14", ["2026-03-14"]),
     ],
 )  # fmt: skip
 def test_what_occurs_in_a_text(name: str, text: str, found: list[Any]) -> None:

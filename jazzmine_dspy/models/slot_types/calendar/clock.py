@@ -25,32 +25,41 @@ _PART = (
     r"(?:morning|afternoon|evening|night|tonight|midday|lunchtime))\b"
 )
 _BEFORE = (
-    r"(?P<pre>\b(?:(?:in )?(?:the |this |early |late )?(?:morning|afternoon|evening|night|tonight|lunch|dinner|supper|breakfast))"
+    r"(?P<pre>\b(?:(?:in )?(?:the |this |early |late )?(?:morning|afternoon|evening|night|tonight|lunch|"
+    r"dinner|supper|breakfast))"
     r"(?: please)?,? ?(?:at |around |about |by |from |say |maybe |for )*)"
 )
 _PREP = (
-    r"(?:(?:\b(?:at|by|around|about|before|after|from|till|until|past|to|approx|circa|say|between|make it|for about|towards|ca\.?|landing|lands|"
+    r"(?:(?:\b(?:at|by|around|about|before|after|from|till|until|approx|circa|say|between|than|make it|"
+    r"for about|towards|ca\.?|landing|lands|"
     r"arriving|arrives|arrive|collect)|@) ?(?:about |around |roughly |exactly |like |say |maybe |approx )?)"
 )
+_SPACED = r"\b\d{1,2} [0-5]\d(?: ?[ap]\.?m\b| in the| tonight| morning| afternoon| evening| night)"
 _MINUTES = {"quarter": 15, "half": 30, "a quarter": 15}
 _NO_HOUR = (
-    r"(?! ?(?:%|€|£|\$|/|st\b|nd\b|rd\b|th\b|[.,:]\d|-\d|x\b|kg|cm|km|mm|euros?|pounds?|dollars?|bucks|quid|eur|gbp|usd|"
-    r"people|persons?|guests|adults|kids|children|of|days?|nights?|weeks?|months?|years?|hours?|minutes?|times|rooms?|"
-    r"items?|more|other|or so people|january|february|march|april|may|june|july|august|september|october|november|december)\b)"
-    + GOES_ON
+    r"(?! ?(?:%|€|£|\$|/|st\b|nd\b|rd\b|th\b|[.,:]\d|-\d|x\b|kg|cm|km|mm|euros?|pounds?|dollars?|bucks|"
+    r"quid|eur|gbp|usd|"
+    r"people|persons?|guests|adults|kids|children|of|days?|nights?|weeks?|months?|years?|hours?|minutes?|"
+    r"times|rooms?|"
+    r"items?|more|other|or so people|january|february|march|april|may|june|july|august|september|october|"
+    r"november|december)\b)" + GOES_ON
 )
 
 _CLOCK = re.compile(
     rf"(?:{_BEFORE})?(?:"
     # half past six, quarter to 8, 20 to 2, 5 minutes past 7
-    r"(?<![\d.,:/])\b(?P<rel>(?:a )?quarter|half|\d{1,2}(?: minutes?)?) (?P<way>past|to|after|before|of|till) (?:about )?(?P<h1>\d{1,2})(?![\d.:])"
-    r"|\bhalf (?P<h2>\d{1,2})(?![\d.:]| ?(?:hours?|days?|months?|years?|weeks?)\b)"
+    r"(?<![\d.,:/])\b(?P<rel>(?:a )?quarter|half|\d{1,2}(?: minutes?)?) (?P<way>past|to|after|before|of|"
+    r"till) (?:about )?(?P<h1>\d{1,2})(?![\d:]|\.\d)"
+    r"|\bhalf (?P<h2>\d{1,2})(?![\d:]|\.\d| ?(?:hours?|days?|months?|years?|weeks?)\b)"
     # 9:15, 9.15, 18h30, 18h
-    r"|(?<![\d.,:/€£$#+-])(?P<h3>\d{1,2})(?:(?P<sep>[:.]) ?(?P<m3>\d\d)(?::\d\d)?|(?P<sh>h)(?P<m4>\d\d)?(?:rs?|ours)?)(?![\d]|[.:/]\d)"
+    r"|(?<![\d.,:/€£$#+-])(?P<h3>\d{1,2})(?:(?P<sep>[:.]) ?(?P<m3>\d\d)(?::\d\d)?(?: ?h\b)?|"
+    r"(?P<sh>h)(?P<m4>\d\d)?(?:rs?|ours)?)(?![\d]|[.:/]\d)"
     # 7 30, 4 50
-    rf"|(?:(?P<p5>{_PREP})|^|(?<=, ))(?<![\d.,:/€£$#+-])(?P<h5>\d{{1,2}}) (?P<m5>[0-5]\d|oh \d)(?![\d.:/]|(?:st|nd|rd|th)\b)"
+    rf"|(?:(?P<p5>{_PREP})|^|(?<=, )|(?={_SPACED}))(?<![\d.,:/€£$#+-])(?P<h5>\d{{1,2}}) (?P<m5>[0-5]\d|"
+    rf"oh \d)(?![\d:/]|\.\d|(?:st|nd|rd|th)\b)"
     # 1830
-    rf"|(?:(?P<p6>{_PREP})|^)(?<![\d.,:/€£$#+-])(?P<h6>[01]\d|2[0-3])(?P<m6>[0-5]\d)(?: ?(?:hours|hrs|h))?(?![\d.:/])"
+    rf"|(?:(?P<p6>{_PREP})|^)(?<![\d.,:/€£$#+-])(?P<h6>[01]\d|2[0-3])(?P<m6>[0-5]\d)(?: ?(?:hours|hrs|"
+    rf"h))?(?![\d.:/])"
     # 6 o'clock, 7, at 7
     r"|(?<![\d.,:/€£$#+])\b(?P<h7>\d{1,2})(?P<oc> ?o'? ?clock| ?oclock|[ -]?ish)?(?![\d:/]|\.\d)"
     r"|\b(?:12 )?(?P<word>noon|midday|midnight)\b)"
@@ -59,8 +68,14 @@ _CLOCK = re.compile(
 _LONE = re.compile(rf"(?:{_PREP})$")
 _NOUN_AFTER = re.compile(_NO_HOUR)
 _TIMELIKE = re.compile(r"\d|noon|midday|midnight")
-_PRICE = re.compile(r"^ ?(?:%|€|£|\$|euros?\b|pounds?\b|dollars?\b|bucks\b|quid\b|eur\b|gbp\b|usd\b|kg|cm|km|m\b|mm|l\b|litres?|inch|stars?\b|years?\b|months?\b|weeks?\b|days?\b|hours?\b|minutes?\b|percent)")
-_PRICED = re.compile(r"(?:[€£$]|eur|gbp|usd|costs?|paid|price|version|size|order|number|booking|room|no\.?|row|gate|flight|for) ?$")
+_PRICE = re.compile(
+    r"^ ?(?:%|€|£|\$|euros?\b|pounds?\b|dollars?\b|bucks\b|quid\b|eur\b|gbp\b|usd\b|kg|cm|km|m\b|mm|l\b|"
+    r"litres?|inch|stars?\b|years?\b|months?\b|weeks?\b|days?\b|hours?\b|minutes?\b|percent)"
+)
+_PRICED = re.compile(
+    r"(?:[€£$]|eur|gbp|usd|costs?|paid|price|version|size|order|number|booking|room|no\.?|row|gate|"
+    r"flight|for) ?$"
+)
 
 
 def english_times(text: str, hours: Hours) -> list[Reading]:
@@ -71,7 +86,7 @@ def english_times(text: str, hours: Hours) -> list[Reading]:
     return longest([each for each in found if each is not None])
 
 
-def plain_times(text: str, hours: Hours) -> list[Reading]:
+def plain_times(text: str) -> list[Reading]:
     """Times in digits, with a colon, a point or an h, as every language writes them; nothing in them is in doubt."""
     found = []
     for match in _DIGITS.finditer(text):
@@ -84,7 +99,8 @@ def plain_times(text: str, hours: Hours) -> list[Reading]:
 
 
 _DIGITS = re.compile(
-    r"(?<![\d.,:/€£$-])(?:(?P<h>\d{1,2})(?:(?P<s>[:.])(?P<m>\d\d)(?::\d\d)?(?P<u> ?(?:uhr|h)\b)?| ?(?:h(?:eures?)?|uhr)(?: ?(?P<n>\d\d))?))(?![\d:/]|\.\d)"
+    r"(?<![\d.,:/€£$-])(?:(?P<h>\d{1,2})(?:(?P<s>[:.])(?P<m>\d\d)(?::\d\d)?(?P<u> ?(?:uhr|h)\b)?|"
+    r" ?(?:h(?:eures?)?|uhr)(?: ?(?P<n>\d\d))?))(?![\d:/]|\.\d)"
 )
 
 
@@ -95,7 +111,7 @@ def _read(match: re.Match[str], hours: Hours) -> Reading | None:
     if match["word"]:
         return Reading(start, end, ("00:00" if match["word"] == "midnight" else "12:00",))
     half = (match["ap"] or "").strip()[:1]
-    certain = bool(half or match["part"] or match["oc"])
+    certain = bool(half or (match["part"] and match["part"] != " night") or match["oc"])
     alone = False
     if match["rel"]:
         return _relative(match, start, end, half, part, hours)
@@ -108,7 +124,9 @@ def _read(match: re.Match[str], hours: Hours) -> Reading | None:
         if match["sep"] == "." and not certain:
             if minute > 59:
                 return None
-            alone = not (_LONE.search(text[:start]) or re.search(_DAY_WORD + ",? $", text[:start]) or match["pre"])
+            alone = not (
+                _LONE.search(text[:start]) or re.search(_DAY_WORD + ",? $", text[:start]) or match["pre"]
+            )
             alone = alone or bool(_PRICED.search(text[:start]))
     elif match["h5"]:
         hour, minute = int(match["h5"]), int(match["m5"].replace("oh ", ""))
@@ -121,7 +139,9 @@ def _read(match: re.Match[str], hours: Hours) -> Reading | None:
         hour, minute = int(match["h6"]), int(match["m6"])
         if match["p6"]:
             start = match.start("h6")
-        alone = not (certain or (match["p6"] and not re.fullmatch(r"(?:19|20)\d\d", match["h6"] + match["m6"])))
+        alone = not (
+            certain or (match["p6"] and not re.fullmatch(r"(?:19|20)\d\d", match["h6"] + match["m6"]))
+        )
         if _PRICE.match(text[end:]):
             return None
     else:
@@ -129,13 +149,19 @@ def _read(match: re.Match[str], hours: Hours) -> Reading | None:
         if not certain:
             if not _NOUN_AFTER.match(text, end) or _PRICED.search(text[:start]):
                 return None
-            alone = not (_LONE.search(text[:start]) or match["pre"] or re.search(_DAY_WORD + ",? (?:at )?$", text[:start]))
+            alone = not (
+                _LONE.search(text[:start])
+                or match["pre"]
+                or re.search(_DAY_WORD + ",? (?:at )?$", text[:start])
+            )
         elif not half and re.search(r"\b\d{1,2} $", text[:start]):
             return None
     return _reading(start, end, hour, minute, _choices(match, hour, minute, half, part, hours), alone=alone)
 
 
-def _choices(match: re.Match[str], hour: int, minute: int, half: str, part: str, hours: Hours) -> tuple[int, ...]:
+def _choices(
+    match: re.Match[str], hour: int, minute: int, half: str, part: str, hours: Hours
+) -> tuple[int, ...]:
     """The hours of the day that an hour of the clock may mean, the one within the hours alone where it is one."""
     if half and hour <= 12:
         return (hour % 12 + (12 if half == "p" else 0),)
@@ -156,8 +182,7 @@ def _choices(match: re.Match[str], hour: int, minute: int, half: str, part: str,
     inside = tuple(each for each in both if hours.first <= each * 60 + minute <= hours.last)
     if len(inside) == 1:
         return inside
-    by_day = tuple(each for each in both if 7 * 60 <= each * 60 + minute < 19 * 60)
-    return by_day
+    return tuple(each for each in both if 7 * 60 <= each * 60 + minute < 19 * 60)
 
 
 def _relative(
@@ -173,7 +198,9 @@ def _relative(
         return None
     # "2 to 3 people", "5 of 12", "2 before 9": numbers beside each other are times only in steps as people say them.
     spoken = not word.isdigit() or (minutes % 5 == 0 and match["way"] in ("to", "past"))
-    if (not spoken and not half and not part) or not _NOUN_AFTER.match(match.string, match.end("h1")) and not (half or part):
+    if (not spoken and not half and not part) or (
+        not _NOUN_AFTER.match(match.string, match.end("h1")) and not (half or part)
+    ):
         return None
     shown = (hour * 60 - minutes) % (24 * 60) if back else hour * 60 + minutes
     if hour > 12 or hour == 0:

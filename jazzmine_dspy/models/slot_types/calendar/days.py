@@ -6,27 +6,40 @@ import datetime as dt
 import re
 from collections.abc import Callable, Iterable
 
+from jazzmine_dspy.models.slot_types.calendar.compose import composed
 from jazzmine_dspy.models.slot_types.calendar.english import DAYS, MONTHS
 from jazzmine_dspy.models.slot_types.calendar.frame import Reading, longest
-from jazzmine_dspy.models.slot_types.calendar.near import Near, exact, last_day, moved, shifted
-from jazzmine_dspy.models.slot_types.calendar.numeric import NONE, Said, numeric_days
+from jazzmine_dspy.models.slot_types.calendar.near import Near, counted_by, exact, last_day, moved, shifted
+from jazzmine_dspy.models.slot_types.calendar.numeric import Said, numeric_days
 
-_MONTH = f"(?P<m>{'|'.join(MONTHS)})"
+_MONTHS = "|".join(MONTHS)
+_MONTH = f"(?P<m>{_MONTHS})"
 _DAY = "|".join(DAYS)
-_YEAR = r"(?:,? (?:of |in )?(?P<y>(?:19|20)\d\d)\b(?![:.]\d)|,? '(?P<yy>\d\d)\b)?"
+_YEAR = r"(?:(?:,? (?:of |in )?|[-/]|, ?)(?P<y>(?:19|20)\d\d)\b(?![:.]\d)|,? '(?P<yy>\d\d)\b)?"
 _COUNT = r"(?P<n>\d{1,3}|an?|another|a couple of|a couple|couple of|couple)"
 _UNIT = r"(?P<u>day|night|week|fortnight|month|year|decade)s?"
 
 GOES_ON = (
-    r"(?= ?(?:$|[.,;:!?)(/-])| (?:at|around|about|before|after|by|from|to|until|till|for|please|pls|plz|and|or|not|but|if|"
-    r"would|will|is|are|was|were|works?|suits?|in|on|of|then|thanks|thank|that|so|as|morning|evening|afternoon|night|noon|"
-    r"midday|between|i|i'm|i'll|we|we'll|you|he|she|they|it|it's|its|lunch|instead|would|can|could|when|where|because|cos|coz|cause|"
-    r"since|through|thru|onwards?|too|ok|okay|good|great|fine|best|perfect|with|my|our|the|a|this|next|no|wait|sorry|actually|"
-    r"rather|only|latest|has|have|had|yes|do|does|doesn't|doesnt|won't|wont|isn't|isnt|cheers|should|might|may|be|it|me|us|"
-    r"\d|early|late|lol|x|xx|maybe|preferably|possible|if|though|tho|again|just|also|deliver|bring|send|book|at|week|"
+    r"(?= ?(?:$|[.,;:!?)(/-])| (?:at|around|about|before|after|by|from|to|until|till|for|please|pls|plz|"
+    r"and|or|not|but|if|"
+    r"would|will|is|are|was|were|works?|suits?|in|on|of|then|thanks|thank|that|so|as|how|what|which|why|"
+    r"who|today|tomorrow|tonight|morning|evening|afternoon|night|noon|"
+    r"midday|between|i|i'm|i'll|we|we'll|you|he|she|they|it|it's|its|lunch|instead|would|can|could|when|"
+    r"where|because|cos|coz|cause|"
+    r"since|through|thru|onwards?|too|ok|okay|good|great|fine|best|perfect|with|my|our|the|a|this|next|"
+    r"no|wait|sorry|actually|"
+    r"rather|only|latest|has|have|had|yes|do|does|doesn't|doesnt|won't|wont|isn't|isnt|cheers|should|"
+    r"might|may|be|it|me|us|"
+    r"\d|early|late|lol|x|xx|maybe|preferably|possible|if|though|tho|again|just|also|deliver|bring|send|"
+    r"book|at|week|"
     rf"{_DAY})\b)"
 )
 """What follows a day in a message; "the 2nd floor" and "a christmas present" are none."""
+
+_LATER = (
+    r" (?:in (?P<ln>\d{1,2}|a) (?P<lu>week|fortnight)s?|(?P<lu2>week|fortnight))\b(?:'s?)?(?: time)?"
+    r"(?! (?:after|before|next|of)\b)"
+)
 
 _HOLIDAYS = {
     r"christmas eve": (24, 12),
@@ -48,7 +61,7 @@ _HOLIDAYS = {
 def english_days(text: str, near: Near) -> list[Reading]:
     """All dates that a simplified text names, in the order of the text."""
     found = [*numeric_days(text, near), *_patterns(text, near)]
-    return _following(text, _counted(text, _paired(text, longest(found)), near))
+    return composed(text, longest(found), near)
 
 
 def _patterns(text: str, near: Near) -> Iterable[Reading]:
@@ -79,7 +92,10 @@ def _is_verb(match: re.Match[str]) -> bool:
     """Whether "may" is no month: "order 12 may be lost", "we may 3 times"."""
     text = match.string
     return bool(
-        re.match(r" (?:be|have|not|also|come|need|take|i|we|you|get|arrive|well|want|still|only)\b", text[match.end() :])
+        re.match(
+            r" (?:be|have|not|also|come|need|take|i|we|you|get|arrive|well|want|still|only)\b",
+            text[match.end() :],
+        )
         or re.search(r"\b(?:i|we|you|he|she|they|it|that|this|there|which|who) $", text[: match.start()])
     )
 
@@ -96,16 +112,22 @@ def _numbered(match: re.Match[str], near: Near) -> Said | None:
         first = shifted(near.date.replace(day=1), months=months)
         found = exact(first.year, first.month, day) if first else None
     if found is None:
-        return Said(why_not=f"there is no day {day} in " + ("that month" if day < 32 else "a month"), alone=True)
-    return Said((found,))
+        return Said(
+            why_not=f"there is no day {day} in " + ("that month" if day < 32 else "a month"), alone=True
+        )
+    written = match["d"].startswith("0") and not which
+    return Said((found,), alone=written and not _DAY_BEFORE.search(match.string[: match.start()]))
 
 
+_DAY_BEFORE = re.compile(rf"(?:\b(?:on|by|from|until|till|before|for)|\b(?:{_DAY}),?) $")
 _WORDS = {"today": 0, "tonight": 0, "this morning": 0, "this afternoon": 0, "this evening": 0, "later on today": 0,
           "later today": 0, "tomorrow": 1, "overmorrow": 2, "yesterday": -1, "last night": -1}  # fmt: skip
 
 
 def _relative(match: re.Match[str], near: Near) -> Said:
-    return _said(shifted(near.date, days=_WORDS[match[0]]))
+    if match["same"]:
+        return _said(shifted(near.date, days=7))
+    return _later(match, shifted(near.date, days=_WORDS[match["r"]]))
 
 
 def _weekday(match: re.Match[str], near: Near) -> Said | None:
@@ -117,19 +139,36 @@ def _weekday(match: re.Match[str], near: Near) -> Said | None:
     if week == "after next":
         return Said(tuple(filter(None, (near.in_week(2, day), shifted(near.weekday(day), days=7)))))
     if week:
-        weeks = 2 if "after next" in week else 1 if re.search("next|after|following", week) else -1 if "last" in week else 0
+        if week == "coming":
+            return Said((near._replace(past=False).weekday(day),))
+        weeks = (
+            2
+            if "after next" in week
+            else 1
+            if re.search("next|after|following", week)
+            else -1
+            if "last" in week
+            else 0
+        )
         return _said(near.in_week(weeks, day))
     if before == "next":
         return _said(near.in_week(1, day))
     if before in ("last", "past", "previous"):
         return _said(near._replace(past=True).weekday(day))
     after = before == "following" or bool(match["a"])
-    return Said((near._replace(past=False).weekday(day) if before else near.weekday(day),), after=after)
+    found = near._replace(past=False).weekday(day) if before else near.weekday(day)
+    return _later(match, found)._replace(after=after)
+
+
+def _later(match: re.Match[str], day: dt.date | None) -> Said:
+    """``friday week``, ``tomorrow in a fortnight``."""
+    unit = match["lu"] or match["lu2"]
+    return _said(moved(day, counted_by(match["ln"] or "a"), unit) if unit and day is not None else day)
 
 
 def _away(match: re.Match[str], near: Near) -> Said:
     """``in two weeks``, ``3 days from now``, ``a month ago``."""
-    number, half = _count(match["n"]), match["half"]
+    number, half = counted_by(match["n"]), match["half"]
     back = -1 if match["way"] and re.search("ago|back|before|earlier", match["way"]) else 1
     if half:
         return Said()
@@ -163,7 +202,7 @@ def _boundary(match: re.Match[str], near: Near) -> Said | None:
 
 def _nth(match: re.Match[str], near: Near) -> Said:
     """``the first Monday in April``."""
-    day, number = DAYS.index(match["w"]), 0 if match["i"] == "last" else int(match["i"][0])
+    day, number = DAYS.index(match["w"]), 0 if match["i"] == "last" else int(match["i"][:-2])
     if match["m"]:
         first = near._replace(past=False).on(1, MONTHS.index(match["m"]) + 1)
         if near.date.month == MONTHS.index(match["m"]) + 1:
@@ -189,16 +228,21 @@ def _said(day: dt.date | None) -> Said:
     return Said((day,)) if day is not None else Said(why_not="that day is not in the calendar")
 
 
-def _count(word: str) -> int:
-    return int(word) if word.isdigit() else 2 if "couple" in word else 1
-
-
-_GRAMMAR: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], Near], Said | None]], ...] = (
-    (tuple(MONTHS), re.compile(rf"\b(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?[ -]?(?:day )?(?:of )?(?:the )?{_MONTH}\b{_YEAR}"), _named),
+_GRAMMAR: tuple[
+    tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], Near], Said | None]], ...
+] = (
     (
         tuple(MONTHS),
         re.compile(
-            rf"\b{_MONTH}(?: the|,)?[ -]?(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?\b(?![:.h]\d| ?(?:am|pm|a\.m|p\.m|o'clock|"
+            rf"\b(?:the )?(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?[ -]?(?:day )?(?:of )?(?:the )?{_MONTH}\b{_YEAR}"
+        ),
+        _named,
+    ),
+    (
+        tuple(MONTHS),
+        re.compile(
+            rf"\b{_MONTH}(?: the|,)?[ -]?(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?\b(?![:.h]\d| ?(?:am|pm|a\.m|"
+            rf"p\.m|o'clock|"
             rf"weeks?|days?|months?|years?|nights?|people|guests|times|euros?|pounds?|dollars?|%|€)){_YEAR}"
         ),
         _named,
@@ -206,7 +250,8 @@ _GRAMMAR: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str],
     (
         (),
         re.compile(
-            r"\b(?:the )?(?P<d>\d{1,2})(?:st|nd|rd|th)\b(?: of (?P<k>(?:this|next|the|last|every|each|any|the next|the following|"
+            r"\b(?:the )?(?P<d>\d{1,2})(?:st|nd|rd|th)\b(?:,? (?:of )?(?P<k>(?:this|next|the|last|every|"
+            r"each|any|the next|the following|"
             rf"the coming|the same) month))?{GOES_ON}(?! of (?:{'|'.join(MONTHS)}))"
         ),
         _numbered,
@@ -214,25 +259,33 @@ _GRAMMAR: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str],
     (
         (),
         re.compile(
-            r"\b(?:today|tonight|this (?:morning|afternoon|evening)|later (?:on )?today|tomorrow|overmorrow|yesterday|last night)\b"
+            r"\b(?:(?P<r>today|tonight|this (?:morning|afternoon|evening)|later (?:on )?today|tomorrow|"
+            r"overmorrow|yesterday|"
+            rf"last night)\b(?:{_LATER})?|(?P<same>(?:the )?(?:same|this) (?:day|time) next week))\b"
         ),
         _relative,
     ),
     (
         ("day",),
         re.compile(
-            r"\b(?:(?P<j>(?:the )?(?:next week|this week|week after next|following week|week after|last week)),?(?: on)?(?: the)? )?"
-            r"(?:(?P<q>this coming|this|next|coming|upcoming|last|past|previous|following|every other|every|each|any|other|most|alternate) )?"
-            rf"(?P<w>{_DAY})(?P<s>s?)\b(?:,? (?:of |in |on )?(?P<k>this week|next week|(?:the )?week after next|"
+            r"\b(?:(?P<j>(?:the )?(?:next week|this week|week after next|following week|week after|"
+            r"last week)),?(?: on)?(?: the)? )?"
+            r"(?:(?P<q>this coming|this|next|coming|upcoming|last|past|previous|following|every other|"
+            r"every|each|any|other|most|alternate) )?"
+            rf"(?P<w>{_DAY})(?P<s>s?)\b(?:,? (?:of |in |on )?(?P<k>this week|next week|coming|"
+            rf"(?:the )?week after next|"
             r"(?:the )?week after|after next|(?:the )?following week|last week)\b)?"
-            r"(?P<a> after(?! \w| (?:lunch|work|noon|school)))?"
+            rf"(?P<a> after(?! (?:the|an?|\d|next|lunch|work|school|dinner|noon|christmas|new|my|our|"
+            rf"your|i|we|you|he|she|they|"
+            rf"hours|{_DAY}|{_MONTHS})\b))?(?:{_LATER})?"
         ),
         _weekday,
     ),
     (
         ("day", "night", "week", "month", "year", "decade"),
         re.compile(
-            rf"\b(?:in (?:about |around |roughly |exactly |just )?{_COUNT} {_UNIT}(?P<half> and a half)?(?:'s?)?(?: time)?(?P<way>)"
+            rf"\b(?:in (?:about |around |roughly |exactly |"
+            rf"just )?{_COUNT} {_UNIT}(?P<half> and a half)?(?:'s?)?(?: time)?(?P<way>)"
             rf"(?! (?:of|before|after|early|late)\b))"
             rf"|\b{_COUNT.replace('<n>', '<n2>')} {_UNIT.replace('<u>', '<u2>')}(?P<half2> and a half)?'?s? "
             r"(?P<way2>from (?:now|today)|ago|back|from this day)\b"
@@ -240,25 +293,34 @@ _GRAMMAR: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str],
         lambda match, near: _away(_Renamed(match), near),  # type: ignore[arg-type]
     ),
     (
+        ("day",),
+        re.compile(
+            r"\b(?:the )?(?:day after|next day|following day)\b(?=$|[.,;!?]| (?:would|is|works?|please|"
+            r"then|instead|if|and|or)\b)"
+        ),
+        lambda *_: Said(after=True),
+    ),
+    (
         ("end", "last", "start", "beginning", "first", "1st"),
         re.compile(
-            r"\b(?:the )?(?P<b>end|last day|last|start|beginning|first day|1st day|month end|month-end)(?: of| in)?(?: the)? "
-            rf"(?:{_MONTH}(?: (?P<y>20\d\d))?|(?P<k>(?:this |next |the )?(?:month|year|week)))\b(?!'s| from| \d)"
+            r"\b(?:the )?(?P<b>end|last day|last(?= of)|start|beginning|first day|0?1st day|month end|"
+            r"month-end)(?: of| in)?(?: the)? "
+            rf"(?:{_MONTH}(?: (?P<y>20\d\d))?|(?P<k>(?:this |next |the )?(?:month|year|week)))\b(?!'s|"
+            rf" from| \d)"
         ),
         _boundary,
     ),
     (
         ("day",),
         re.compile(
-            rf"\b(?:the )?(?P<i>1st|2nd|3rd|4th|last) (?P<w>{_DAY}) (?:of|in) (?:{_MONTH}|(?P<k>(?:the|this|next|the next) month))\b"
+            rf"\b(?:the )?(?P<i>0?1st|0?2nd|0?3rd|0?4th|last) (?P<w>{_DAY}) (?:of|in) (?:{_MONTH}|"
+            rf"(?P<k>(?:the|this|next|the next) month))\b"
         ),
         _nth,
     ),
     (
         ("christmas", "day", "year", "valentine", "hallow", "night", "july", "epiphany", "nye", "hogmanay"),
-        re.compile(
-            rf"(?<![\w'])(?P<h>{'|'.join(_HOLIDAYS)})(?![\w'])(?: (?P<y>20\d\d)\b)?{GOES_ON}(?! (?:the )?(?:party|present|gift))"
-        ),
+        re.compile(rf"(?<![\w'])(?P<h>{'|'.join(_HOLIDAYS)})(?![\w'])(?: (?P<y>20\d\d)\b)?{GOES_ON}(?! 1\b)"),
         _holiday,
     ),
 )
@@ -272,97 +334,3 @@ class _Renamed:
 
     def __getitem__(self, name: str) -> str | None:
         return self.match[name] or self.match[f"{name}2"]
-
-
-_PAIR_GAP = re.compile(r"(?:,|\.)? ?(?:on |the |on the )?")
-_PAIR_AFTER = re.compile(r",? ?\(?(?:which is |that's |thats |which falls on |so |being )?(?:a |the )?")
-
-
-def _paired(text: str, found: list[Reading]) -> list[Reading]:
-    """A weekday beside a day makes one date, and refuses it where they contradict each other."""
-    kept: list[Reading] = []
-    for each in found:
-        last = kept[-1] if kept else None
-        if last is not None and _is_weekday(text, last) != _is_weekday(text, each):
-            day, weekday = (each, last) if _is_weekday(text, last) else (last, each)
-            gap = text[last.end : each.start]
-            fits = _PAIR_GAP if weekday is last else _PAIR_AFTER
-            joined = _joined(text, day, weekday) if fits.fullmatch(gap) and day.values and weekday.values else None
-            if joined is not None:
-                kept[-1] = joined._replace(start=last.start, end=each.end)
-                continue
-        kept.append(each)
-    return kept
-
-
-def _joined(text: str, day: Reading, weekday: Reading) -> Reading | None:
-    wanted = dt.date.fromisoformat(weekday.values[0]).weekday()
-    fitting = tuple(value for value in day.values if dt.date.fromisoformat(value).weekday() == wanted)
-    if fitting:
-        return day._replace(values=fitting, alone=False)
-    if not re.search(r"\d", text[day.start : day.end]):
-        return None
-    first = dt.date.fromisoformat(day.values[0])
-    said = f"{first.day} {MONTHS[first.month - 1].capitalize()} {first.year}"
-    why = f"{said} is a {DAYS[first.weekday()].capitalize()}, not a {DAYS[wanted].capitalize()}"
-    return day._replace(values=(), why_not=why)
-
-
-def _is_weekday(text: str, each: Reading) -> bool:
-    return bool(re.search(rf"(?:{_DAY})(?: after)?$", text[each.start : each.end])) and not NONE.search(
-        text[each.start : each.end]
-    )
-
-
-_OFFSET = re.compile(
-    r"(?:\b(?P<n>\d{1,3}|an?|another|a couple of|the) )?\b(?P<u>day|night|week|fortnight|month)s?(?: (?P<way>after|before|from|on|following|past))? (?:the )?$"
-)
-_LATER = re.compile(r" (?:in )?(?:(?P<n>\d{1,2}|a) )?(?P<u>week|fortnight)s?\b(?:'s?)?(?: time)?(?! (?:after|before|next|of)\b)")
-
-
-def _counted(text: str, found: list[Reading], near: Near) -> list[Reading]:
-    """Days counted from a named one: "the day after tomorrow", "a week on monday", "friday week"."""
-    kept: list[Reading] = []
-    for each in found:
-        before = _OFFSET.search(text[: each.start])
-        after = _LATER.match(text, each.end)
-        if before and each.values and (not kept or before.start() >= kept[-1].end):
-            way, unit = before["way"], before["u"]
-            plain = way in (None, "on")
-            if (plain and unit in ("week", "fortnight") and before["n"] not in (None, "the")) or not plain:
-                number = _count(before["n"] or "a") if before["n"] != "the" else 1
-                step = -number if way == "before" else number
-                each = _moved(each, step, unit)._replace(start=before.start())
-        elif after and each.values and (" in " in after[0] or after["n"] is None) and _is_day_word(text, each):
-            each = _moved(each, _count(after["n"] or "a"), after["u"])._replace(end=after.end())
-        if kept and each.values and kept[-1].values and _is_weekday(text, kept[-1]):
-            relation = re.fullmatch(r" (?P<way>after|before) (?:the )?", text[kept[-1].end : each.start])
-            if relation:
-                weekday = dt.date.fromisoformat(kept[-1].values[0]).weekday()
-                base = near._replace(date=dt.date.fromisoformat(each.values[0]), past=relation["way"] == "before")
-                kept[-1] = each._replace(start=kept[-1].start, values=(base.weekday(weekday).isoformat(),))
-                continue
-        kept.append(each)
-    return kept
-
-
-def _is_day_word(text: str, each: Reading) -> bool:
-    return bool(re.search(rf"(?:{_DAY}|today|tomorrow)$", text[each.start : each.end]))
-
-
-def _moved(each: Reading, number: int, unit: str) -> Reading:
-    days = (moved(dt.date.fromisoformat(value), number, unit) for value in each.values)
-    return each._replace(values=tuple(day.isoformat() for day in days if day is not None))
-
-
-def _following(text: str, found: list[Reading]) -> list[Reading]:
-    """"the Monday after" counts from the date named before it, which is then none of its own."""
-    kept: list[Reading] = []
-    for each in found:
-        if each.after and each.values and kept and len(kept[-1].values) == 1:
-            base = Near(dt.date.fromisoformat(kept[-1].values[0]))
-            weekday = dt.date.fromisoformat(each.values[0]).weekday()
-            kept[-1] = each._replace(values=(base.weekday(weekday).isoformat(),))
-        else:
-            kept.append(each)
-    return kept

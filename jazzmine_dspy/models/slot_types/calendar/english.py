@@ -5,43 +5,105 @@ from __future__ import annotations
 import re
 import unicodedata
 
-MONTHS = "january february march april may june july august september october november december".split()
-DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+MONTHS = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+]
+DAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
-_SMALL = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen"
-).split()
-_TENS = {word: 10 * n for n, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)}
+_SMALL = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+_TENS = {
+    word: 10 * n
+    for n, word in enumerate(
+        ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2
+    )
+}
 _ORDINALS = {
     word: n
     for n, word in enumerate(
-        "zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth "
-        "fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth".split()
+        [
+            "zeroth",
+            "first",
+            "second",
+            "third",
+            "fourth",
+            "fifth",
+            "sixth",
+            "seventh",
+            "eighth",
+            "ninth",
+            "tenth",
+            "eleventh",
+            "twelfth",
+            "thirteenth",
+            "fourteenth",
+            "fifteenth",
+            "sixteenth",
+            "seventeenth",
+            "eighteenth",
+            "nineteenth",
+        ]
     )
 } | {"twentieth": 20, "thirtieth": 30}
 _NUMBERS = {word: n for n, word in enumerate(_SMALL)} | _TENS | {"fourty": 40}
 
 _SAME = {
-    "tomorow": "tomorrow", "tommorow": "tomorrow", "tommorrow": "tomorrow", "tomorro": "tomorrow", "tmrw": "tomorrow",
-    "tmr": "tomorrow", "tmw": "tomorrow", "tomoz": "tomorrow", "tmoro": "tomorrow", "tomoro": "tomorrow", "2morrow": "tomorrow",
-    "2moro": "tomorrow", "2mrw": "tomorrow", "tmoz": "tomorrow", "tomorrows": "tomorrow", "tomorrow's": "tomorrow", "tomorrw": "tomorrow",
-    "2day": "today", "2nite": "tonight", "tonite": "tonight", "2night": "tonight", "todays": "today", "today's": "today", "tday": "today",
-    "xmas": "christmas", "chrimbo": "christmas", "crimbo": "christmas", "xmass": "christmas", "noel": "christmas", "chrismas": "christmas",
-    "tue": "tuesday", "tues": "tuesday", "teusday": "tuesday", "tuseday": "tuesday", "wensday": "wednesday", "wendsday": "wednesday",
-    "wednsday": "wednesday", "wedensday": "wednesday", "weds": "wednesday", "wednes": "wednesday", "wednessday": "wednesday",
-    "thu": "thursday", "thur": "thursday", "thurs": "thursday", "thrusday": "thursday", "thursady": "thursday", "thurday": "thursday",
-    "fri": "friday", "firday": "friday", "fridy": "friday", "saterday": "saturday", "satuday": "saturday", "saturady": "saturday",
-    "sundy": "sunday", "mondy": "monday", "munday": "monday",
-    "jan": "january", "feb": "february", "febuary": "february", "febr": "february", "janurary": "january", "janury": "january", "apr": "april",
-    "aug": "august", "agust": "august", "sept": "september", "sep": "september", "septmber": "september", "setember": "september",
-    "oct": "october", "octber": "october", "nov": "november", "novemeber": "november", "dec": "december", "decmber": "december",
-    "jul": "july", "jun": "june", "mar": "march",
-    "yr": "year", "yrs": "years", "mth": "month", "mths": "months", "mnth": "month", "mnths": "months", "mo": "month", "mos": "months",
-    "mon": "mon", "wk": "week", "wks": "weeks", "weeek": "week", "dys": "days", "hr": "hour", "hrs": "hours", "min": "minute", "mins": "minutes",
-    "minuets": "minutes", "minuite": "minute", "minuites": "minutes", "sec": "sec", "secs": "seconds", "fortnights": "fortnights", "nite": "night", "nites": "nights",
-    "morn": "morning", "mornin": "morning", "eve": "eve", "evng": "evening", "aft": "afternoon", "arvo": "afternoon", "qtr": "quarter",
-    "quater": "quarter", "haf": "half", "midnite": "midnight", "noonish": "noon", "couple": "couple", "nxt": "next", "b4": "before", "til": "till", "untill": "until",
+    "tomorow": "tomorrow", "tommorow": "tomorrow", "tommorrow": "tomorrow", "tomorro": "tomorrow",
+    "tmrw": "tomorrow", "tmr": "tomorrow", "tmw": "tomorrow", "tomoz": "tomorrow", "tmoro": "tomorrow",
+    "tomoro": "tomorrow", "2morrow": "tomorrow", "2moro": "tomorrow", "2mrw": "tomorrow",
+    "tmoz": "tomorrow", "tomorrows": "tomorrow", "tomorrow's": "tomorrow", "tomorrw": "tomorrow",
+    "2day": "today", "2nite": "tonight", "tonite": "tonight", "2night": "tonight", "todays": "today",
+    "today's": "today", "tday": "today", "xmas": "christmas", "chrimbo": "christmas", "crimbo": "christmas",
+    "xmass": "christmas", "noel": "christmas", "chrismas": "christmas", "tue": "tuesday", "tues": "tuesday",
+    "teusday": "tuesday", "tuseday": "tuesday", "wensday": "wednesday", "wendsday": "wednesday",
+    "wednsday": "wednesday", "wedensday": "wednesday", "weds": "wednesday", "wednes": "wednesday",
+    "wednessday": "wednesday", "thu": "thursday", "thur": "thursday", "thurs": "thursday",
+    "thrusday": "thursday", "thursady": "thursday", "thurday": "thursday", "fri": "friday",
+    "firday": "friday", "fridy": "friday", "saterday": "saturday", "satuday": "saturday",
+    "saturady": "saturday", "sundy": "sunday", "mondy": "monday", "munday": "monday", "jan": "january",
+    "feb": "february", "febuary": "february", "febr": "february", "janurary": "january",
+    "janury": "january", "apr": "april", "aug": "august", "agust": "august", "sept": "september",
+    "sep": "september", "septmber": "september", "setember": "september", "oct": "october",
+    "octber": "october", "nov": "november", "novemeber": "november", "dec": "december",
+    "decmber": "december", "jul": "july", "jun": "june", "mar": "march", "yr": "year", "yrs": "years",
+    "mth": "month", "mths": "months", "mnth": "month", "mnths": "months", "mo": "month", "mos": "months",
+    "wk": "week", "wks": "weeks", "weeek": "week", "dys": "days", "hr": "hour", "hrs": "hours",
+    "min": "minute", "mins": "minutes", "minuets": "minutes", "minuite": "minute", "minuites": "minutes",
+    "secs": "seconds", "nite": "night", "nites": "nights", "morn": "morning", "mornin": "morning",
+    "evng": "evening", "aft": "afternoon", "arvo": "afternoon", "qtr": "quarter", "quater": "quarter",
+    "haf": "half", "midnite": "midnight", "noonish": "noon", "nxt": "next", "b4": "before", "til": "till",
+    "untill": "until",
 }  # fmt: skip
 
 for _name in DAYS + MONTHS:
@@ -58,12 +120,14 @@ _COMPOUND = re.compile(
 _ABBREVIATED = re.compile(r"\b(mon|wed|sat|sun)\b\.?")
 _ABBREVIATIONS = {"mon": "monday", "wed": "wednesday", "sat": "saturday", "sun": "sunday"}
 _DAY_BEFORE = re.compile(
-    r"(?:^|[.,;!?:(/-] ?|\b(?:on|this|next|last|coming|for|by|until|till|from|before|after|to|or|and|not|no|it|is|be|say|about|wait|"
+    r"(?:^|[.,;!?:(/-] ?|\b(?:on|this|next|last|coming|for|by|until|till|from|before|after|to|or|and|not|"
+    r"no|it|is|be|say|about|wait|"
     r"mean|meant|actually|maybe|please|pls|come|deliver|arrive|today|tomorrow|for|week|"
     r"monday|tuesday|wednesday|thursday|friday|\d(?:st|nd|rd|th)?) )$"
 )
 _NO_DAY_AFTER = re.compile(
-    r" ?(?:cream|screen|glasses|shine|terrace|lounger|bed|deck|hat|set|rise|is (?:shining|out)|nav|through|down|there|here|"
+    r" ?(?:cream|screen|glasses|shine|terrace|lounger|bed|deck|hat|set|rise|is (?:shining|out)|nav|"
+    r"through|down|there|here|"
     r"around|on my|in (?:the|my|front)|outside|waiting|comes? up|goes)\b"
 )
 _SECOND = re.compile(
@@ -75,20 +139,26 @@ _SECOND = re.compile(
 def simplified(text: str) -> str:
     """A text in small letters with numbers in digits, and days, months and units by one spelling.
 
+    "First" to "ninth" get a zero before them, for they seldom are days: "the second is broken".
+
     Example:
         >>> simplified("Tues the twenty-first, at half past SIX")
         'tuesday the 21st, at half past 6'
     """
-    text = unicodedata.normalize("NFKC", text.replace("½", " 1/2")).casefold()
-    text = re.sub("[\u2018\u2019\u02bc`´]", "'", text).replace("\u2044", "/")
-    text = re.sub("[\u2010-\u2015\u2212]", "-", text)
-    text = " ".join(text.split())
+    text = lowered(text)
     text = _COMPOUND.sub(_joined, text)
-    text = _SECOND.sub("2nd", text)
+    text = _SECOND.sub("02nd", text)
     text = _WORD.sub(_spelt, text)
     text = re.sub(r"\b(\d{1,3}) hundred(?: and)? (\d\d?)\b", lambda m: str(100 * int(m[1]) + int(m[2])), text)
     text = re.sub(r"\b(a|\d{1,2}) hundred\b", lambda m: "100" if m[1] == "a" else f"{m[1]}00", text)
     return _ABBREVIATED.sub(_day, text)
+
+
+def lowered(text: str) -> str:
+    """A text in small letters, with plain quotes, dashes and spaces, in whatever language."""
+    text = unicodedata.normalize("NFKC", text.replace("½", " 1/2")).casefold()
+    text = re.sub("[\u2018\u2019\u02bc\u0060\u00b4]", "'", text).replace("\u2044", "/")
+    return " ".join(re.sub("[\u2010-\u2015\u2212]", "-", text).split())
 
 
 def _joined(match: re.Match[str]) -> str:
@@ -103,7 +173,8 @@ def _spelt(match: re.Match[str]) -> str:
     if word in _NUMBERS:
         return str(_NUMBERS[word])
     if word in _ORDINALS and word not in ("second", "zeroth"):
-        return ordinal(_ORDINALS[word])
+        number = _ORDINALS[word]
+        return ordinal(number) if number > 9 else "0" + ordinal(number)
     return word
 
 

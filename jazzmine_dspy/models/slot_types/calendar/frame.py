@@ -28,34 +28,50 @@ class Reading(NamedTuple):
 
 _AROUND = re.compile(
     r"[\s.,;:!?()\"'/#*~-]+|\b(?:on|for|at|by|in|from|since|of|is|it|its|it's|the|a|um+|uh+|er+m?|hm+|oh|ah|ok|okay|well|so|"
-    r"please|pls|plz|thanks|thank|thx|ta|cheers|you|maybe|perhaps|probably|preferably|possibly|let's|lets|say|saying|make|"
-    r"that|that's|thats|this|would|will|be|good|great|fine|perfect|best|ideal|ideally|ok|work|works|working|suit|suits|"
-    r"me|us|i|i'd|id|i'll|i'm|we|we'd|we'll|think|guess|like|love|prefer|want|need|if|possible|how|what|about|around|"
-    r"approximately|approx|roughly|circa|nearly|almost|just|only|over|under|exactly|sharp|then|there|can|could|do|"
+    r"please|pls|plz|thanks|thank|thx|ta|cheers|you|maybe|perhaps|probably|preferably|possibly|let's|"
+    r"lets|say|saying|make|"
+    r"that|that's|thats|this|would|will|be|good|great|fine|perfect|best|ideal|ideally|ok|work|works|"
+    r"working|suit|suits|"
+    r"me|us|i|i'd|id|i'll|i'm|we|we'd|we'll|think|guess|like|love|prefer|want|need|if|possible|how|what|"
+    r"about|around|"
+    r"approximately|approx|roughly|circa|nearly|almost|just|only|over|under|exactly|sharp|then|there|can|"
+    r"could|do|"
     r"does|yes|yeah|yep|yup|ya|sure|hi|hello|some|sometime|total|altogether|more|less|than|least|up|to|"
-    r"until|till|til|starting|beginning|start|begin|delivery|arrive|arriving|arrival|date|day|time|now|have|had|been|"
-    r"should|may|might|come|book|set|go|with|going|are|am|was|were|use|put|down|latest|earliest|and|or|so|all|whole|of|long|"
-    r"my|our|answer|as|well|too|also|better|would've|lol|sorry|near|enough|actually|nice|hours?|clock|longer|any|stay|staying|got|we're|we've|i've|ive)\b"
+    r"until|till|til|starting|beginning|start|begin|delivery|arrive|arriving|arrival|date|day|time|now|"
+    r"have|had|been|"
+    r"should|may|might|come|book|set|go|with|going|are|am|was|were|use|put|down|latest|earliest|and|or|"
+    r"so|all|whole|of|long|"
+    r"my|our|answer|as|well|too|also|better|would've|lol|sorry|near|enough|actually|nice|hours?|clock|"
+    r"longer|any|stay|staying|got|we're|we've|i've|ive)\b"
 )
 """What may stand beside a value in an answer that is nothing but one."""
 
 _NOT_BEFORE = re.compile(
-    r"(?:\b(?:not|never|neither|nor|except|excluding|without|besides|anything but|any \w+ but|all but|rather than|"
-    r"instead of|as opposed to|no longer|forget|scrap|skip|avoid|can't|cannot|cant|couldn't|won't|wont|don't|dont|isn't|"
-    r"isnt|wasn't)(?: (?:do|make|manage|have|want|come|for|on|at|the|this|next|a|in|good|it|be|possible|works?|about))*)[ ,]*$"
+    r"(?:\b(?:not|never|neither|nor|except|excluding|without|besides|anything but|any \w+ but|all but|"
+    r"rather than|"
+    r"instead of|as opposed to|no longer|forget|scrap|scratch|scrub|skip|avoid|can't|cannot|cant|"
+    r"couldn't|won't|wont|don't|dont|isn't|"
+    r"isnt|wasn't)(?: (?:do|make|manage|have|want|come|let|land|deliver|send|bring|book|arrive|for|on|at|"
+    r"the|this|next|a|in|good|it|them|us|be|"
+    r"home|here|free|available|around|possible|works?|about))*)[ ,]*$"
 )
 _NOT_BUT_LIMIT = re.compile(r"\b(?:before|until|till|til|earlier than|later than|only|just)\b[ \w']{0,20}$")
 _NOT_AFTER = re.compile(
-    r"^[ ,]*(?:(?:really|actually|sadly|unfortunately) )?(?:(?:does ?n[o']?t|doesnt|wo ?n[o']?t|wont|will not|can ?n[o']t|cant|"
-    r"did ?n[o']?t|isn'?t|is not|is never|not)(?: (?:really|actually))? (?:work|do|suit|good|possible|ok|okay|great|fine|"
+    r"^[ ,]*(?:(?:really|actually|sadly|unfortunately) )?(?:(?:does ?n[o']?t|doesnt|wo ?n[o']?t|wont|"
+    r"will not|can ?n[o']t|cant|"
+    r"did ?n[o']?t|isn'?t|is not|is never|not)(?: (?:really|actually))? (?:work|do|suit|good|possible|ok|"
+    r"okay|great|fine|"
     r"an option|going to|convenient|right|any ?more)|is (?:no good|bad|out\b|wrong|impossible|no use)|"
     r"(?:no good|is too (?:early|late|soon|short|long)|was wrong)\b)"
 )
 _TAKEN_BACK = re.compile(
-    r"\b(?:no+|nope|nah|wait|sorry|sry|soz|actually|rather|i mean|i meant|make (?:it|that)|scrap that|correction|"
+    r"\b(?:no+|nope|nah|wait|sorry|sry|soz|actually|rather|i mean|i meant|make (?:it|that)|scrap that|"
+    r"correction|"
     r"oops|better|hang on|hold on|instead|changed my mind|on second thoughts?|or rather|scratch that)\b"
 )
-_FROM_TO = re.compile(r"\b(?:mov|chang|switch|shift|push|reschedul|postpon|bring|swap|extend)\w*\b.{0,60}\bfrom (?:the )?$")
+_FROM_TO = re.compile(
+    r"\b(?:mov|chang|switch|shift|push|reschedul|postpon|bring|swap|extend)\w*\b.{0,60}\bfrom (?:the )?$"
+)
 
 
 def whole(text: str, readings: Sequence[Reading]) -> Reading | None:
@@ -72,12 +88,15 @@ def whole(text: str, readings: Sequence[Reading]) -> Reading | None:
 def inside(text: str, readings: Sequence[Reading]) -> list[Reading]:
     """The readings in a longer message that it does not deny or take back, each with one value."""
     left: list[Reading] = []
-    anchors: list[Reading] = []
     for found in readings:
         before, after = text[: found.start], text[found.end :]
-        anchors.append(found)
-        if found.alone or denied(before, after):
+        if denied(before, after):
+            left = [other for other in left if other.values != found.values]
             continue
+        if found.alone:
+            continue
+        if re.match(r"[ ,]*instead\b(?! of)", after):
+            left.clear()
         if left and _TAKEN_BACK.search(text[left[-1].end : found.start]) and found.start - left[-1].end < 60:
             left.clear()
         following = [other for other in readings if other.start >= found.end]

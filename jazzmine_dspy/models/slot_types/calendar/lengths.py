@@ -38,12 +38,18 @@ _NUMBER = r"(?:\d{1,4}(?:[.,]\d{1,2})?(?: 1/[24]| 3/4)?|1/[24]|3/4)"
 _PIECE = re.compile(
     rf"(?P<half>half (?:an? )?|(?:a )?half(?:-| of an? )?)(?P<u1>{_UNIT})\b"
     rf"|(?P<quarters>(?:a )?quarter|3 quarters)(?: of)?(?: an?)? (?P<u2>hour|year)\b"
-    rf"|(?P<n>{_NUMBER}|an?|another|(?:a )?couple(?: of)?|the whole|a whole|a full|a good) ?(?:and (?:a|1) half |& a half |\+ ?)?"
-    rf"(?P<more>)(?:whole |full |solid |more |good |long |extra |whole )?-?(?P<u3>{_UNIT}s?)\b(?P<plus> and (?:a|1) half\b| and (?:a )?quarter\b)?"
+    rf"|(?P<n>{_NUMBER}|an?|another|(?:a )?couple(?: of)?|the whole|a whole|a full|a good|"
+    rf"all) ?(?:and (?:a|1) half |& a half |\+ ?)?"
+    rf"(?P<more>)(?:whole |full |solid |more |good |long |extra |"
+    rf"whole )?-?(?P<u3>{_UNIT}s?)\b(?P<plus> and (?:a|1) half\b| and (?:a )?quarter\b)?"
 )
 _HALVES = re.compile(r"(?:and (?:a|1) half|& a half)")
 _LINK = re.compile(r",? (?:and )?|,")
-_SHORT = re.compile(r"(?:p)?(?=\d)(?:(\d{1,3})y)? ?(?:(\d{1,3})mo)? ?(?:(\d{1,3})w)? ?(?:(\d{1,3})d)? ?(?:(\d{1,3})h)? ?(?:(\d{1,3})m?)?")
+_LETTERS = re.compile(
+    r"\W*(?=\w)"
+    + "".join(rf"(?:(\d{{1,3}}) ?{unit})? ?" for unit in ("y", "mo", "w", "d", "h", "m?"))
+    + r"\W*"
+)
 _ISO = re.compile(
     r"(?<!\w)p(?=[\dt])(?:(?P<Y>\d{1,4}(?:\.\d+)?)y)?(?:(?P<M>\d{1,4}(?:\.\d+)?)m)?(?:(?P<W>\d{1,4}(?:\.\d+)?)w)?(?:(?P<D>\d{1,5}(?:\.\d+)?)d)?"
     r"(?:t(?=\d)(?:(?P<TH>\d{1,5}(?:\.\d+)?)h)?(?:(?P<TM>\d{1,6}(?:\.\d+)?)m)?(?:(?P<TS>\d{1,7})s)?)?(?!\w)"
@@ -53,12 +59,19 @@ _NOT_LENGTH_BEFORE = re.compile(
     r"\d+ ?(?:x|€|£|\$|euros?|pounds?|dollars?)|[€£$]\d[\d.,]*|\d(?:st|nd|rd|th))(?: (?:about|around))? $"
 )
 _NOT_LENGTH_AFTER = re.compile(
-    r"^(?: (?:later|early|earlier|late|before|after|from|in advance|notice|old (?!now)\w|on (?:the )?(?:mon|tue|wed|thu|fri|sat|sun)|"
+    r"^(?: (?:later|early|earlier|late|before|after|from|in advance|notice|old [a-z]|on (?:the )?(?:mon|"
+    r"tue|wed|thu|fri|sat|sun)|"
     r"(?:today|tomorrow|mon|tue|wed|thu|fri|sat|sun)(?:day|sday|nesday|rsday|urday)?)\b|'?s? time\b|-old)"
 )
+_PERSON = re.compile(r"\d+[ -](?:year|month|week|day)[ -]olds?\b|all (?:day|night)\b|overnight")
 _AGO = re.compile(r"^ (?:ago|back|since)\b")
-_IDLE = re.compile(r"\b(?:just|give me|hang on|hold on|wait|one|in)? ?(?:a|1|another|couple of) (?:minute|second|sec|hour)$")
-_OR = re.compile(rf"(?P<a>{_NUMBER}|an?|couple of) ?(?:{_UNIT}s? )?(?:to|or|-|/) ?(?P<b>{_NUMBER}) ?(?P<u>{_UNIT})s?\b|(?:an? |1 )(?P<u2>{_UNIT}) or (?:2|so)\b")
+_IDLE = re.compile(
+    r"\b(?:just|give me|hang on|hold on|wait|one|in)? ?(?:a|1|another|couple of) (?:minute|second|sec|hour)$"
+)
+_OR = re.compile(
+    rf"(?P<a>{_NUMBER}|an?|couple of) ?(?:{_UNIT}s? )?(?:to|or|-|"
+    rf"/) ?(?P<b>{_NUMBER}) ?(?P<u>{_UNIT})s?\b|(?:an? |1 )(?P<u2>{_UNIT}) or (?:2|so)\b"
+)
 _SINCE = re.compile(r"\bsince (?:about |around |roughly |before |just after |the )?")
 
 
@@ -77,7 +90,9 @@ def iso_lengths(text: str) -> list[Reading]:
     """Lengths as ISO 8601 writes them; those of nothing at all are refused."""
     found = []
     for match in _ISO.finditer(text):
-        parts = [(Fraction(match[unit.sign]), unit) for unit in UNITS.values() if unit.sign and match[unit.sign]]
+        parts = [
+            (Fraction(match[unit.sign]), unit) for unit in UNITS.values() if unit.sign and match[unit.sign]
+        ]
         parts = list({unit.sign: (number, unit) for number, unit in parts}.values())
         if match["TS"]:
             parts.append((Fraction(int(match["TS"]), 60), UNITS["minute"]))
@@ -138,11 +153,20 @@ def _counted(text: str) -> list[Reading]:
         if unit.sign == "TH" and (tail := re.match(r" (?:and )?([1-5]\d)\b(?! ?(?:%|[€£$]))", text[end:])):
             parts.append((Fraction(int(tail[1])), UNITS["minute"]))
             end += tail.end()
-        found.append(_length(text, start, end, parts))
+        if not text[:start].endswith(("in ", "in about ", "in around ")):
+            found.append(_length(text, start, end, parts))
+    found += [
+        Reading(match.start(), match.end(), ("P1D",), alone=True)
+        for match in re.finditer(r"\bovernight\b", text)
+    ]
     found += [_either(match) for match in _OR.finditer(text)]
-    if match := re.fullmatch(r"\W*(?=\w)(?:(\d{1,3}) ?y)? ?(?:(\d{1,3}) ?mo)? ?(?:(\d{1,3}) ?w)? ?(?:(\d{1,3}) ?d)? ?(?:(\d{1,3}) ?h)? ?(?:(\d{1,3}) ?m?)?\W*", text):
+    if match := _LETTERS.fullmatch(text):
         names = ("year", "month", "week", "day", "hour", "minute")
-        parts = [(Fraction(int(number)), UNITS[name]) for number, name in zip(match.groups(), names, strict=True) if number]
+        parts = [
+            (Fraction(int(number)), UNITS[name])
+            for number, name in zip(match.groups(), names, strict=True)
+            if number
+        ]
         if parts and re.search("[a-z]", text) and written(parts):
             found.append(Reading(0, len(text), (written(parts),), alone=True))
     return found
@@ -153,7 +177,9 @@ def _piece(match: re.Match[str]) -> tuple[Fraction, Unit]:
         return Fraction(1, 2), UNITS[match["u1"]]
     if match["quarters"]:
         return Fraction(3 if match["quarters"].startswith("3") else 1, 4), UNITS[match["u2"]]
-    number = sum((Fraction(part.replace(",", ".")) for part in re.findall(r"[\d./,]+", match["n"])), Fraction())
+    number = sum(
+        (Fraction(part.replace(",", ".")) for part in re.findall(r"[\d./,]+", match["n"])), Fraction()
+    )
     if not re.search(r"\d", match["n"]):
         number = Fraction(2 if "couple" in match["n"] else 1)
     if _HALVES.search(match[0]):
@@ -167,12 +193,17 @@ def _piece(match: re.Match[str]) -> tuple[Fraction, Unit]:
 def _length(text: str, start: int, end: int, parts: list[tuple[Fraction, Unit]]) -> Reading:
     before, after = text[:start], text[end:]
     value = written(parts)
-    idle = _IDLE.search(text[:end]) is not None and not re.search(r"\b(?:for|about|took|takes|last\w*|lasts) (?:about )?$", before)
-    other = _NOT_LENGTH_BEFORE.search(before) or _NOT_LENGTH_AFTER.match(after)
-    again = text[start:end].startswith(("another", "a ")) and re.search(r"\b(?:twice|once|times|\d) $", before)
+    idle = _IDLE.search(text[:end]) is not None and not re.search(
+        r"\b(?:for|about|took|takes|last\w*|lasts) (?:about )?$", before
+    )
+    other = _NOT_LENGTH_BEFORE.search(before) or _PERSON.match(text[start:]) or _NOT_LENGTH_AFTER.match(after)
+    rated = text.startswith("a ", start) and re.search(r"\d \w+ $", before) and not before.endswith(" for ")
+    again = text[start:end].startswith(("another", "a ")) and re.search(
+        r"\b(?:twice|once|times|\d) $", before
+    )
     if not value:
         return Reading(start, end, why_not="that is no length of time")
-    return Reading(start, end, (value,), alone=bool(idle or other or again))
+    return Reading(start, end, (value,), alone=bool(idle or other or again or rated))
 
 
 def _either(match: re.Match[str]) -> Reading:
@@ -184,7 +215,13 @@ def _either(match: re.Match[str]) -> Reading:
     else:
         unit = UNITS[match["u"]]
         first = match["a"]
-        one = Fraction(2) if "couple" in first else Fraction(1) if not re.search(r"\d", first) else Fraction(first.split()[0].replace(",", "."))
+        one = (
+            Fraction(2)
+            if "couple" in first
+            else Fraction(1)
+            if not re.search(r"\d", first)
+            else Fraction(first.split()[0].replace(",", "."))
+        )
         numbers = [one, Fraction(match["b"].split()[0].replace(",", "."))]
     values = dict.fromkeys(value for number in numbers if (value := written([(number, unit)])))
     return Reading(match.start(), match.end(), tuple(values))
@@ -203,10 +240,16 @@ def _since(text: str, date: dt.date) -> list[Reading]:
 
 def _begun(rest: str, date: dt.date) -> tuple[dt.date | None, int]:
     """The day that a text begins with, in the past, and the length of its words."""
-    days = [each for each in english_days(rest, Near(date, ("dm",), past=True)) if each.start == 0 and each.values]
+    days = [
+        each for each in english_days(rest, Near(date, ("dm",), past=True)) if each.start == 0 and each.values
+    ]
     if days:
         return dt.date.fromisoformat(days[0].values[0]), days[0].end
-    month = re.match(rf"(?:last |early |late |the (?:start|beginning) of )?({'|'.join(MONTHS)})(?:,? (?:of )?((?:19|20)\d\d))?\b", rest)
+    month = re.match(
+        rf"(?:last |early |late |the (?:start|beginning) of )?({'|'.join(MONTHS)})(?:,? (?:of )?((?:19|"
+        rf"20)\d\d))?\b",
+        rest,
+    )
     if month:
         number = MONTHS.index(month[1]) + 1
         year = int(month[2]) if month[2] else None

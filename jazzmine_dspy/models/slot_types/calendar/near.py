@@ -6,10 +6,10 @@ import calendar
 import datetime as dt
 from typing import NamedTuple
 
-MONTH_FIRST = frozenset("US PH FM MH PW GU AS PR VI MP UM".split())
+MONTH_FIRST = frozenset(["US", "PH", "FM", "MH", "PW", "GU", "AS", "PR", "VI", "MP", "UM"])
 """Regions that write the month before the day."""
 EITHER_FIRST = frozenset({"CA"})
-YEAR_FIRST = frozenset("zh ja ko hu lt mn eu".split())
+YEAR_FIRST = frozenset(["zh", "ja", "ko", "hu", "lt", "mn", "eu"])
 """Languages that write the year, then the month, then the day."""
 
 
@@ -102,3 +102,8 @@ def moved(date: dt.date, number: int, unit: str) -> dt.date | None:
         return shifted(date, days=number * days)
     months = {"month": 1, "year": 12, "decade": 120}.get(unit)
     return None if months is None else shifted(date, months=number * months)
+
+
+def counted_by(word: str) -> int:
+    """The number of ``3``, ``a`` or ``a couple of``."""
+    return int(word) if word.isdigit() else 2 if "couple" in word else 1

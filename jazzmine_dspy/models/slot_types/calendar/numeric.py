@@ -19,12 +19,22 @@ class Said(NamedTuple):
     after: bool = False
 
 
-NONE = re.compile(r"\d")
-_ISO = re.compile(r"(?<![\d/.-])(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?:[t ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:z|[+-]\d\d:?\d\d)?)?(?![\d/-])")
+_ISO = re.compile(
+    r"(?<![\d/.-])(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?:[t ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:z|"
+    r"[+-]\d\d:?\d\d)?)?(?![\d/-])"
+)
 _BASIC = re.compile(r"(?:19|20)\d{6}")
-_SHORT = re.compile(r"(?<![\d/.,:€£$#-])(\d{1,2})( ?[/.-] ?)(\d{1,2})(?:\2(\d{4}|\d\d)(?!\d)|(\.)(?![\d]))?(?![\d/%:-]|\.\d| ?%)")
-_INTRODUCED = re.compile(r"\b(?:on|by|until|till|from|before|after|for|the|to|date|day|am|vom|bis|le|el|il|since|seit)[: ] ?$")
-_MEASURED = re.compile(r" ?(?:€|£|\$|eur|gbp|usd|pounds?|euros?|kg|cm|inch|l\b|of\b|price|size|pm\b|am\b|h\b|uhr\b|hours?|o'clock|star)")
+_SHORT = re.compile(
+    r"(?<![\d/.,:€£$#-])(\d{1,2})( ?[/.-] ?)(\d{1,2})(?:\2(\d{4}|\d\d)(?!\d)|(\.)(?![\d]))?(?![\d/%:-]|"
+    r"\.\d| ?%)"
+)
+_INTRODUCED = re.compile(
+    r"\b(?:on|by|until|till|from|before|after|for|the|to|date|day|am|vom|bis|le|el|il|since|seit)[: ] ?$"
+)
+_MEASURED = re.compile(
+    r" ?(?:€|£|\$|eur|gbp|usd|pounds?|euros?|kg|cm|inch|l\b|of\b|price|size|pm\b|am\b|h\b|uhr\b|hours?|"
+    r"o'clock|star)"
+)
 
 
 def numeric_days(text: str, near: Near) -> list[Reading]:
@@ -45,7 +55,9 @@ def numeric_days(text: str, near: Near) -> list[Reading]:
 def _iso(match: re.Match[str]) -> Reading:
     day = exact(int(match[1]), int(match[3]), int(match[4]))
     if day is None:
-        return Reading(match.start(), match.end(), why_not=f"there is no day {match[1]}-{match[3]}-{match[4]}")
+        return Reading(
+            match.start(), match.end(), why_not=f"there is no day {match[1]}-{match[3]}-{match[4]}"
+        )
     return Reading(match.start(), match.end(), (day.isoformat(),))
 
 

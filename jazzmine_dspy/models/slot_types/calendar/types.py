@@ -1,30 +1,241 @@
-"""``date``, ``time`` and ``duration``: texts as the language model or the user writes them."""
+"""The slot types ``date``, ``time`` and ``duration``."""
 
 from __future__ import annotations
 
+import datetime as dt
+import re
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+from jazzmine_dspy.models.slot_types.calendar import foreign
+from jazzmine_dspy.models.slot_types.calendar.clock import Hours, english_times, plain_times
+from jazzmine_dspy.models.slot_types.calendar.days import english_days
+from jazzmine_dspy.models.slot_types.calendar.english import lowered, simplified
+from jazzmine_dspy.models.slot_types.calendar.frame import Reading, inside, whole
+from jazzmine_dspy.models.slot_types.calendar.lengths import english_lengths, iso_lengths
+from jazzmine_dspy.models.slot_types.calendar.near import Near, orders
+from jazzmine_dspy.models.slot_types.calendar.numeric import numeric_days
 from jazzmine_dspy.models.slot_types.text import TextType
-from jazzmine_dspy.models.slots import slot_type
+from jazzmine_dspy.models.slots import (
+    ANYWHERE,
+    Ambiguous,
+    ReadingContext,
+    Slot,
+    breaks_pattern,
+    pattern_match,
+    slot_type,
+)
+
+_SOME_DAY = dt.date(2026, 3, 4)
+_DAY = 24 * 60
+_LONGEST = 2000
+"""Characters of a message that are read; further on people tell stories."""
+
+
+class CalendarType(Ambiguous, TextType):
+    """What dates, times and durations have in common; each says how it finds its readings in a text."""
+
+    example_shown = False
+    form: ClassVar[re.Pattern[str]]
+    """What a value looks like in normal form."""
+    what: ClassVar[str]
+    """What a value is called, with its article."""
+
+    @abstractmethod
+    def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
+        """All readings in a simplified text, in its order."""
+
+    def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+        """The values that a text may be which says nothing else; the slot's own pattern comes first."""
+        found = self._whole(slot, text, at)
+        values = list(found.values) if found is not None else []
+        if slot.pattern is not None:
+            values = [value for value in values if not breaks_pattern(slot, value)]
+            own = pattern_match(slot, text)
+            return values or ([] if own is None else [own])
+        return values
+
+    def occurrences(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+        """Values in a longer message, without those that it denies or takes back again."""
+        said = _said(text, at)
+        found = self.readings(slot, said, at)
+        if _is_english(at):
+            found = inside(said, found)
+        else:
+            found = [
+                each
+                for each in found
+                if len(each.values) == 1 and not foreign.denied(said, each) and not each.alone
+            ]
+        return list(dict.fromkeys(value for each in found for value in each.values))
+
+    def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
+        """The normal form of a value however it is written; as it is where it has none or several."""
+        if not isinstance(value, str) or (slot.pattern is not None and not breaks_pattern(slot, value)):
+            return value
+        values = self.candidates(slot, value, at) or self.occurrences(slot, value, at)
+        return values[0] if len(values) == 1 else value
+
+    def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
+        """Why it is no value, why it is none that there is, or which of two it might be."""
+        if slot.pattern is not None and isinstance(value, str) and not breaks_pattern(slot, value):
+            return ""
+        if not isinstance(value, str) or not value.strip():
+            return f"{value!r} is no {self.value}"
+        found = self._whole(slot, value, at)
+        if found is not None and found.why_not:
+            return found.why_not[0].upper() + found.why_not[1:]
+        values = self.candidates(slot, value, at)
+        if len(values) > 1:
+            return f"{value!r} may be {' or '.join(values)}"
+        return self.outside(slot, values[0], at) if values == [value] else f"{value!r} is no {self.value}"
+
+    def outside(self, slot: Slot, value: str, at: ReadingContext) -> str:
+        """Why a value in normal form is outside of what the slot allows; "" where it is not."""
+        return ""
+
+    def _whole(self, slot: Slot, text: str, at: ReadingContext) -> Reading | None:
+        said = _said(text, at)
+        found = self.readings(slot, said, at)
+        if _is_english(at):
+            return whole(said, found)
+        beside = said[: found[0].start] + "|" + said[found[0].end :] if len(found) == 1 else ""
+        return found[0] if len(found) == 1 and foreign.idle(beside) else None
+
+
+def _said(text: str, at: ReadingContext) -> str:
+    return simplified(text[:_LONGEST]) if _is_english(at) else lowered(text[:_LONGEST])
+
+
+def _is_english(at: ReadingContext) -> bool:
+    return at.locale.lower().replace("_", "-").split("-")[0] in ("en", "")
 
 
 @slot_type("date")
-class Date(TextType):
-    """A day."""
+class Date(CalendarType):
+    """A day, as ``YYYY-MM-DD``; words count from the date of the turn.
+
+    ``min`` and ``max`` are days, in words ("today") or as ``YYYY-MM-DD``. With a ``max`` of today or earlier, days
+    without a year are those behind.
+    """
 
     example = "2026-03-14"
-    example_shown = False
+    ranged = ranged_in_words = True
+    form = re.compile(r"\d{4}-\d\d-\d\d")
+    what = "a date"
+
+    def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
+        """Dates in words and digits; of those without a year in a text without a date, none."""
+        if at.date is None:
+            near = Near(dt.date(2000, 1, 1), orders(at.locale, at.region))
+            return [
+                each for each in numeric_days(text, near) if re.search(r"\d{4}", text[each.start : each.end])
+            ]
+        latest = bound(slot.max, at.date)
+        near = Near(at.date, orders(at.locale, at.region), past=latest is not None and latest <= at.date)
+        if _is_english(at):
+            return english_days(text, near)
+        return foreign.days(text, near, at.locale)
+
+    def misdefined(self, slot: Slot) -> str:
+        """Bounds that are no days."""
+        first, last = ((given, bound(given, _SOME_DAY)) for given in (slot.min, slot.max))
+        if any(given is not None and day is None for given, day in (first, last)):
+            return "min and max of a date are days, such as today or 2026-03-14"
+        return "min is after max" if first[1] and last[1] and first[1] > last[1] else ""
+
+    def outside(self, slot: Slot, value: str, at: ReadingContext) -> str:
+        """Days before ``min`` and after ``max``."""
+        first, last = bound(slot.min, at.date), bound(slot.max, at.date)
+        if first is not None and value < first.isoformat():
+            return f"{value} is too early: the first day is {first}"
+        if last is not None and value > last.isoformat():
+            return f"{value} is too late: the last day is {last}"
+        return ""
 
 
 @slot_type("time")
-class Time(TextType):
-    """A time of day."""
+class Time(CalendarType):
+    """A time of day, as ``HH:MM`` of 24 hours.
+
+    Of two readings ("at 7") the one between ``min`` and ``max`` is meant; without these the one from 07:00 to 18:59.
+    """
 
     example = "18:30"
-    example_shown = False
+    ranged = ranged_in_words = True
+    form = re.compile(r"\d\d:\d\d")
+    what = "a time"
+
+    def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
+        """Times in words and digits."""
+        first, last = minutes(slot.min), minutes(slot.max)
+        hours = Hours() if first is last is None else Hours(first or 0, 1440 if last is None else last)
+        return english_times(text, hours) if _is_english(at) else plain_times(text)
+
+    def misdefined(self, slot: Slot) -> str:
+        """Bounds that are no times."""
+        first, last = ((given, minutes(given)) for given in (slot.min, slot.max))
+        if any(given is not None and (time is None or time > _DAY) for given, time in (first, last)):
+            return "min and max of a time are times, such as 09:00"
+        earliest, latest = first[1] or 0, _DAY if last[1] is None else last[1]
+        return "min is after max" if earliest > latest else ""
+
+    def outside(self, slot: Slot, value: str, at: ReadingContext) -> str:
+        """Times before ``min`` and after ``max``."""
+        first, last, time = minutes(slot.min), minutes(slot.max), minutes(value)
+        if time is None or (first is None and last is None):
+            return ""
+        if first is not None and time < first:
+            return f"{value} is too early: the first time is {first // 60:02d}:{first % 60:02d}"
+        if last is not None and time > last:
+            return f"{value} is too late: the last time is {last // 60:02d}:{last % 60:02d}"
+        return ""
 
 
 @slot_type("duration")
-class Duration(TextType):
-    """A length of time."""
+class Duration(CalendarType):
+    """A length of time in the unit in which it is said, as ISO 8601: ``P2W``, ``PT90M``."""
 
-    example = "2 hours"
-    example_shown = False
+    example = "P2W"
+    form = re.compile(r"P[\dT.YMWDHS]+")
+    what = "a duration"
+
+    def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
+        """Lengths, and the time since a day that is named."""
+        if _is_english(at):
+            return english_lengths(text, at.date)
+        return iso_lengths(text) or foreign.lengths(text, at.locale)
+
+
+def bound(given: Any, date: dt.date | None) -> dt.date | None:
+    """The day that a slot's ``min`` or ``max`` names, counted from the turn's date.
+
+    Example:
+        >>> bound("tomorrow", dt.date(2026, 3, 4)), bound("2026-05-01", None)
+        (datetime.date(2026, 3, 5), datetime.date(2026, 5, 1))
+    """
+    if not isinstance(given, str):
+        return None
+    try:
+        return dt.date.fromisoformat(given)
+    except ValueError:
+        said = simplified(given)
+        found = whole(said, english_days(said, Near(date))) if date is not None else None
+        return (
+            dt.date.fromisoformat(found.values[0]) if found is not None and len(found.values) == 1 else None
+        )
+
+
+def minutes(given: Any) -> int | None:
+    """Minutes since midnight of a time such as ``18:30``; YAML reads a bare ``9:30`` as 570, and 9 is nine o'clock.
+
+    Example:
+        >>> minutes("18:30"), minutes(570), minutes(9)
+        (1110, 570, 540)
+    """
+    if isinstance(given, str):
+        hour, colon, minute = given.partition(":")
+        return int(hour) * 60 + int(minute) if colon and hour.isdecimal() and minute.isdecimal() else None
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        return int(given) if given > 24 else int(given) * 60
+    return None

@@ -1,0 +1,124 @@
+"""Dates made of parts: a weekday beside a day, days counted from a named one, and from the date before it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+from jazzmine_dspy.models.slot_types.calendar.english import DAYS, MONTHS
+from jazzmine_dspy.models.slot_types.calendar.frame import Reading
+from jazzmine_dspy.models.slot_types.calendar.near import Near, counted_by, moved
+
+_DAY = "|".join(DAYS)
+
+
+def composed(text: str, found: list[Reading], near: Near) -> list[Reading]:
+    """The dates of a simplified text, of which the parts have been found."""
+    return _following(_counted(text, _paired(text, found), near))
+
+
+_PAIR_GAP = re.compile(r"(?:,|\.)? ?(?:on |the |on the )?")
+_PAIR_AFTER = re.compile(r",? ?\(?(?:which is |that's |thats |which falls on |so |being )?(?:a |the )?")
+
+
+def _paired(text: str, found: list[Reading]) -> list[Reading]:
+    """A weekday beside a day makes one date, and refuses it where they contradict each other."""
+    kept: list[Reading] = []
+    for each in found:
+        last = kept[-1] if kept else None
+        if last is not None and _is_weekday(text, last) != _is_weekday(text, each):
+            day, weekday = (each, last) if _is_weekday(text, last) else (last, each)
+            gap = text[last.end : each.start]
+            fits = _PAIR_GAP if weekday is last else _PAIR_AFTER
+            joined = (
+                _joined(text, day, weekday) if fits.fullmatch(gap) and day.values and weekday.values else None
+            )
+            if joined is not None:
+                kept[-1] = joined._replace(start=last.start, end=each.end)
+                continue
+        kept.append(each)
+    return kept
+
+
+def _joined(text: str, day: Reading, weekday: Reading) -> Reading | None:
+    wanted = dt.date.fromisoformat(weekday.values[0]).weekday()
+    fitting = tuple(value for value in day.values if dt.date.fromisoformat(value).weekday() == wanted)
+    if fitting:
+        return day._replace(values=fitting, alone=False)
+    if not re.search(r"\d", text[day.start : day.end]):
+        return None
+    first = dt.date.fromisoformat(day.values[0])
+    said = f"{first.day} {MONTHS[first.month - 1].capitalize()} {first.year}"
+    why = f"{said} is a {DAYS[first.weekday()].capitalize()}, not a {DAYS[wanted].capitalize()}"
+    return day._replace(values=(), why_not=why)
+
+
+def _is_weekday(text: str, each: Reading) -> bool:
+    return bool(re.search(rf"(?:{_DAY})(?: after)?$", text[each.start : each.end])) and not re.search(
+        r"\d", text[each.start : each.end]
+    )
+
+
+_STAY = re.compile(r"\b(?:for|stay|book|stays) $")
+_OFFSET = re.compile(
+    r"(?:\b(?P<n>\d{1,3}|an?|another|a couple of|the) )?\b(?P<u>day|night|week|fortnight|"
+    r"month)s?(?: (?P<way>after|before|from|on|following|past))? (?:the )?$"
+)
+
+
+def _counted(text: str, found: list[Reading], near: Near) -> list[Reading]:
+    """Days counted from a named one: "the day after tomorrow", "a week on monday", "friday week"."""
+    kept: list[Reading] = []
+    for each in found:
+        before = _OFFSET.search(text[: each.start])
+        stay = before and (
+            text[: before.start()].endswith("not ")
+            or before["u"] == "night"
+            or _STAY.search(text[: before.start()])
+        )
+        if (
+            before
+            and each.values
+            and not (stay and before["way"] == "before")
+            and (not kept or before.start() >= kept[-1].end)
+        ):
+            way, unit = before["way"], before["u"]
+            plain = way in (None, "on")
+            if stay and way in (None, "on", "from"):
+                pass
+            elif (plain and unit in ("week", "fortnight") and before["n"] not in (None, "the")) or not plain:
+                number = counted_by(before["n"] or "a") if before["n"] != "the" else 1
+                step = -number if way == "before" else number
+                each = _moved(each, step, unit)._replace(start=before.start())
+        if kept and each.values and kept[-1].values and _is_weekday(text, kept[-1]):
+            relation = re.fullmatch(r" (?P<way>after|before) (?:the )?", text[kept[-1].end : each.start])
+            if relation:
+                weekday = dt.date.fromisoformat(kept[-1].values[0]).weekday()
+                base = near._replace(
+                    date=dt.date.fromisoformat(each.values[0]), past=relation["way"] == "before"
+                )
+                kept[-1] = each._replace(start=kept[-1].start, values=(base.weekday(weekday).isoformat(),))
+                continue
+        kept.append(each)
+    return kept
+
+
+def _moved(each: Reading, number: int, unit: str) -> Reading:
+    days = (moved(dt.date.fromisoformat(value), number, unit) for value in each.values)
+    return each._replace(values=tuple(day.isoformat() for day in days if day is not None))
+
+
+def _following(found: list[Reading]) -> list[Reading]:
+    """ "the Monday after" counts from the date named before it, which is then none of its own."""
+    kept: list[Reading] = []
+    for each in found:
+        if each.after and not each.values:
+            if kept and len(kept[-1].values) == 1:
+                kept[-1] = _moved(kept[-1], 1, "day")._replace(start=each.start, end=each.end)
+        elif each.after and each.values and kept and len(kept[-1].values) == 1:
+            base = Near(dt.date.fromisoformat(kept[-1].values[0]))
+            weekday = dt.date.fromisoformat(each.values[0]).weekday()
+            kept[-1] = each._replace(values=(base.weekday(weekday).isoformat(),))
+        else:
+            kept.append(each)
+    return kept

@@ -1,0 +1,194 @@
+"""Dates and lengths of time in languages other than English, by the names that dateparser holds of each language.
+
+Only what is beyond doubt is read. dateparser itself also takes "Mai", "5" and "eine Sekunde" for days, so its tables
+are used inside a frame of ours; a weekday or a month with a word beside it that the tables do not know ("nächsten
+Freitag") is left to a language model.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+import unicodedata
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from jazzmine_dspy.models.slot_types.calendar.english import DAYS, MONTHS
+from jazzmine_dspy.models.slot_types.calendar.frame import Reading, longest
+from jazzmine_dspy.models.slot_types.calendar.lengths import UNITS, written
+from jazzmine_dspy.models.slot_types.calendar.near import Near, moved, shifted
+from jazzmine_dspy.models.slot_types.calendar.numeric import numeric_days
+
+_NUMBERS = {
+    "de": "ein zwei drei vier funf sechs sieben acht neun zehn elf zwolf",
+    "es": "un dos tres cuatro cinco seis siete ocho nueve diez once doce",
+    "fr": "un deux trois quatre cinq six sept huit neuf dix onze douze",
+    "it": "un due tre quattro cinque sei sette otto nove dieci undici dodici",
+    "nl": "een twee drie vier vijf zes zeven acht negen tien elf twaalf",
+    "pt": "um dois tres quatro cinco seis sete oito nove dez onze doze",
+}
+"""Numbers as words, which the tables lack for most languages; without accents, as all that follows."""
+
+_ONE = "ein eine einem einen einer eines un una une uno um uma een"
+_OTHER_DAYS = {"pasado manana": 2, "dopodomani": 2, "depois de amanha": 2, "amanha": 1, "aujourd'hui": 0}
+_MODIFIED = re.compile(
+    r"\b(?:nachst|kommend|letzt|vorig|vergang|jed|ubernachst|prochain|dernier|chaque|tous|proxim|pasad|"
+    r"cada|todos|"
+    r"siguiente|ogni|scors|prossim|volgend|vorig|elke|guten|heute|gestern|am morgen|la manana|que viene|"
+    r"in einer|in zwei|dans|en huit|dentro|fra)"
+)
+"""Words beside a weekday that make it another one than the next."""
+
+_MORNING = re.compile(r"\b(?:am|guten|heute|gestern|jeden|la|buena|esta|goede|van) $")
+_DENIED = re.compile(
+    r"\b(?:nicht|kein\w*|ohne|ausser|statt|pas|sauf|sans|jamais|no|non|nunca|menos|salvo|excepto|niet|"
+    r"geen|behalve|nao|"
+    r"exceto|tranne|inte|ikke|ei)\b(?:[^\w.;!?]+\w+){0,2}[^\w.;!?]*$"
+)
+_LEFT = re.compile(r"\b[^\W\d_]{1,3}\b|[^\w]+")
+
+
+class Words(NamedTuple):
+    """What a language calls days, months and units, as patterns over a text without accents."""
+
+    weekdays: dict[str, int]
+    months: dict[str, int]
+    relative: dict[str, int]
+    units: dict[str, str]
+    numbers: dict[str, int]
+    counted: tuple[tuple[re.Pattern[str], str, int], ...]
+
+
+def days(text: str, near: Near, locale: str) -> list[Reading]:
+    """All dates that a text in another language names beyond doubt."""
+    words = _words(_language(locale))
+    text = bare(text)
+    found = [*numeric_days(text, near), *([] if words is None else _named_days(text, near, words))]
+    return longest(found)
+
+
+def lengths(text: str, locale: str) -> list[Reading]:
+    """All lengths of time that a text in another language names beyond doubt."""
+    words = _words(_language(locale))
+    if words is None or not words.units:
+        return []
+    text, found = bare(text), []
+    number = "|".join(sorted(words.numbers, key=len, reverse=True))
+    unit = "|".join(sorted(map(re.escape, words.units), key=len, reverse=True))
+    for match in re.finditer(rf"(?<![\w.,])(\d{{1,4}}(?:[.,]\d)?|{number}) ({unit})\b", text):
+        count = words.numbers.get(match[1]) or Fraction(match[1].replace(",", "."))
+        value = written([(Fraction(count), UNITS[words.units[match[2]]])])
+        ahead = any(pattern.search(text) for pattern, _, _ in words.counted)
+        if value and not ahead:
+            found.append(Reading(match.start(), match.end(), (value,)))
+    return longest(found)
+
+
+def denied(text: str, each: Reading) -> bool:
+    """Whether a word before a value says that it is not the one."""
+    return _DENIED.search(bare(text[: each.start])) is not None
+
+
+def idle(text: str) -> bool:
+    """Whether what is left beside a value says nothing: signs and words of three letters, none of which denies."""
+    return not _DENIED.search(bare(text)) and not _LEFT.sub("", bare(text))
+
+
+def bare(text: str) -> str:
+    """A text in small letters without its accents; as long as before."""
+    return "".join(
+        sign if len(sign) == 1 else sign[0]
+        for sign in (unicodedata.normalize("NFD", letter) for letter in text)
+    )
+
+
+def _named_days(text: str, near: Near, words: Words) -> Iterator[Reading]:
+    month = "|".join(sorted(map(re.escape, words.months), key=len, reverse=True))
+    # 14. März 2026, 14 de marzo de 2026
+    for match in (
+        ()
+        if not month
+        else re.finditer(
+            rf"(?<![\d.,:])(\d{{1,2}})(?:\.|er|º|°|ste|e)? ?(?:de |d'|of )?({month})\b\.?(?: (?:de |del )?(\d{{4}}))?",
+            text,
+        )
+    ):
+        year = int(match[3]) if match[3] else None
+        day = near.on(int(match[1]), words.months[match[2]], year)
+        why = "" if day is not None else f"there is no day {match[0]}"
+        yield Reading(match.start(), match.end(), (day.isoformat(),) if day else (), why)
+    for name, number in words.relative.items():
+        for match in re.finditer(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text):
+            day = shifted(near.date, days=number)
+            if day is not None and not _MORNING.search(text[: match.start()]):
+                yield Reading(match.start(), match.end(), (day.isoformat(),))
+    for pattern, unit, step in words.counted:
+        for match in pattern.finditer(text):
+            count = words.numbers.get(match[1]) or (int(match[1]) if match[1].isdigit() else None)
+            day = moved(near.date, step * count, unit) if count else None
+            if day is not None:
+                yield Reading(match.start(), match.end(), (day.isoformat(),))
+    for name, number in words.weekdays.items():
+        for match in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text):
+            beside = text[: match.start()][-14:] + "|" + text[match.end() :][:14]
+            if not _MODIFIED.search(beside):
+                yield Reading(match.start(), match.end(), (near.weekday(number).isoformat(),))
+
+
+@functools.lru_cache(maxsize=16)
+def _words(language: str) -> Words | None:
+    """What dateparser knows of a language; None where it has no table of it."""
+    try:
+        info: dict[str, Any] = importlib.import_module(
+            f"dateparser.data.date_translation_data.{language}"
+        ).info
+    except ImportError:
+        return None
+
+    def names(keys: list[str], least: int) -> dict[str, int]:
+        pairs = ((bare(name.casefold()), n) for n, key in enumerate(keys) for name in info.get(key, ()))
+        return {name: n for name, n in pairs if len(name) >= least and not name.isdigit()}
+
+    numbers = {word: n for n, word in enumerate(_NUMBERS.get(language, "").split(), 1)}
+    numbers |= dict.fromkeys(_ONE.split(), 1)
+    relative = {
+        bare(name.casefold()): step
+        for key, step in (
+            ("0 day ago", 0),
+            ("1 day ago", -1),
+            ("2 day ago", -2),
+            ("in 1 day", 1),
+            ("in 2 day", 2),
+        )
+        for name in info.get("relative-type", {}).get(key, ())
+    }
+    units = {
+        bare(name.casefold()): unit
+        for unit in ("year", "month", "week", "day", "hour", "minute")
+        for name in info.get(unit, ())
+        if len(name) > 2
+    }
+    number = r"(\d{1,3}|" + "|".join(sorted(map(re.escape, numbers), key=len, reverse=True)) + ")"
+    counted = []
+    for unit in ("day", "week", "month", "year"):
+        for key, step in ((f"in \\1 {unit}", 1), (f"\\1 {unit} ago", -1)):
+            for form in info.get("relative-type-regex", {}).get(key, ()):
+                parts = re.split(r"\(\\d[^)]*\)", bare(form.casefold()))
+                if len(parts) == 2 and len(parts[1].strip()) > 2:
+                    pattern = rf"(?<!\w){re.escape(parts[0])}{number}{re.escape(parts[1])}(?!\w)"
+                    counted.append((re.compile(pattern), unit, step))
+    return Words(
+        weekdays=names(DAYS, 4),
+        months={name: n + 1 for name, n in names(MONTHS, 3).items()},
+        relative=relative | {name: step for name, step in _OTHER_DAYS.items() if name not in relative},
+        units=units,
+        numbers=numbers,
+        counted=tuple(counted),
+    )
+
+
+def _language(locale: str) -> str:
+    language = locale.lower().replace("_", "-").split("-")[0]
+    return language if re.fullmatch("[a-z]{2,3}", language) else "none"
