@@ -14,7 +14,7 @@ from typing import Any
 
 LABELS = (
     "intent", "is_cancellation", "is_continuation", "flows", "command kinds", "commands", "sentiment", "sentiment sign",
-    "rewritten",
+    "rewritten", "rewrite", "entities",
 )  # fmt: skip
 
 
@@ -54,7 +54,16 @@ def _value(labels: dict[str, Any], label: str) -> str:
         return str((labels["sentiment"] > 0) - (labels["sentiment"] < 0))
     if label == "rewritten":
         return str(labels["enhanced"] != labels["text"])
+    if label == "rewrite":
+        return " ".join(_words(labels["enhanced"]))
+    if label == "entities":
+        names = [each["name"] if isinstance(each, dict) else each for each in labels["entities"]]
+        return str(sorted(" ".join(_words(name)) for name in names))
     return str(labels[label])
+
+
+def _words(text: str) -> list[str]:
+    return text.lower().translate(str.maketrans("", "", ".,!?")).split()
 
 
 def _command(command: dict[str, Any]) -> tuple[str, str, str]:
