@@ -36,7 +36,7 @@ def steps(way: str) -> Iterator[tuple[str, str]]:
                 yield kind, block
                 continue
             for line in block.replace("\\\n", " ").splitlines():
-                if not line.startswith(("pip ", "jazzmine-dspy doctor\n")) and line != "jazzmine-dspy doctor":
+                if not line.startswith(("python3 ", "pip ")) and line != "jazzmine-dspy doctor":
                     yield "command", line
 
 

@@ -57,8 +57,8 @@ def import_(
         typer.Option(
             "--map",
             metavar="NAME=COLUMN",
-            help="csv, jsonl: a column of the table: conversation, role, text, flow, slots, commands or order. May be "
-            "repeated.",
+            help="csv, jsonl: a column of the table: conversation, role, text, flow, slots, commands or order; or "
+            "words for a role, as user=patient,guest. May be repeated.",
         ),
     ] = None,
     flows: Annotated[

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from jazzmine_dspy.runtime import Runtime
 
 _QUIT = ("/quit", "/exit")
-_CONVERSATION = "chat"
+_RESTART = "/restart"
+_TAKEN_OVER = "     [a person would take over here; ask for something else, or begin anew with /restart]"
 _PATIENCE = 60.0
 """Seconds for one decision: the embedded model loads in the first."""
 
@@ -36,7 +37,7 @@ def chat(
     ] = False,
     _json: AsJson = False,
 ) -> None:
-    """Hold a conversation. A line is a message; /quit or the end of the input ends it.
+    """Hold a conversation. A line is a message; /restart begins anew, /quit or the end of the input ends it.
 
     No action is really carried out: a flow that has all its values is said to run, and to have succeeded.
     """
@@ -46,10 +47,14 @@ def chat(
     opened = open_program(program, lm=lm, api_base=api_base, serving=True, flows=flows)
     runtime = Runtime(opened.program, agent_id=str(opened.manifest.get("agent_id") or ""), deadline=_PATIENCE)
     turns: list[dict[str, Any]] = []
+    held = 1
     # Lines are read outside the loop, which would hold back an interrupt until the next line.
     with asyncio.Runner() as runner:
         for line in _lines():
-            turns += runner.run(_turn(runtime, line, verbose))
+            if line == _RESTART:
+                held += 1
+            else:
+                turns += runner.run(_turn(runtime, f"chat {held}", line, verbose))
     out.document({"program": str(opened.manifest.get("name")), "turns": turns})
 
 
@@ -57,7 +62,7 @@ def _lines() -> Iterator[str]:
     """Messages, without empty lines; a prompt is shown only where somebody types."""
     interactive = sys.stdin.isatty()
     if interactive:
-        output().note("Type a message; /quit ends.")
+        output().note("Type a message; /restart begins anew, /quit ends.")
     while True:
         try:
             if interactive:
@@ -73,7 +78,7 @@ def _lines() -> Iterator[str]:
             yield line
 
 
-async def _turn(runtime: Runtime, text: str, verbose: bool) -> list[dict[str, Any]]:
+async def _turn(runtime: Runtime, conversation: str, text: str, verbose: bool) -> list[dict[str, Any]]:
     """One message, and the actions that it sets off. A message that is refused ends nothing."""
     from jazzmine_dspy.models.errors import JazzmineError
 
@@ -83,7 +88,7 @@ async def _turn(runtime: Runtime, text: str, verbose: bool) -> list[dict[str, An
     try:
         # The user's own date: "tomorrow" counts from it.
         now = dt.datetime.now().astimezone()
-        outcome = await runtime.process(conversation_id=_CONVERSATION, user_id="you", text=text, now=now)
+        outcome = await runtime.process(conversation_id=conversation, user_id="you", text=text, now=now)
     except (JazzmineError, ValueError) as error:
         failure = failure_of(error)
         out.note(f"error: {failure.message} {failure.remedy}")
@@ -97,7 +102,6 @@ async def _turn(runtime: Runtime, text: str, verbose: bool) -> list[dict[str, An
         from jazzmine_dspy.cli.decide import show_decision
 
         show_decision(outcome.decision)
-    await _say(runtime, outcome.reply)
     decided = None if outcome.decision is None else outcome.decision.model_dump(mode="json")
     turns = [
         {
@@ -107,22 +111,20 @@ async def _turn(runtime: Runtime, text: str, verbose: bool) -> list[dict[str, An
             "decision": decided,
         }
     ]
+    replies = [outcome.reply]
     if outcome.next.kind == "run_flow":
-        turns.append(await _action(runtime, outcome.next.flow))
+        # Pretend that the flow was carried out. What is said of it stands in both replies where no more is said.
+        out.show(f"     [{outcome.next.flow} runs here]")
+        await runtime.begin_action(conversation)
+        done = await runtime.finish_action(conversation, {"status": "ok"})
+        replies = list(dict.fromkeys((outcome.reply, done.reply)))
+        turns.append(
+            {"action": outcome.next.flow, "reply": done.reply, "next": done.next.model_dump(mode="json")}
+        )
+    for reply in filter(None, replies):
+        out.show(f"bot> {reply}")
+        # The next turn sees it in the history.
+        await runtime.record_reply(conversation, reply)
+    if outcome.next.kind == "handoff":
+        out.show(_TAKEN_OVER)
     return turns
-
-
-async def _action(runtime: Runtime, flow: str | None) -> dict[str, Any]:
-    """Pretend that the flow was carried out."""
-    output().show(f"     [{flow} runs here]")
-    await runtime.begin_action(_CONVERSATION)
-    done = await runtime.finish_action(_CONVERSATION, {"status": "ok"})
-    await _say(runtime, done.reply)
-    return {"action": flow, "reply": done.reply, "next": done.next.model_dump(mode="json")}
-
-
-async def _say(runtime: Runtime, reply: str) -> None:
-    """Show a reply, and put it into the history that the next turn sees."""
-    if reply:
-        output().show(f"bot> {reply}")
-        await runtime.record_reply(_CONVERSATION, reply)

@@ -80,10 +80,10 @@ def _show(report: Report, *, all_of_them: bool) -> None:
     out.show(
         f"{report.conversations} conversations, {report.turns} turns ({roles}), "
         f"{report.labelled_turns} labelled, {report.flows} flows",
-        f"near-duplicates: {report.near_duplicate_share:.1%} of the turns",
+        f"near-duplicates (alike but for names and numbers): {report.near_duplicate_share:.1%} of the turns",
     )
     if (share := report.nearest_train_label_accuracy) is not None:
-        out.show(f"the nearest training turn has the right label on {share:.1%} of test turns")
+        out.show(f"looking up the most alike training turn would label {share:.1%} of the test turns right")
     out.show(f"{len(report.errors)} errors, {len(report.warnings)} warnings")
 
 

@@ -7,12 +7,15 @@ from collections.abc import Iterator, Sequence
 from jazzmine_dspy.datasets._names import Catalogue, Fault, Severity
 from jazzmine_dspy.datasets.schema import LabelledTurn
 from jazzmine_dspy.models.commands import Command, Dialogue, StartFlow
+from jazzmine_dspy.models.slot_types.boolean import NO, YES
+from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.models.turn import ConversationStatus
 
 
 def contradictions(turn: LabelledTurn, known: Catalogue) -> Iterator[Fault]:
     """Labels that cannot be true at once, or not in the state before the turn. Fields count from the turn."""
     yield from _state(turn)
+    yield from _unlabelled_answer(turn)
     labels = turn.labels
     if labels is None or labels.commands is None:
         return
@@ -40,6 +43,20 @@ def contradictions(turn: LabelledTurn, known: Catalogue) -> Iterator[Fault]:
             "Make the label true, or leave cancel_flow out.",
         )
     yield from _Followed(turn, known).faults(labels.commands)
+
+
+def _unlabelled_answer(turn: LabelledTurn) -> Iterator[Fault]:
+    said, labels = plain(turn.text), turn.labels
+    if labels is None or turn.before.confirming is None or said not in YES | NO:
+        return
+    if not any(command.answers or command.type == "cancel_flow" for command in labels.commands or ()):
+        kind = "affirm" if said in YES else "deny"
+        yield Fault(
+            "warning",
+            "labels.commands",
+            f"The message answers the open question, and no command does: {kind!r}",
+            f"Label it {kind}; a table has a column for `commands`.",
+        )
 
 
 def _state(turn: LabelledTurn) -> Iterator[Fault]:

@@ -122,6 +122,25 @@ def test_a_flow_that_is_complete_runs_and_ends(run: Any, tmp_path: Path, program
     assert "error" not in turns[-1]
 
 
+def test_what_is_said_of_a_flow_is_said_once_and_a_chat_begins_anew(
+    run: Any, tmp_path: Path, program: Path
+) -> None:
+    flows = tmp_path / "flows.yaml"
+    flows.write_text(
+        "flows:\n  - {name: ring, description: Ring the bell., examples: [ring the bell]}\n"
+        "  - name: knock\n    description: Knock at the door.\n    examples: [knock at the door]\n"
+        "    slots: [{name: code, type: text, pattern: 'K[0-9]', ask: Which door}]\n",
+        "utf-8",
+    )
+    lines = ["ring the bell", "knock at the door", "mhm", "mhm", "mhm", "mhm", "/restart", "ring the bell"]
+    shown = run("chat", program, "--flows", flows, stdin="\n".join(lines)).out.splitlines()
+    assert shown[:3] == ["you> ring the bell", "     [ring runs here]", "bot> Done: ring."]
+    taken = [number for number, line in enumerate(shown) if "a person would take over here" in line]
+    assert taken
+    assert "/restart" in shown[taken[0]]
+    assert shown[-3:] == shown[:3]
+
+
 def test_a_message_that_is_refused_ends_no_chat(run: Any, program: Path) -> None:
     done = run("chat", program, "--json", stdin="x" * 9000 + "\nhello\n")
     assert done.code == 0
@@ -149,7 +168,7 @@ def test_somebody_who_types_sees_a_prompt(program: Path) -> None:
             shown += os.read(controller, 4096)
 
     until(b"you> ", 1)
-    assert b"Type a message; /quit ends." in shown
+    assert b"Type a message; /restart begins anew, /quit ends." in shown
     os.write(controller, b"good morning\n")
     until(b"bot> ", 1)
     until(b"you> ", 2)

@@ -124,3 +124,14 @@ def test_values_of_paused_flows_are_checked(tmp_path: Path) -> None:
     assert [(each.field, each.message) for each in found] == [
         ("turns.0.before.paused.0.slots.colour", "Unknown slot 'colour' of the flow order_cake")
     ]
+
+
+@pytest.mark.row("D3")
+@pytest.mark.parametrize(("text", "kind"), [("Yes please!", "affirm"), ("no", "deny"), ("who are you", None)])
+def test_a_yes_that_no_command_tells_is_noted(tmp_path: Path, text: str, kind: str | None) -> None:
+    said = [*SAID[:2], (text, [])]
+    found = check_dataset(written(tmp_path, [user(*each) for each in said])).warnings
+    assert [each.field for each in found if "answers the open question" in each.message] == (
+        [] if kind is None else ["turns.2.labels.commands"]
+    )
+    assert kind is None or kind in " ".join(each.remedy for each in found)

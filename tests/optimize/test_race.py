@@ -92,7 +92,7 @@ def test_who_loses_is_told_what_could_have_been_seen() -> None:
     heat = _heat(_entry("LM", [True, False] * 19 + [True, True]))
     assert heat.difference.value > 0
     assert heat.verdict.startswith("floor stays: +0.0")
-    assert "40 turns could have shown a difference of 0.0" in heat.verdict
+    assert "on 40 turns only a difference of 0.0" in heat.verdict
 
 
 def test_turns_of_one_conversation_count_as_one_witness() -> None:
@@ -260,11 +260,11 @@ def test_where_nothing_wins_the_run_says_so_and_keeps_the_floor(wrong: Any) -> N
     result = wrong.result
     assert set(result.shipped.values()) == {"floor"}
     assert "nothing beat the floor on dev-B, so the floor ships" in result.first_line
-    assert "turns could have shown a difference of 0." in result.first_line
+    assert "turns only a difference of 0." in result.first_line
     assert all(not heat["won"] and heat["detectable"] > 0 for heat in result.manifest["race"])
     page = result.report_paths.markdown if result.report_paths.markdown.is_absolute() else None
     text = (page or wrong.cwd / result.report_paths.markdown).read_text("utf-8")
-    assert "could have shown a difference of" in text
+    assert "turns only a difference of" in text
     assert not result.program.active_predictors()
     assert result.program.decide(text="I want to borrow a book").usage.lm_calls == 0
 

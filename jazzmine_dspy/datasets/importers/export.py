@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from jazzmine_dspy.datasets.importers.intake import BadRowError, Intake
 from jazzmine_dspy.datasets.importers.kinds import importer
 from jazzmine_dspy.datasets.importers.source import Gathered, PartName, Source, label_flows, named_files
+from jazzmine_dspy.datasets.importers.speakers import ROLES, no_role, words_of
 from jazzmine_dspy.datasets.importers.table import Row, csv_rows, decoded, json_rows
 from jazzmine_dspy.datasets.replay import Replay
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
@@ -25,11 +26,6 @@ from jazzmine_dspy.models.registry import FlowRegistry
 COLUMNS = ("conversation", "role", "text", "flow", "slots", "commands", "order")
 """What a map may name; all but ``text`` may be missing from the table."""
 
-_ROLES = {
-    "user": "user", "customer": "user", "client": "user", "human": "user", "visitor": "user", "caller": "user",
-    "assistant": "assistant", "agent": "assistant", "bot": "assistant", "operator": "assistant",
-    "system": "system", "colleague_assistant": "colleague_assistant",
-}  # fmt: skip
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?!\d)|\d\d:\d\d(?!\d)")
 """Times that are in order as texts: not 3/1/2026, nor 9:59."""
 _NOTHING = ("none", "-", "[]")
@@ -83,7 +79,8 @@ def _gathered(source: Source, intake: Intake, read: Any) -> Gathered:
             raise DatasetError("A folder is no table", where=str(part.path), remedy="Name the file.")
         header, rows = read(intake, part.path, decoded(intake, part.path, source.encoding))
         columns = _columns(header, source.columns, part.path)
-        table = _Table(part.path, columns, registry, intake, whole=len(source.parts) == 1)
+        words = words_of(source.columns)
+        table = _Table(part.path, columns, words, registry, intake, whole=len(source.parts) == 1)
         chats[part.name] = list(table.conversations(rows, part.name))
         made |= table.made
         notes += table.notes
@@ -102,11 +99,13 @@ def _columns(header: list[str], named: Mapping[str, str], path: Path) -> dict[st
     """The table's column for each thing that it has."""
     there = {name.casefold(): name for name in header}
     for what, column in named.items():
+        if what in ROLES:
+            continue
         if what not in COLUMNS:
             raise DatasetError(
                 f"Unknown {what!r} in the map",
                 where=f"--map {what}={column}",
-                remedy=f"Use: {', '.join(COLUMNS)}.",
+                remedy=f"Use: {', '.join((*COLUMNS, *ROLES))}.",
             )
         if column.casefold() not in there:
             raise DatasetError(
@@ -137,13 +136,14 @@ class _Table:
         self,
         path: Path,
         columns: Mapping[str, str],
+        words: Mapping[str, str],
         registry: FlowRegistry | None,
         intake: Intake,
         *,
         whole: bool,
     ) -> None:
         self._path, self._columns, self._registry, self._intake = path, columns, registry, intake
-        self._whole = whole
+        self._words, self._whole = words, whole
         self.made: set[str] = set()
         self.notes: list[str] = []
 
@@ -264,11 +264,9 @@ class _Table:
         if "role" not in self._columns:
             return "user"
         said = str(self._cell(cells, "role") or "")
-        if said.casefold() not in _ROLES:
-            raise self._bad(
-                "role", f"{said!r} is no role; write user (or customer, client) or assistant (or agent, bot)"
-            )
-        return _ROLES[said.casefold()]
+        if said.casefold() not in self._words:
+            raise self._bad("role", no_role(said))
+        return self._words[said.casefold()]
 
     # --- labels ----------------------------------------------------------------------------------------
 

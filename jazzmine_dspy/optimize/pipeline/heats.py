@@ -56,7 +56,7 @@ class Heat(NamedTuple):
     @property
     def verdict(self) -> str:
         """What was decided, in a sentence."""
-        seen = f"{self.difference.n} turns could have shown a difference of {self.difference.detectable:.3f}"
+        seen = f"on {self.difference.n} turns only a difference of {self.difference.detectable:.3f} or more would show"
         if self.won:
             gain, least = self.difference.value, self.difference.lower_bound_one_sided
             why = "" if least > SURE else f"; it costs no call, and a loss of {-self.least:g} is ruled out"

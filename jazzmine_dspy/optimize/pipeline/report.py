@@ -92,7 +92,7 @@ def _seen(outcome: Outcome) -> str:
 
 def _detectable(heats: Sequence[Heat]) -> str:
     least = min(heats, key=lambda heat: heat.difference.detectable).difference
-    return f"{least.n} turns could have shown a difference of {least.detectable:.3f}"
+    return f"on {least.n} turns only a difference of {least.detectable:.3f} or more would show"
 
 
 def _asked(turn: TurnResult) -> bool:

@@ -100,6 +100,17 @@ def test_delimiters_are_told_by_the_first_line(sign: str, tmp_path: Path) -> Non
     assert turns(tmp_path)["1"][0]["text"] == "a, b"
 
 
+@pytest.mark.row("D8")
+def test_a_map_says_whose_words_stand_for_a_role(tmp_path: Path) -> None:
+    table = (
+        f"{HEADER}\n1,Patient,Teach me,lesson,\n1,Praxis,Which level?,,\n1,Gast,expert,none,level=expert\n"
+    )
+    words = {"user": "patient, gast", "assistant": "praxis"}
+    report = brought(tmp_path, table, columns=MAP | words)
+    assert (report.turns, report.left_out) == (2, 0)
+    assert [turn["role"] for turn in turns(tmp_path)["1"]] == ["user", "assistant", "user"]
+
+
 @pytest.mark.row("D3")
 @pytest.mark.parametrize(
     ("row", "told"),
@@ -110,7 +121,7 @@ def test_delimiters_are_told_by_the_first_line(sign: str, tmp_path: Path) -> Non
         ("9,user,hi,lesson,beginner", r"Column 'Details': 'beginner' is neither JSON"),
         ("9,user,hi,lesson,seats=2", r"Column 'Details': unknown slot 'seats' of the flow lesson"),
         ("9,user,hi,none,seats=2", r"unknown slot 'seats' of any flow that runs here"),
-        ("9,robot,hi,lesson,", r"Column 'Who': 'robot' is no role; write user \(or customer, client\) or assistant"),
+        ("9,robot,hi,lesson,", r"'robot' is no role; write user, .* whose word it is: --map user=robot"),
         (",user,hi,lesson,", r"Column 'Chat': there is no id"),
         ("9,user,,lesson,", r"text is empty"),
         ("9,user,hi, there,lesson,", r"6 cells, and there are 5 columns; put a text that holds ','"),

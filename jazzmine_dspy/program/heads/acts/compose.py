@@ -21,6 +21,7 @@ from jazzmine_dspy.models.commands import (
     ResumeFlow,
     SetSlot,
     SkipSlot,
+    SlotValue,
 )
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.readings import free_text, items, named_most, values_in, whole_value
@@ -127,7 +128,7 @@ def compose(p: Mapping[str, float], scene: Scene, agrees: Callable[[], bool]) ->
         return [*commands, *_rest(on & {"ask", "handoff"}, turn)]
     given = values.given()
     cleared = _cleared(scene) if "clear" in on and not given else None
-    changes = cleared is not None or any(isinstance(c, CorrectSlot) for c in given)
+    changes = cleared is not None or any(isinstance(c, SlotValue) and c.corrects for c in given)
     # Who changes something says no to what was asked; who only adds something says neither yes nor no.
     denies = changes if turn.confirming is not None and (changes or given) else "deny" in on and not given
     if denies:
@@ -166,7 +167,7 @@ def _cleared(scene: Scene) -> str | None:
 
 
 def _denied(scene: Scene, given: Sequence[Command], cleared: str | None) -> str | None:
-    changed = next((c.slot_name for c in given if isinstance(c, CorrectSlot)), None)
+    changed = next((c.slot_name for c in given if isinstance(c, SlotValue) and c.corrects), None)
     return changed or cleared or (_meant(scene.turn, _filled(scene)) if scene.turn.confirming else None)
 
 
