@@ -24,7 +24,14 @@ from jazzmine_dspy.models.commands import (
     SlotValue,
 )
 from jazzmine_dspy.models.text import plain
-from jazzmine_dspy.program.heads.acts.readings import free_text, items, named_most, values_in, whole_value
+from jazzmine_dspy.program.heads.acts.readings import (
+    free_text,
+    items,
+    named_most,
+    part_value,
+    values_in,
+    whole_value,
+)
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.flows import Flow
@@ -38,6 +45,9 @@ _ALONE = {
     "restart": Restart,
     "handoff": Handoff,
 }
+_OPEN = frozenset(("text", "list", "boolean"))
+"""Types of values that a message may be whatever it says."""
+
 _LIKELY = 0.5
 _TOPIC = 60
 
@@ -255,10 +265,18 @@ class _Values:
             value = self._loose(slot, bool(found))
             if value is not None:
                 found[slot.name] = value
+        if not found and changes:
+            filled = [each for each in order if each.name in held.names and each.type not in _OPEN]
+            for each in filled:
+                value = part_value(each, self._text, scene.at, last=True)
+                if value is not None and value != held.get(each.name):
+                    return [self._put(each, value)]
         return self._all(flow, found)
 
     def _loose(self, slot: Slot, beside: bool) -> Any:
         """The value of a slot whose type does not tell where it ends: the message, unless an act is surer."""
+        if slot.type not in _OPEN and self._on & {"value", "correct"}:
+            return part_value(slot, self._text, self._scene.at, last="correct" in self._on)
         if slot.pattern or self._on & {"correct", "deny", "ask"} or "value" not in self._on:
             return None
         if slot.type == "boolean":

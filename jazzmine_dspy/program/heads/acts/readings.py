@@ -11,12 +11,14 @@ from jazzmine_dspy.models.text import plain
 
 _AROUND = re.compile(
     r"^(?:(?:it'?s|it is|its|that'?s|that is|that would be|this is|i'?m|i am|my name is|the name is|name is|call it|"
-    r"well|um+|uh+|hm+|oh|ok|okay|ah|so|just|say|maybe|please|put|write|take|then|for|to|from|the|a|an)\b[\s,.:]*)+",
+    r"well|um+|uh+|hm+|oh|ok|okay|ah|so|just|say|maybe|please|put|write|take|then|for|to|from|"
+    r"lets|let's|better|rather|make it|make that|no|sorry|oops|i mean|i meant|the|a|an)\b[\s,.:]*)+",
     re.IGNORECASE,
 )
 _AFTER = re.compile(
     r"[\s,.;!]*(?:\b(?:please|pls|thanks|thank you|thx|i think|i guess)\b[\s,.!]*)*$", re.IGNORECASE
 )
+_PARTS = re.compile(r"[,;:!?]\s|\.\s|\.\.+")
 _BETWEEN = re.compile(r"\s*(?:,|;|\band\b|\bplus\b|&|\bas well as\b)\s*", re.IGNORECASE)
 _COMMON = frozenset(
     re.findall(
@@ -51,6 +53,13 @@ def free_text(text: str) -> str:
     """
     bare = _AFTER.sub("", _AROUND.sub("", text.strip()))
     return bare or text.strip(" .")
+
+
+def part_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE, *, last: bool = False) -> Any:
+    """The value that a part of a text is, between commas or without the words around it; None where none is."""
+    parts = [free_text(part) for part in (text, *_PARTS.split(text)) if part.strip()]
+    found = [value for part in parts if (value := whole_value(slot, part, at)) is not None]
+    return (found[-1] if last else found[0]) if found else None
 
 
 def items(text: str) -> list[str]:

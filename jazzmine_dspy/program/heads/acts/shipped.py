@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jazzmine_dspy.program.ports import EmbedderPort
 
 WEIGHTS = "weights.safetensors"
-SHIPPED = "ab8c73503814f46f96b2b6bf8f5177d2551c6a62c9754e74c8eacdc33ecaa745"
+SHIPPED = "4fc0e08d8d9c138eb7ab5988a54f17ece1b0ce21f94b168f46f5f0698af748af"
 """SHA-256 of the shipped head; what a program decides may change with it."""
 
 
