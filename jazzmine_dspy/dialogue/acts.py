@@ -54,6 +54,7 @@ class Acts(Dialogue):
         self.corrected = False
         self.ended = False
         self.refused: tuple[ActiveFlowState, str] | None = None
+        self.unsure: Sequence[object] = ()
         self.escalated: tuple[ActiveFlowState, str] | None = None
         self.deferred_at: int | None = None
         self.handed_over = False
@@ -196,6 +197,7 @@ class Acts(Dialogue):
             self.changed |= owner is self.state.active_flow
             self.corrected |= owner is self.state.active_flow and known is not None and known != value
             return True
+        self.unsure = () if self.refused else slots.readings(slot, value, self.at)
         self.refused = self.refused or (owner, name)
         if owner.slots[name].attempts >= ATTEMPTS_ALLOWED:
             self.escalated = self.escalated or (owner, name)

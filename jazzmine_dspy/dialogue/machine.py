@@ -9,7 +9,7 @@ from jazzmine_dspy.dialogue import patience, slots, stack
 from jazzmine_dspy.dialogue.acts import Acts
 from jazzmine_dspy.dialogue.events import Changes, Events
 from jazzmine_dspy.dialogue.next_steps import Flows, await_slot, pending_question, reconcile
-from jazzmine_dspy.dialogue.texts import choice, say
+from jazzmine_dspy.dialogue.texts import choice, plain_question, say
 from jazzmine_dspy.dialogue.turn_cache import continues, turn_cache
 from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
 from jazzmine_dspy.memory.working.operations import begin_turn
@@ -117,9 +117,10 @@ class _Turn(Acts):
         if self.asked_which is not None:
             return self._clarify(self.asked_which, name, asking=not unchanged_no)
         if self.refused is not None and running is not None and self.refused[0] is running:
-            step = await_slot(
-                self.state, running, self.registry[running.flow_name], self.refused[1], again=True
-            )
+            name = self.refused[1]
+            why = running.slots[name].validation_error
+            flow = self.registry[running.flow_name]
+            step = await_slot(self.state, running, flow, name, again=True, why=why, readings=self.unsure)
             # Who answers, if wrongly, goes along: only values refused count then, not the talk before.
             self.state.asked[f"{step.flow}.{step.slot}"] = running.slots[self.refused[1]].attempts
             return step
@@ -234,11 +235,16 @@ class _Turn(Acts):
         if self._been_elsewhere(running, name):
             return self._escalate(running, name)
         flow = self.registry[running.flow_name]
-        step = await_slot(self.state, running, flow, name, again=held.attempts == 1)
-        if held.attempts == 1:
-            return step
-        text = say("unclear", flow, running.values)
-        return step.model_copy(update={"kind": "reask", "text": f"{text} {step.text}".strip()})
+        slot = flow.slot(name)
+        assert slot is not None
+        if self.commands and held.attempts == 1:
+            # Who cannot say it was understood.
+            return await_slot(self.state, running, flow, name, again=True)
+        # Not the question after a bad value: there was none.
+        step = await_slot(self.state, running, flow, name, again=False)
+        asked = step.text if held.attempts == 1 else plain_question(flow, slot, again=True)
+        text = f"{say('unclear', flow, running.values)} {asked}".strip()
+        return step.model_copy(update={"kind": "reask", "text": text})
 
     @property
     def _confirmed(self) -> bool:

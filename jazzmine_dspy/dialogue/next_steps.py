@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from jazzmine_dspy.dialogue import slots, stack
 from jazzmine_dspy.dialogue.events import Changes
@@ -127,13 +127,25 @@ def _finish_ready(state: WorkingMemory, registry: Flows, changes: Changes) -> li
 
 
 def await_slot(
-    state: WorkingMemory, running: ActiveFlowState, flow: Flow, name: str, *, again: bool
+    state: WorkingMemory,
+    running: ActiveFlowState,
+    flow: Flow,
+    name: str,
+    *,
+    again: bool,
+    why: str = "",
+    readings: Sequence[object] = (),
 ) -> NextStep:
-    """Ask for a slot of the running flow, or ask again."""
+    """Ask for a slot of the running flow, or ask again.
+
+    Args:
+        why: Why the last value was refused; said where the slot has no ``reask`` of its own.
+        readings: What the last value may mean, where that is not clear: the user is asked which.
+    """
     slot = flow.slot(name)
     assert slot is not None
     running.become(FlowStatus.COLLECTING_SLOTS)
     running.awaiting, running.ready = name, False
     state.pending_confirmation = None
-    text = question(flow, slot, running.values, again=again)
+    text = question(flow, slot, running.values, again=again, why=why, readings=readings)
     return NextStep(kind="reask" if again else "ask_slot", flow=flow.name, slot=name, text=text)

@@ -21,10 +21,16 @@ def refusal(slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
     if value is None:
         return f"{slot.name} was given no value"
     if why_not := ask_type(slot, "check", value, f"{slot.name} could not be checked", at):
-        return str(why_not)
+        several = readings(slot, value, at)
+        return f"{value!r} may be {' or '.join(map(str, several))}" if len(several) > 1 else str(why_not)
     if breaks_pattern(slot, value):
         return f"{value!r} does not have the form of {slot.name}"
     return ""
+
+
+def readings(slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> list[Any]:
+    """What a text may mean that the slot cannot hold: several values where it is ambiguous."""
+    return list(ask_type(slot, "candidates", value, [], at)) if isinstance(value, str) else []
 
 
 def align(state: WorkingMemory, running: ActiveFlowState, flow: Flow, at: ReadingContext = ANYWHERE) -> None:

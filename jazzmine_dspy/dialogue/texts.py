@@ -27,6 +27,8 @@ DEFAULTS: dict[str, str] = {
     "lost_again": "Please say it in other words.",
     "ask_slot": "Please tell me the {slot}.",
     "reask_slot": "Please tell me the {slot} once more.",
+    "refused": "{reason}.",
+    "which_value": "Do you mean {values}?",
     **{key: text for kind in KINDS.values() for key, text in kind.replies.items()},
 }
 
@@ -65,11 +67,34 @@ def say(
     return fill(own.get(key, DEFAULTS.get(key, "")), {**named, **(values or {})})
 
 
-def question(flow: Flow, slot: Slot, values: Mapping[str, Any], *, again: bool = False) -> str:
-    """What to say to get a slot's value, or to get it again."""
+def question(
+    flow: Flow,
+    slot: Slot,
+    values: Mapping[str, Any],
+    *,
+    again: bool = False,
+    why: str = "",
+    readings: Sequence[object] = (),
+) -> str:
+    """What to say to get a slot's value, or to get it again.
+
+    Args:
+        why: Why the last value was refused; told where the slot has no ``reask`` that does.
+        readings: What the last value may have meant, where that is several things.
+    """
+    if len(readings) > 1:
+        return say("which_value", flow, {"values": choice([_said(each) for each in readings])})
+    if why and not slot.reask:
+        reason = why[:1].upper() + why[1:].replace(slot.name, spoken(slot.name))
+        return f"{say('refused', flow, {'reason': reason})} {question(flow, slot, values)}".strip()
     own = fill((slot.reask or slot.ask) if again else slot.ask, values)
     if own:
         return own
+    return plain_question(flow, slot, again=again)
+
+
+def plain_question(flow: Flow, slot: Slot, *, again: bool = False) -> str:
+    """The same in words that fit every slot."""
     text = say("reask_slot" if again else "ask_slot", flow, {"slot": spoken(slot.name).removesuffix(" id")})
     return f"{text} ({', '.join(spoken(option) for option in slot.options)})" if slot.options else text
 

@@ -67,6 +67,12 @@ def pattern_found(slot: Patterned, text: str) -> tuple[str, list[Found]]:
     return text, []
 
 
+@functools.lru_cache(maxsize=256)
+def asks_for_digits(pattern: str) -> bool:
+    """Whether nothing without a digit matches a pattern, as far as its text tells."""
+    return re.search(r"\\d|\[0-9", pattern) is not None and "|" not in pattern
+
+
 def _forms(text: str) -> Iterator[str]:
     """A text, and the ways in which the same may be written."""
     close = re.sub(r"[\s-]+", "", text)

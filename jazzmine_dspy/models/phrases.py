@@ -88,6 +88,28 @@ def meant(text: str, found: Sequence[Found], *, no_denies: bool = False) -> list
     return values
 
 
+_ASKS = words(
+    "what what's where where's when why who how which whose do does did can could would will is are am"
+)
+_WHO = words(
+    "i you he she it we they there this that these those my our your his her their the nobody somebody"
+)
+_LONGEST_ANSWER = 8
+
+
+def is_sentence(text: str) -> bool:
+    """Whether a text says or asks something of its own, rather than naming a value, as far as its form tells.
+
+    Example:
+        >>> [is_sentence(text) for text in ("it arrived broken", "where is it?", "it's purple", "dark purple")]
+        [True, True, False, False]
+    """
+    said = rest(text, ())
+    if not said or "?" in text or said[0] in _ASKS or len(said) > _LONGEST_ANSWER:
+        return bool(said)
+    return len(said) > 2 and said[0] in _WHO and said[1] not in LIGHT and not said[-1].isdigit()
+
+
 def rest(text: str, spans: Iterable[tuple[int, int]]) -> list[str]:
     """The words outside some spans, in small letters."""
     for start, end in spans:

@@ -9,7 +9,7 @@ import logging
 import re
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
     BeforeValidator,
@@ -24,33 +24,17 @@ from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 from jazzmine_dspy.models._base import Value
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.extensions import Extensions
+from jazzmine_dspy.models.patterns import asks_for_digits
 from jazzmine_dspy.models.patterns import breaks_pattern as breaks_pattern
 from jazzmine_dspy.models.patterns import pattern_match as pattern_match
 from jazzmine_dspy.models.patterns import pattern_matches as pattern_matches
+from jazzmine_dspy.models.phrases import is_english, is_sentence, said_digits
+from jazzmine_dspy.models.reading import ANYWHERE as ANYWHERE
+from jazzmine_dspy.models.reading import ReadingContext as ReadingContext
 
 C = TypeVar("C", bound="type[SlotType]")
 
 log = logging.getLogger("jazzmine_dspy")
-
-
-class ReadingContext(NamedTuple):
-    """What a text means depends on where and when it is said.
-
-    Args:
-        date: The user's local date; words such as "tomorrow" count from it.
-        locale: The user's language, such as ``en`` or ``de-AT``.
-        region: Country whose habits hold, as ISO 3166 alpha-2; "" where the registry names none.
-        currency: Currency of an amount that names none, as ISO 4217; "" where the registry names none.
-    """
-
-    date: dt.date | None = None
-    locale: str = "en"
-    region: str = ""
-    currency: str = ""
-
-
-ANYWHERE = ReadingContext()
-"""Where nothing is known of the place and the day."""
 
 
 class _Types(ABCMeta):
@@ -146,6 +130,20 @@ class SlotType(str, metaclass=_Types):
         The slot's own ``pattern`` is checked afterwards.
         """
         return ""
+
+    def attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
+        """Whether a text that is no value was at least meant as one, and not as a message of another kind.
+
+        What was meant as one is refused with the reason of :meth:`check` and asked for again; the rest is not taken for
+        a value at all. By default a few words that are no sentence and no question; where the slot's pattern asks for
+        digits, with a digit.
+        """
+        digits = (
+            slot.pattern is None
+            or not asks_for_digits(slot.pattern)
+            or any(map(str.isdigit, said_digits(text)))
+        )
+        return digits and not (is_english(at.locale) and is_sentence(text))
 
     def misdefined(self, slot: Slot) -> str:
         """What is wrong with the definition of a slot of this type; "" where nothing is."""
@@ -355,7 +353,7 @@ class Slot(Value):
 
 def ask_type(
     slot: Slot,
-    method: Literal["read", "candidates", "occurrences", "normal", "check", "misfit"],
+    method: Literal["read", "candidates", "occurrences", "normal", "check", "attempt", "misfit"],
     given: Any,
     otherwise: Any,
     at: ReadingContext = ANYWHERE,

@@ -18,7 +18,7 @@ from jazzmine_dspy.models.commands import (
 from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
-from jazzmine_dspy.models.slots import ReadingContext, ask_type
+from jazzmine_dspy.models.slots import ReadingContext, Slot, ask_type, breaks_pattern
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.clauses import flow_mode
 from jazzmine_dspy.program.guards import allowed_flows
@@ -138,33 +138,45 @@ class _Owners:
         if flow is None or flow.slot(command.slot_name or "") is None:
             return
         filled = self.running if flow is self._flow else self._filled[owner]
-        filled.append(_normal(command, flow, self._at))
+        self._fill(filled, command, flow)
+
+    def _fill(self, filled: list[Command], command: Command, flow: Flow | None) -> None:
+        normal = _normal(command, flow, self._at)
+        filled += [] if normal is None else [normal]
 
     def _runs(self, slot: str) -> bool:
         return self._flow is not None and self._flow.slot(slot) is not None
 
     def _give(self, command: Command, name: str) -> None:
         if self._named is not None and self._named.slot(name):
-            self._filled[self._named.name].append(_normal(command, self._named, self._at))
+            self._fill(self._filled[self._named.name], command, self._named)
             return
         takers = [flow for flow in self._others if flow.slot(name)]
         wanted = name == self._turn.awaiting and name not in [c.slot_name for c in self.running]
         if self._runs(name) and (wanted or not takers):
-            self.running.append(_normal(command, self._flow, self._at))
+            self._fill(self.running, command, self._flow)
         elif takers:
             empty = (f for f in takers if name not in [c.slot_name for c in self._filled[f.name]])
             taker = next(empty, takers[0])
-            self._filled[taker.name].append(_normal(command, taker, self._at))
+            self._fill(self._filled[taker.name], command, taker)
 
 
-def _normal(command: Command, flow: Flow | None, at: ReadingContext) -> Command:
-    """The command with its value in the normal form of the slot's type."""
+def _normal(command: Command, flow: Flow | None, at: ReadingContext) -> Command | None:
+    """The command with its value in the normal form of the slot's type; None where that is no value of it at all."""
     slot = flow.slot(command.slot_name or "") if flow is not None else None
     if slot is None or not isinstance(command, SlotValue):
         return command
     value = thaw(command.value)
     normal = ask_type(slot, "normal", value, value, at)
+    if isinstance(normal, str) and not _meant(slot, normal, at):
+        return None
     return command if normal is value else type(command)(name=command.name, value=normal, flow=command.flow)
+
+
+def _meant(slot: Slot, value: str, at: ReadingContext) -> bool:
+    """Whether a value is one, or was meant as one: "it arrived broken" is no try at an order number."""
+    unfit = ask_type(slot, "check", value, "", at) or breaks_pattern(slot, value)
+    return not unfit or bool(ask_type(slot, "attempt", value, True, at))
 
 
 def _once_meant(commands: Sequence[Command], turn: Turn) -> list[Command]:

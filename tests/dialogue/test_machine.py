@@ -214,7 +214,9 @@ def test_who_is_not_understood_is_asked_in_other_words_and_then_handed_over(talk
     assert [step.kind for step in said] == ["reask", "reask", "ask_slot", "handoff", "handoff"]
     assert [step.slot for step in said[:3]] == ["order_id", "order_id", "speed"]
     assert len({step.text for step in said[:4]}) == 4
-    assert said[1].text == "I didn't understand that. Which order?"
+    # "Four digits, please" is for a number that was wrong.
+    assert said[0].text == "I didn't understand that. Which order?"
+    assert said[1].text == "I didn't understand that. Please tell me the order once more."
     assert talk.state.escalation == "change_shipping: order_id was asked for 3 times in vain"
     assert talk(put("order_id", "4471")).slot == "speed"
     assert talk.state.escalation == ""
@@ -336,7 +338,7 @@ def test_yes_and_an_unclear_wish_runs_the_flow_and_asks(asked: Any) -> None:
 def test_nothing_understood_asks_again_or_says_so(talk: Any) -> None:
     assert talk() == NextStep(kind="none", text="I didn't understand that. What can I do for you?")
     talk(start("track_order"))
-    assert talk().text == "Four digits, please."
+    assert talk().text == "I didn't understand that. Which order?"
 
 
 def test_what_does_not_fit_the_state_changes_nothing(talk: Any) -> None:

@@ -345,3 +345,30 @@ def test_an_intent_is_always_derived(commands: list[Command], expected: str | No
     intent = derived_intent(turn, commands)
     assert intent
     assert expected in (None, intent)
+
+
+@pytest.mark.row("U17")
+@pytest.mark.parametrize(
+    ("slot", "said", "kept"),
+    [
+        ({"type": "text", "pattern": r"\d{4}"}, "it arrived broken", None),
+        ({"type": "text", "pattern": r"\d{4}"}, "order 12", "order 12"),
+        ({"type": "text", "pattern": r"\d{4}"}, "Order 4471", "4471"),
+        ({"type": "money"}, "12 pounds", "12.00 GBP"), ({"type": "money"}, "it arrived broken", None),
+        ({"type": "money"}, "20", "20"), ({"type": "phone"}, "07700 900123", "07700900123"),
+        ({"type": "phone"}, "no idea", None), ({"type": "phone"}, "123", "123"),
+        ({"type": "email"}, "ann@example", "ann@example"), ({"type": "email"}, "where is it?", None),
+        ({"type": "choice", "options": ["red", "blue"]}, "purple", "purple"),
+        ({"type": "choice", "options": ["red", "blue"]}, "it arrived broken", None),
+        ({"type": "boolean"}, "not yet", False), ({"type": "boolean"}, "what does that mean", None),
+        ({"type": "number"}, "two dozen", 24), ({"type": "number"}, "none of your business", None),
+    ],
+)  # fmt: skip
+def test_a_message_that_is_no_value_is_not_taken_for_an_invalid_one(
+    slot: dict[str, Any], said: str, kept: Any
+) -> None:
+    flows = FlowRegistry([{"name": "f", "description": "F.", "slots": [{"name": "s", **slot}]}])
+    turn = Turn(text=said, flow="f", awaiting="s", status="collecting_slots")
+    asked = [SetSlot(name="s", value=said)]
+    *_, merged = merge(turn, flows, Enhancement(enhanced_query=said), Selection(), asked)
+    assert [command.value for command in merged] == ([] if kept is None else [kept])

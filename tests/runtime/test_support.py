@@ -43,7 +43,7 @@ async def test_a_conversation_on_the_shipped_flows(flows: FlowRegistry, overlap:
         said.append(outcome.reply)
     assert said == [
         "Which order shall I cancel?",
-        "That is no order number. It has four digits.",
+        "I didn't understand that. Which order shall I cancel?",
         "Which order is it? The number has four digits.",
         "Done: track order. Shall we go back to this: cancel order?",
         "What is the new number?",

@@ -56,6 +56,12 @@ class Email(Ambiguous, TextType):
         fits = isinstance(normal, str) and _EMAIL.fullmatch(normal) and len(normal) <= 254
         return "" if fits else f"{value!r} is no email address"
 
+    def attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
+        """Without an @, written or said, nothing was tried."""
+        return re.search(r"@|\bat\b|\bdot\b", text, re.IGNORECASE) is not None and super().attempt(
+            slot, text, at
+        )
+
     def verbatim(self, value: Any) -> list[str]:
         """The address itself."""
         return [value] if isinstance(value, str) else []

@@ -92,6 +92,10 @@ class Money(Ambiguous, TextType):
             return f"{normal} is less than nothing"
         return out_of_range(slot, float(amount), f" {code}")
 
+    def attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
+        """Without a number nothing was tried."""
+        return bool(numbers(text, at)) and super().attempt(slot, text, at)
+
     def misfit(self, slot: Slot, value: Any) -> str:
         """Labelled values are in normal form."""
         fits = isinstance(value, str) and (_NORMAL.fullmatch(value) or slot.pattern)

@@ -100,6 +100,10 @@ class Number(Ambiguous):
             return "" if slot.pattern and isinstance(normal, str) else f"{value!r} is no number"
         return out_of_range(slot, normal)
 
+    def attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
+        """Without a number nothing was tried."""
+        return bool(numbers(text, at)) and super().attempt(slot, text, at)
+
     def misfit(self, slot: Slot, value: Any) -> str:
         """Labelled values are numbers."""
         return "" if isinstance(value, int | float) and not isinstance(value, bool) else "a number"

@@ -72,6 +72,10 @@ class Phone(Ambiguous, TextType):
             return ""
         return f"{value!r} is no phone number"
 
+    def attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
+        """Without a digit nothing was tried."""
+        return any(map(str.isdigit, said_digits(text))) and super().attempt(slot, text, at)
+
     def misfit(self, slot: Slot, value: Any) -> str:
         """Labelled values are digits, with a plus or without."""
         return super().misfit(slot, value) if slot.pattern or not isinstance(value, str) else (
