@@ -125,9 +125,11 @@ def _read(match: re.Match[str], hours: Hours) -> Reading | None:
             if minute > 59:
                 return None
             alone = not (
-                _LONE.search(text[:start]) or re.search(_DAY_WORD + ",? $", text[:start]) or match["pre"]
+                _LONE.search(text[max(0, start - 40) : start])
+                or re.search(_DAY_WORD + ",? $", text[max(0, start - 40) : start])
+                or match["pre"]
             )
-            alone = alone or bool(_PRICED.search(text[:start]))
+            alone = alone or bool(_PRICED.search(text[max(0, start - 40) : start]))
     elif match["h5"]:
         hour, minute = int(match["h5"]), int(match["m5"].replace("oh ", ""))
         if _PRICE.match(text[end:]):
@@ -147,14 +149,14 @@ def _read(match: re.Match[str], hours: Hours) -> Reading | None:
     else:
         hour, minute = int(match["h7"]), 0
         if not certain:
-            if not _NOUN_AFTER.match(text, end) or _PRICED.search(text[:start]):
+            if not _NOUN_AFTER.match(text, end) or _PRICED.search(text[max(0, start - 40) : start]):
                 return None
             alone = not (
-                _LONE.search(text[:start])
+                _LONE.search(text[max(0, start - 40) : start])
                 or match["pre"]
-                or re.search(_DAY_WORD + ",? (?:at )?$", text[:start])
+                or re.search(_DAY_WORD + ",? (?:at )?$", text[max(0, start - 40) : start])
             )
-        elif not half and re.search(r"\b\d{1,2} $", text[:start]):
+        elif not half and re.search(r"\b\d{1,2} $", text[max(0, start - 40) : start]):
             return None
     return _reading(start, end, hour, minute, _choices(match, hour, minute, half, part, hours), alone=alone)
 

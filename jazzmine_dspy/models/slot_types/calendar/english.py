@@ -112,7 +112,6 @@ for _name in DAYS:
     _SAME[_name + "s"] = _name + "s"
 
 _WORD = re.compile(r"[a-z0-9]*[a-z]+(?:'[a-z]+)?")
-_TEEN = "|".join(_SMALL[1:10])
 _COMPOUND = re.compile(
     rf"\b(twenty|thirty|forty|fourty|fifty|sixty|seventy|eighty|ninety)[ -]({'|'.join(_SMALL[1:10])}|"
     rf"first|second|third|fourth|fifth|sixth|seventh|eighth|ninth)\b"
@@ -130,6 +129,7 @@ _NO_DAY_AFTER = re.compile(
     r"through|down|there|here|"
     r"around|on my|in (?:the|my|front)|outside|waiting|comes? up|goes)\b"
 )
+_TWELVE = re.compile(r"\b((?:quarter|half|\d{1,2}(?: minutes)?) (?:past|to)) (midnight|noon|midday)\b")
 _SECOND = re.compile(
     r"(?:(?<=the )|(?<=january )|(?<=february )|(?<=march )|(?<=april )|(?<=may )|(?<=june )|(?<=july )|"
     r"(?<=august )|(?<=september )|(?<=october )|(?<=november )|(?<=december ))second\b|\bsecond(?= of )"
@@ -151,6 +151,7 @@ def simplified(text: str) -> str:
     text = _WORD.sub(_spelt, text)
     text = re.sub(r"\b(\d{1,3}) hundred(?: and)? (\d\d?)\b", lambda m: str(100 * int(m[1]) + int(m[2])), text)
     text = re.sub(r"\b(a|\d{1,2}) hundred\b", lambda m: "100" if m[1] == "a" else f"{m[1]}00", text)
+    text = _TWELVE.sub(lambda m: f"{m[1]} {0 if m[2] == 'midnight' else 12}", text)
     return _ABBREVIATED.sub(_day, text)
 
 
@@ -172,6 +173,8 @@ def _spelt(match: re.Match[str]) -> str:
         return _SAME[word]
     if word in _NUMBERS:
         return str(_NUMBERS[word])
+    if word.endswith("ish") and word[:-3] in _NUMBERS:
+        return f"{_NUMBERS[word[:-3]]}ish"
     if word in _ORDINALS and word not in ("second", "zeroth"):
         number = _ORDINALS[word]
         return ordinal(number) if number > 9 else "0" + ordinal(number)

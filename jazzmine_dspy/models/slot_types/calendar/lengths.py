@@ -58,11 +58,12 @@ _NOT_LENGTH_BEFORE = re.compile(
     r"\b(?:once|twice|thrice|times|per|every|each|this|next|last|in|within|after|another|first|"
     r"\d+ ?(?:x|€|£|\$|euros?|pounds?|dollars?)|[€£$]\d[\d.,]*|\d(?:st|nd|rd|th))(?: (?:about|around))? $"
 )
+_WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _NOT_LENGTH_AFTER = re.compile(
-    r"^(?: (?:later|early|earlier|late|before|after|from|in advance|notice|old [a-z]|on (?:the )?(?:mon|"
-    r"tue|wed|thu|fri|sat|sun)|"
-    r"(?:today|tomorrow|mon|tue|wed|thu|fri|sat|sun)(?:day|sday|nesday|rsday|urday)?)\b|'?s? time\b|-old)"
+    rf"^(?: (?:later|early|earlier|late|before|after|in advance|notice|old [a-z]|on (?:the )?{_WEEKDAY}|"
+    rf"(?:from )?(?:now|today|tomorrow|{_WEEKDAY}))\b|'?s? time\b|-old)"
 )
+_NIGHTS_FROM = re.compile(r"nights? from\b")
 _PERSON = re.compile(r"\d+[ -](?:year|month|week|day)[ -]olds?\b|all (?:day|night)\b|overnight")
 _AGO = re.compile(r"^ (?:ago|back|since)\b")
 _IDLE = re.compile(
@@ -196,7 +197,11 @@ def _length(text: str, start: int, end: int, parts: list[tuple[Fraction, Unit]])
     idle = _IDLE.search(text[:end]) is not None and not re.search(
         r"\b(?:for|about|took|takes|last\w*|lasts) (?:about )?$", before
     )
-    other = _NOT_LENGTH_BEFORE.search(before) or _PERSON.match(text[start:]) or _NOT_LENGTH_AFTER.match(after)
+    other = (
+        _NOT_LENGTH_BEFORE.search(before)
+        or _PERSON.match(text[start:])
+        or (_NOT_LENGTH_AFTER.match(after) and not _NIGHTS_FROM.match(text, text.rfind(" ", start, end) + 1))
+    )
     rated = text.startswith("a ", start) and re.search(r"\d \w+ $", before) and not before.endswith(" for ")
     again = text[start:end].startswith(("another", "a ")) and re.search(
         r"\b(?:twice|once|times|\d) $", before

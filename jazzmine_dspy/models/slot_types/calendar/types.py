@@ -7,12 +7,8 @@ import re
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-from jazzmine_dspy.models.slot_types.calendar import foreign
-from jazzmine_dspy.models.slot_types.calendar.clock import Hours, english_times, plain_times
-from jazzmine_dspy.models.slot_types.calendar.days import english_days
 from jazzmine_dspy.models.slot_types.calendar.english import lowered, simplified
 from jazzmine_dspy.models.slot_types.calendar.frame import Reading, inside, whole
-from jazzmine_dspy.models.slot_types.calendar.lengths import english_lengths, iso_lengths
 from jazzmine_dspy.models.slot_types.calendar.near import Near, orders
 from jazzmine_dspy.models.slot_types.calendar.numeric import numeric_days
 from jazzmine_dspy.models.slot_types.text import TextType
@@ -26,6 +22,8 @@ from jazzmine_dspy.models.slots import (
     slot_type,
 )
 
+# The grammars are imported where they are needed: compiling their expressions takes some 50 ms, and many programs
+# have no slot of these types.
 _SOME_DAY = dt.date(2026, 3, 4)
 _DAY = 24 * 60
 _LONGEST = 2000
@@ -62,6 +60,8 @@ class CalendarType(Ambiguous, TextType):
         if _is_english(at):
             found = inside(said, found)
         else:
+            from jazzmine_dspy.models.slot_types.calendar import foreign
+
             found = [
                 each
                 for each in found
@@ -100,6 +100,8 @@ class CalendarType(Ambiguous, TextType):
         if _is_english(at):
             return whole(said, found)
         beside = said[: found[0].start] + "|" + said[found[0].end :] if len(found) == 1 else ""
+        from jazzmine_dspy.models.slot_types.calendar import foreign
+
         return found[0] if len(found) == 1 and foreign.idle(beside) else None
 
 
@@ -134,7 +136,11 @@ class Date(CalendarType):
         latest = bound(slot.max, at.date)
         near = Near(at.date, orders(at.locale, at.region), past=latest is not None and latest <= at.date)
         if _is_english(at):
+            from jazzmine_dspy.models.slot_types.calendar.days import english_days
+
             return english_days(text, near)
+        from jazzmine_dspy.models.slot_types.calendar import foreign
+
         return foreign.days(text, near, at.locale)
 
     def misdefined(self, slot: Slot) -> str:
@@ -168,6 +174,8 @@ class Time(CalendarType):
 
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
         """Times in words and digits."""
+        from jazzmine_dspy.models.slot_types.calendar.clock import Hours, english_times, plain_times
+
         first, last = minutes(slot.min), minutes(slot.max)
         hours = Hours() if first is last is None else Hours(first or 0, 1440 if last is None else last)
         return english_times(text, hours) if _is_english(at) else plain_times(text)
@@ -202,8 +210,12 @@ class Duration(CalendarType):
 
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
         """Lengths, and the time since a day that is named."""
+        from jazzmine_dspy.models.slot_types.calendar.lengths import english_lengths, iso_lengths
+
         if _is_english(at):
             return english_lengths(text, at.date)
+        from jazzmine_dspy.models.slot_types.calendar import foreign
+
         return iso_lengths(text) or foreign.lengths(text, at.locale)
 
 
@@ -219,6 +231,8 @@ def bound(given: Any, date: dt.date | None) -> dt.date | None:
     try:
         return dt.date.fromisoformat(given)
     except ValueError:
+        from jazzmine_dspy.models.slot_types.calendar.days import english_days
+
         said = simplified(given)
         found = whole(said, english_days(said, Near(date))) if date is not None else None
         return (
