@@ -102,6 +102,9 @@ async def _turn(runtime: Runtime, conversation: str, text: str, verbose: bool) -
         from jazzmine_dspy.cli.decide import show_decision
 
         show_decision(outcome.decision)
+        step = outcome.next
+        asked = [f"{name} {value}" for name, value in (("flow", step.flow), ("slot", step.slot)) if value]
+        out.show(f"next         {step.kind} {', '.join(asked)}".rstrip())
     decided = None if outcome.decision is None else outcome.decision.model_dump(mode="json")
     turns = [
         {

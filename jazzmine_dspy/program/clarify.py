@@ -4,13 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program.clauses import NONE
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
 
-__all__ = ["NONE", "TOO_CLOSE", "close_pair", "relative"]
+__all__ = ["NONE", "TOO_CLOSE", "close_pair", "margin_of", "relative"]
 
 TOO_CLOSE = "two flows are too close to choose between"
 """The reason of a selection that asks which of two flows is meant."""
+
+
+NEAR = {"floor": 0.05, "head": 0.1}
+"""Margins under which a flow that is confirmed before it runs is asked about, by source, whatever a policy says: of
+recall scores as a share of the better one, and of probabilities."""
+
+
+def margin_of(policy: Policy, kind: str, chosen: Sequence[str], registry: FlowRegistry) -> float:
+    """The margin under which two flows are too close: the policy's, and a wider one where the chosen flow destroys.
+
+    Example:
+        >>> from jazzmine_dspy.models import FlowRegistry
+        >>> from jazzmine_dspy.program.policy import Policy
+        >>> flows = FlowRegistry([{"name": "cancel", "description": "Cancel it.", "confirm": "Cancel it?"}])
+        >>> margin_of(Policy(), "head", ["cancel"], flows)
+        0.1
+    """
+    destroys = any(name in registry and registry[name].confirm for name in chosen)
+    return max(policy.clarify.get(kind, 0.0), NEAR.get(kind, 0.0) if destroys else 0.0)
 
 
 def close_pair(ranking: Sequence[tuple[str, float]], chosen: Sequence[str], margin: float) -> list[str]:

@@ -39,6 +39,9 @@ VALUES: dict[Stage, TypeAdapter[Any]] = {
 }  # fmt: skip
 """What each stage is answered with."""
 
+NOTHING_FOUND = 0.99
+"""The most that an answer without a flow, or without a command, is sure of."""
+
 CANDIDATES = 10
 """Flows that recall is asked for, and that a decision shows."""
 
@@ -292,10 +295,17 @@ def _asked(
     kind, answer = answered
     cause = "; ".join(failures)[:MAX_SHOWN] or None
     record = StageRecord(
-        source=kind, name=kind, confidence=answer.confidence, degraded=bool(failures),
+        source=kind, name=kind, confidence=_sureness(answer), degraded=bool(failures),
         cause=cause, latency_ms=max(0.0, ended - started), usage=Usage.of(calls), calls=tuple(calls),
     )  # fmt: skip
     return answer.value, record
+
+
+def _sureness(answer: Answer[Any]) -> float:
+    """How sure an answer is; of one that found nothing never all, since nobody can see what was missed."""
+    value = answer.value
+    nothing = not (value.flows or value.clarify) if isinstance(value, Selection) else value == []
+    return min(answer.confidence, NOTHING_FOUND) if nothing else answer.confidence
 
 
 def _told(result: Answer[Any] | Declined) -> dict[str, Any]:

@@ -107,6 +107,7 @@ def test_no_text_steers_the_terminal(run: Any, program: Path, reseal: Any) -> No
     assert shown.code == 0
     assert "[red]x[/red] :dog:" in shown.out
     chat = run("chat", program, "--verbose", stdin=f"hello {STEERING} there\n")
+    assert "\nnext         " in chat.out
     assert chat.code == 0
     assert "\\x1b]0;pwn\\x07" in chat.out
     reseal(program, {"name": f"mine {STEERING}"})

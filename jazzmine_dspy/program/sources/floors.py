@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import cast
 
-from jazzmine_dspy.models.commands import Command
+from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot
 from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.program.acts import typed_values
-from jazzmine_dspy.program.clarify import TOO_CLOSE, close_pair, relative
+from jazzmine_dspy.program.clarify import TOO_CLOSE, close_pair, margin_of, relative
 from jazzmine_dspy.program.heads.acts import Acts
+from jazzmine_dspy.program.heads.acts.readings import free_text
 from jazzmine_dspy.program.sources.heads import acts_head, head_input
 from jazzmine_dspy.program.sources.registry import source
 from jazzmine_dspy.program.stage import Answer, Context, Declined, Source, Steps
@@ -40,7 +41,8 @@ class SelectFloor(Source[Selection]):
         best = next(iter(context.recalled if wants is None else others), None)
         if best is None or (best.score < needed if wants is None else wants < _LIKELY):
             return Answer(Selection(reason=f"{before}no candidate is near enough"), self.trust)
-        pair = close_pair(relative(context.recalled), [best.name], self.policy.clarify.get(self.kind, 0.0))
+        margin = margin_of(self.policy, self.kind, [best.name], context.registry)
+        pair = close_pair(relative(context.recalled), [best.name], margin)
         if pair and not context.asked_already:
             return Answer(Selection(clarify=pair, reason=TOO_CLOSE), self.trust)
         return Answer(Selection(flows=[best.name], reason=f"{before}best recalled flow"), self.trust)
@@ -60,7 +62,11 @@ class SelectFloor(Source[Selection]):
 
 @source("understand", "floor")
 class UnderstandFloor(Source[list[Command]]):
-    """What a head said that was not sure enough for its gate; else the values that their type tells."""
+    """What a head said that was not sure enough for its gate; else the values that their type tells.
+
+    A text that was asked for, and has no form of its own, is the message, where neither another flow nor a value of
+    another type is in it, and it asks nothing.
+    """
 
     def steps(self, context: Context) -> Steps[Answer[list[Command]] | Declined]:
         """Always answer."""
@@ -69,4 +75,16 @@ class UnderstandFloor(Source[list[Command]]):
             return cast("Answer[list[Command]]", context.memo["unsure"])
         started = [name for name in context.selected if name in context.registry]
         slots = context.slots_of(started or [context.turn.flow or ""])
-        return Answer(typed_values(context.turn, slots, context.at), self.trust)
+        values = typed_values(context.turn, slots, context.at)
+        if not values and not context.selected:
+            values = self._awaited_text(context)
+        return Answer(values, self.trust)
+
+    def _awaited_text(self, context: Context) -> list[Command]:
+        turn, flow = context.turn, context.registry.get(context.turn.flow or "")
+        slot = flow.slot(turn.awaiting or "") if flow is not None else None
+        if slot is None or slot.type.value != "text" or slot.pattern or turn.text.rstrip().endswith("?"):
+            return []
+        value = free_text(turn.text)
+        held = slot.name in turn.slots.names
+        return [(CorrectSlot if held else SetSlot)(name=slot.name, value=value)] if value else []

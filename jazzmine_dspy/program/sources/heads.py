@@ -10,7 +10,7 @@ import numpy as np
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Selection
 from jazzmine_dspy.program.bindings import Bindings
-from jazzmine_dspy.program.clarify import TOO_CLOSE, close_pair
+from jazzmine_dspy.program.clarify import TOO_CLOSE, close_pair, margin_of
 from jazzmine_dspy.program.clauses import selection_of
 from jazzmine_dspy.program.heads.acts import Acts
 from jazzmine_dspy.program.heads.acts.shipped import SHIPPED, shipped_head
@@ -101,7 +101,7 @@ class SelectHead(Source[Selection]):
         order = reordered(context.recalled, found.ranking, open_to)
         chosen = list(dict.fromkeys(found.flows))
         ranking = [(name, probability) for name, probability in found.ranking if name in open_to]
-        pair = close_pair(ranking, chosen, self.policy.clarify.get(self.kind, 0.0))
+        pair = close_pair(ranking, chosen, margin_of(self.policy, self.kind, chosen, context.registry))
         if pair and not context.asked_already:
             return Answer(Selection(clarify=pair, reason=TOO_CLOSE), found.confidence, candidates=order)
         reason = found.reason or ("likeliest flow" if chosen else "no flow is likely")
