@@ -5,6 +5,8 @@ Nothing here looks for words inside a longer message: "I know", "Genoa" and "Nov
 
 from __future__ import annotations
 
+import functools
+import logging
 from typing import Any
 
 from jazzmine_dspy.models.commands import (
@@ -20,11 +22,14 @@ from jazzmine_dspy.models.commands import (
     ResumeFlow,
     SetSlot,
 )  # fmt: skip
+from jazzmine_dspy.models.phrases import is_english
 from jazzmine_dspy.models.slot_types.boolean import NO as NO
 from jazzmine_dspy.models.slot_types.boolean import YES as YES
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type, pattern_matches
 from jazzmine_dspy.models.text import plain as plain
 from jazzmine_dspy.models.turn import Turn
+
+log = logging.getLogger("jazzmine_dspy")
 
 
 def _set(text: str) -> frozenset[str]:
@@ -81,6 +86,8 @@ def closed_act(turn: Turn) -> list[Command] | None:
         >>> closed_act(Turn(text="I know")) is None
         True
     """
+    if not _in_english(turn.locale):
+        return None
     said = plain(turn.text)
     offered = turn.offering
     if offered is not None and (said in YES or said == plain(offered.replace("_", " "))):
@@ -121,7 +128,7 @@ def picked(turn: Turn) -> list[str] | None:
         True
     """
     asked = turn.clarifying
-    if not asked:
+    if not asked or not _in_english(turn.locale):
         return None
     said = [word for word in plain(turn.text).split() if word not in _FILLERS]
     if not said:
@@ -159,7 +166,27 @@ def typed_values(turn: Turn, slots: tuple[Slot, ...], at: ReadingContext = ANYWH
         found = list(dict.fromkeys(taken))
         if len(found) == 1:
             commands.append(_fill(turn, slot, found[0]))
+        elif slot.name == turn.awaiting and len(ask_type(slot, "candidates", turn.text, [], at)) > 1:
+            # As it was said: the user is asked which of its readings is meant.
+            commands.append(_fill(turn, slot, turn.text.strip()))
     return commands
+
+
+def _in_english(locale: str) -> bool:
+    """Whether rules, which know English phrases only, may judge a message; told once of each other language."""
+    english = is_english(locale)
+    if not english:
+        _tell(locale.replace("_", "-").split("-")[0].lower())
+    return english
+
+
+@functools.lru_cache(maxsize=64)
+def _tell(language: str) -> None:
+    log.warning(
+        "Rules and phrases are English: none is applied to messages in %r. Heads and language models are asked, and "
+        "values are read by the locale.",
+        language,
+    )
 
 
 def _fill(turn: Turn, slot: Slot, value: Any) -> Command:

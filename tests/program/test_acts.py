@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jazzmine_dspy.models import Slot, Turn
+from jazzmine_dspy.models import ReadingContext, Slot, Turn
 from jazzmine_dspy.program.acts import (
     HANDOFF,
     LEAVE,
@@ -138,3 +138,30 @@ def test_a_bare_value_of_the_awaited_slot(slot: dict[str, Any], text: str, value
 def test_values_that_their_type_tells(slot: dict[str, Any], text: str, value: Any) -> None:
     commands = typed_values(Turn(text=text, **CITY), (Slot(name="s", **slot),))
     assert [one.model_dump()["value"] for one in commands] == ([] if value is None else [value])
+
+
+@pytest.mark.row("U14")
+def test_rules_are_for_english_and_say_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        assert closed_act(Turn(text="Stop", flow="book", locale="nl-BE")) is None
+    assert closed_act(Turn(text="Stop", flow="book", locale="en_GB")) is not None
+    said = [
+        record.getMessage()
+        for record in caplog.records
+        if "Rules and phrases are English" in record.getMessage()
+    ]
+    assert len(said) == 1
+    assert "'nl'" in said[0]
+    # A number is a number in every language, in its own digits and words.
+    slot, at = Slot(name="city", type="number"), ReadingContext(locale="nl-BE")
+    (held,) = awaited_value(Turn(text="twaalf", locale="nl-BE", **CITY), slot, at) or ()
+    assert held.model_dump()["value"] == 12
+
+
+@pytest.mark.row("U17")
+def test_of_an_awaited_value_with_two_readings_none_is_guessed() -> None:
+    slot = Slot(name="city", type="number")
+    turn = Turn(text="2 or 3", **CITY)
+    assert awaited_value(turn, slot) is None
+    (held,) = typed_values(turn, (slot,))
+    assert held.model_dump()["value"] == "2 or 3"
