@@ -85,7 +85,7 @@ def _classic(context: RunContext, program: TurnProgram, learnt: Sequence[Example
     except (DatasetError, EmbeddingError) as error:
         context.progress.note(f"no TF-IDF baseline: {error.message}")
         return None
-    return program.with_policy("head").bind(embedder=embedder, heads={"select": head})
+    return program.with_policy("head").bind(embedder=embedder, heads={"select": head, "understand": None})
 
 
 def manifest_facts(
