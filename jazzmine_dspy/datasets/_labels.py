@@ -39,8 +39,8 @@ def contradictions(turn: LabelledTurn, known: Catalogue) -> Iterator[Fault]:
         yield Fault(
             "warning",
             "labels.is_cancellation",
-            "A flow is cancelled, and the turn is no cancellation",
-            "Make the label true, or leave cancel_flow out.",
+            "A flow is left or a value taken back, and the turn is no cancellation",
+            "Make the label true, or leave cancel_flow and clear_slot out.",
         )
     yield from _Followed(turn, known).faults(labels.commands)
 

@@ -108,10 +108,12 @@ def _unknown_slots(turn: LabelledTurn, known: Catalogue) -> Iterator[Fault]:
     in_play += [command.opens(before) for command in commands]
     flows = [name for name in dict.fromkeys(in_play) if name is not None and name in known]
     for number, command in enumerate(commands):
+        owner = command.owner
+        named = [owner] if owner is not None and owner in known else flows
         for field in command.slot_fields:
             slot = getattr(command, field)
-            if slot is not None and not any(slot in known[flow] for flow in flows):
-                yield _unknown_slot(f"labels.commands.{number}.{field}", slot, flows)
+            if slot is not None and not any(slot in known[flow] for flow in named):
+                yield _unknown_slot(f"labels.commands.{number}.{field}", slot, named)
 
 
 def _unknown_slot(field: str, name: str, flows: list[str]) -> Fault:

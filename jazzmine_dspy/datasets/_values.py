@@ -1,16 +1,38 @@
-"""Slot values of the wrong type, and texts that were never said."""
+"""Slot values in their normal form; those of the wrong type, and texts that were never said."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from jazzmine_dspy.datasets._names import Catalogue, Fault
-from jazzmine_dspy.datasets.schema import LabelledConversation
-from jazzmine_dspy.models._base import thaw
-from jazzmine_dspy.models.commands import SlotValue
+from jazzmine_dspy.datasets.schema import LabelledConversation, Labels
+from jazzmine_dspy.models._base import freeze, thaw
+from jazzmine_dspy.models.commands import Command, SlotValue
+from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.reading import ReadingContext
+from jazzmine_dspy.models.slots import ask_type
+from jazzmine_dspy.models.turn import Turn
 
 _WORD = re.compile(r"\w+")
+
+
+def with_normal_values(labels: Labels, turn: Turn, flows: Mapping[str, Flow], at: ReadingContext) -> Labels:
+    """Labels whose values have the form that a decision gives them: "2 weeks" and "P2W" are one duration."""
+    if labels.commands is None:
+        return labels
+    flow, commands = turn.flow, list[Command]()
+    for command in labels.commands:
+        if command.place == "opens":
+            flow = command.opens(turn)
+        if isinstance(command, SlotValue):
+            owner = flows.get(command.flow or flow or "")
+            slot = owner.slot(command.name) if owner is not None else None
+            value = thaw(command.value)
+            if slot is not None and (normal := ask_type(slot, "normal", value, value, at)) != value:
+                command = command.model_copy(update={"value": freeze(normal)})
+        commands.append(command)
+    return labels.model_copy(update={"commands": tuple(commands)})
 
 
 def doubtful_values(conversation: LabelledConversation, index: int, known: Catalogue) -> Iterator[Fault]:

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jazzmine_dspy.datasets._read import read
+from jazzmine_dspy.datasets._values import with_normal_values
 from jazzmine_dspy.datasets.problems import Problem
 from jazzmine_dspy.datasets.schema import ROLES, SPLITS_FILE, Example, LabelledConversation, Role
 from jazzmine_dspy.datasets.split import group, roles_hash
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.history import prune
-from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.registry import FlowRegistry, reading_context
 from jazzmine_dspy.models.turn import HistoryMessage, Turn
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ class Dataset:
 
     def _of(self, conversation: LabelledConversation, role: Role) -> list[Example]:
         said = [HistoryMessage(role=turn.role, text=turn.text) for turn in conversation.turns]
+        at = reading_context(self.flows, conversation.date, conversation.locale)
         examples = []
         for index, labelled in enumerate(conversation.turns):
             if labelled.labels is None:
@@ -161,7 +163,7 @@ class Dataset:
                     conversation_id=conversation.id,
                     turn_id=conversation.turn_id(index),
                     turn=turn,
-                    labels=labelled.labels,
+                    labels=with_normal_values(labelled.labels, turn, self.flows, at),
                     tags=labelled.tags,
                     role=role,
                     line=self.lines[conversation.id],

@@ -151,9 +151,9 @@ class SlotType(str, metaclass=_Types):
 
     def misfit(self, slot: Slot, value: Any) -> str:
         """What a labelled value should be and is not, such as "a number"; "" where it fits."""
-        if self.check(slot, value):
-            return f"a value of the type {self}"
         normal = self.normal(slot, value)
+        if self.check(slot, normal):
+            return f"a value of the type {self}"
         return "" if normal == value else f"in its normal form, {normal!r}"
 
     def verbatim(self, value: Any) -> list[str]:

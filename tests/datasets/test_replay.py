@@ -135,3 +135,17 @@ def test_a_yes_that_no_command_tells_is_noted(tmp_path: Path, text: str, kind: s
         [] if kind is None else ["turns.2.labels.commands"]
     )
     assert kind is None or kind in " ".join(each.remedy for each in found)
+
+
+@pytest.mark.row("U7", "D1")
+def test_labelled_values_take_the_form_that_a_decision_gives_them(tmp_path: Path) -> None:
+    """However a label writes a value, it is compared in normal form; of another flow's slot too."""
+    commands = [
+        {"type": "start_flow", "flow": "opening_alarm"},
+        {"type": "set_slot", "name": "phone", "value": "+44 7700 900 123"},
+        {"type": "set_slot", "name": "size", "value": "Large", "flow": "order_cake"},
+    ]
+    (given,) = load_dataset(written(tmp_path, [user("ring me", commands)])).examples("train")
+    assert [getattr(each, "value", None) for each in given.labels.commands or ()] == [
+        None, "+447700900123", "large",
+    ]  # fmt: skip
