@@ -25,6 +25,7 @@ from jazzmine_dspy.cli import (
     memory,
     optimize,
     report,
+    suite,
 )
 from jazzmine_dspy.cli._errors import AWAITING, BAD_INPUT, INTERRUPTED, failure_of
 from jazzmine_dspy.cli._output import Output, session
@@ -128,6 +129,7 @@ app.add_typer(datasets.app, name="datasets")
 app.add_typer(flows.app, name="flows")
 app.command("optimize")(optimize.optimize)
 app.command("evaluate")(evaluate.evaluate)
+app.command("test")(suite.hold)
 app.command("report")(report.report)
 app.command("decide")(decide.decide)
 app.command("chat")(chat.chat)

@@ -42,7 +42,7 @@ class Replay:
     def __init__(self, flows: Flows, before: StateBefore | None = None) -> None:
         self._flows = flows
         self._state = (
-            _state(before, flows) if before else WorkingMemory(conversation_id="replay", user_id="replay")
+            state_of(before, flows) if before else WorkingMemory(conversation_id="replay", user_id="replay")
         )
 
     def say(self, turn: LabelledTurn) -> None:
@@ -180,7 +180,8 @@ def _decision(turn: LabelledTurn) -> TurnDecision:
     )
 
 
-def _state(before: StateBefore, flows: Flows) -> WorkingMemory:
+def state_of(before: StateBefore, flows: Flows) -> WorkingMemory:
+    """A conversation in that state, as if it had been led there; flows that are unknown are left out."""
     state = WorkingMemory(conversation_id="replay", user_id="replay")
     for name in before.paused:
         if name in flows:

@@ -1,0 +1,81 @@
+"""``test``: conversations with expectations, held with a program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jazzmine_dspy.cli._errors import CHECK_FAILED
+from jazzmine_dspy.cli._output import AsJson, output
+from jazzmine_dspy.cli._programs import LM, APIBase, Name, open_program
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.eval.suite import SuiteResult
+    from jazzmine_dspy.models.registry import FlowRegistry
+    from jazzmine_dspy.program.turn import TurnProgram
+
+
+def hold(
+    suite: Annotated[
+        Path, typer.Argument(metavar="SUITE", help="Folder of conversations with expectations, or one file.")
+    ],
+    program: Name,
+    lm: LM = None,
+    api_base: APIBase = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this registry, kind or id; may be given again."),
+    ] = None,
+    turns: Annotated[
+        bool, typer.Option("--turns", help="Judge turn by turn: a wrong turn's state is put right after it.")
+    ] = False,
+    at_least: Annotated[
+        float, typer.Option(min=0, max=1, metavar="SHARE", help="Conversations that must be right.")
+    ] = 1.0,
+    _json: AsJson = False,
+) -> None:
+    """Hold a suite's conversations with a program, and compare each turn's state with the expected one.
+
+    Exit code 1: fewer conversations are right than --at-least says. Opening unseen registries is logged in the suite.
+    """
+    from jazzmine_dspy.eval.suite import load_suite, log_opening, run_suite
+
+    out = output()
+    loaded = load_suite(suite, only=only or ())
+
+    def opened(flows: FlowRegistry) -> TurnProgram:
+        return open_program(program, lm=lm, api_base=api_base, serving=False, flows=flows).program
+
+    if log_opening(loaded, f"test {program}"):
+        out.note(f"note: unseen registries are opened, which is logged: {', '.join(sorted(loaded.unseen))}")
+    result = run_suite(loaded, opened, turns=turns)
+    out.document({**result.to_json(), "unseen": sorted(loaded.unseen), "at_least": at_least})
+    _show(result)
+    if result.share < at_least:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _show(result: SuiteResult) -> None:
+    from rich.table import Table
+
+    out = output()
+    if diff := result.diff():
+        out.show(diff, "")
+    shares = Table(box=None)
+    for column in ("right", "%", "95 %", "n", "conversations"):
+        shares.add_column(column)
+    for name, share in result.shares().items():
+        between = "" if share.low is None else f"{100 * share.low:.0f} to {100 * (share.high or 0):.0f}"
+        shares.add_row(name, f"{100 * share.value:.1f}", between, str(share.n), str(share.clusters))
+    out.show(shares, "")
+    for title, counts in result.coverage().items():
+        covered = Table(title=title, title_justify="left", box=None)
+        for column in (title, *next(iter(counts.values()), {})):
+            covered.add_column(column)
+        for name, numbers in counts.items():
+            covered.add_row(name, *map(str, numbers.values()))
+        out.show(covered, "")
+    right = sum(each.right for each in result.conversations)
+    out.show(f"{right} of {len(result.conversations)} conversations are right in every turn.")

@@ -1,0 +1,176 @@
+"""What came of a suite: shares with intervals, where conversations go wrong, what was covered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from jazzmine_dspy.eval.contribution import TurnScores, mean
+from jazzmine_dspy.eval.stats import Metric, summarise
+from jazzmine_dspy.eval.suite.judge import Mismatch, Seen, commands_told
+from jazzmine_dspy.eval.suite.model import Suite, SuiteConversation, SuiteTurn
+
+
+@dataclass(frozen=True)
+class SuiteTurnResult:
+    """One turn: what was seen after it (None where it raised), and what is not as expected.
+
+    ``number`` counts from 1, ``opening`` says that no flow should be running before it, ``latency_ms`` is the turn's
+    time with its stores.
+    """
+
+    number: int
+    turn: SuiteTurn
+    seen: Seen | None
+    wrong: tuple[Mismatch, ...]
+    opening: bool
+    degraded: bool
+    latency_ms: float
+
+
+@dataclass(frozen=True)
+class ConversationResult:
+    """One conversation; right where all its turns are."""
+
+    conversation: SuiteConversation
+    turns: tuple[SuiteTurnResult, ...]
+
+    @property
+    def right(self) -> bool:
+        """Whether every turn is as expected."""
+        return self.first_error is None
+
+    @property
+    def first_error(self) -> int | None:
+        """The number of the first wrong turn, from 1."""
+        return next((turn.number for turn in self.turns if turn.wrong), None)
+
+    @property
+    def ends_right(self) -> bool:
+        """Whether the last turn is as expected, whatever went wrong before."""
+        return not self.turns[-1].wrong
+
+    def diff(self) -> str:
+        """Expected and actual of each wrong turn, for people; "" where all is right."""
+        lines: list[str] = []
+        for turn in self.turns:
+            if not turn.wrong:
+                continue
+            first = "   <- first error" if turn.number == self.first_error else ""
+            line = f"turn {turn.number} (line {turn.turn.line}): {turn.turn.user!r}{first}"
+            lines += [f"{self.conversation.id}, {line}"]
+            width = max(len(each.field) for each in turn.wrong)
+            for each in turn.wrong:
+                lines.append(f"    {each.field:{width}}  expected {each.expected}  |  actual {each.actual}")
+            if turn.seen is not None:
+                lines.append(f"    understood: {commands_told(turn.seen.commands)}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class SuiteResult:
+    """All conversations. ``restored`` says that turns were judged one by one."""
+
+    suite: Suite
+    conversations: tuple[ConversationResult, ...]
+    restored: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether every turn of every conversation is as expected."""
+        return all(each.right for each in self.conversations)
+
+    @property
+    def share(self) -> float:
+        """The share of conversations with all turns right."""
+        return sum(each.right for each in self.conversations) / len(self.conversations)
+
+    def diff(self) -> str:
+        """Expected and actual of all wrong turns, for people."""
+        return "\n".join(filter(None, (each.diff() for each in self.conversations)))
+
+    def shares(self) -> dict[str, Metric]:
+        """Shares with 95 % intervals by conversation: ``conversations``, ``ends_right``, ``turns``, ``turns/opening``,
+        ``turns/mid_form``, ``after_first_error``, and of each kind and registry ``conversations/…`` and ``turns/…``."""
+        rows: list[TurnScores] = []
+        clusters: list[str] = []
+        for each in self.conversations:
+            about = each.conversation
+            groups = ("", f"/kind/{about.kind}", f"/registry/{about.registry}")
+            whole = {f"conversations{group}": mean(each.right) for group in groups}
+            rows.append({**whole, "ends_right": mean(each.ends_right)})
+            clusters.append(about.id)
+            for turn in each.turns:
+                right = mean(not turn.wrong)
+                names = [f"turns{group}" for group in groups]
+                names.append("turns/opening" if turn.opening else "turns/mid_form")
+                if each.first_error is not None and turn.number > each.first_error:
+                    names.append("after_first_error")
+                rows.append(dict.fromkeys(names, right))
+                clusters.append(about.id)
+        return summarise(rows, clusters)
+
+    def coverage(self) -> dict[str, dict[str, dict[str, int]]]:
+        """Of each flow's steps how often they are expected and how often they were right; of each kind of command how
+        often it is expected and how often it was understood."""
+        steps: dict[str, Counter[str]] = {"expected": Counter(), "right": Counter()}
+        kinds: dict[str, Counter[str]] = {"expected": Counter(), "understood": Counter()}
+        for name, flows in self.suite.registries.items():
+            for flow in flows.values():
+                asked = [f"ask {slot.name}" for slot in flow.slots if slot.required]
+                for step in (*asked, *(["confirm"] if flow.confirm else []), "run"):
+                    steps["expected"][f"{name}.{flow.name} {step}"] = 0
+        for each in self.conversations:
+            running: str | None = None
+            for turn in each.turns:
+                expect = turn.turn.expect
+                running = expect.flow if "flow" in expect.model_fields_set else running
+                reached = [f"{ran} run" for ran in expect.ran]
+                if running and expect.awaiting:
+                    reached.append(f"{running} ask {expect.awaiting}")
+                if running and expect.status == "awaiting_confirmation":
+                    reached.append(f"{running} confirm")
+                keys = [f"{each.conversation.registry}.{step}" for step in reached]
+                steps["expected"].update(keys)
+                steps["right"].update([] if turn.wrong else keys)
+                kinds["expected"].update(command.type for command in expect.commands)
+                kinds["understood"].update(c.type for c in (turn.seen.commands if turn.seen else ()))
+        return {"steps": _joined(steps), "commands": _joined(kinds)}
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that ``jazzmine-dspy test --json`` prints of it."""
+        return {
+            "n": len(self.conversations),
+            "turns": sum(len(each.turns) for each in self.conversations),
+            "right": sum(each.right for each in self.conversations),
+            "degraded": sum(turn.degraded for each in self.conversations for turn in each.turns),
+            "restored": self.restored,
+            "shares": {
+                name: {**share.to_json(), "conversations": share.clusters}
+                for name, share in self.shares().items()
+            },
+            "coverage": self.coverage(),
+            "conversations": [
+                {
+                    "id": each.conversation.id,
+                    "kind": each.conversation.kind,
+                    "registry": each.conversation.registry,
+                    "right": each.right,
+                    "first_error": each.first_error,
+                    "ends_right": each.ends_right,
+                    "wrong": [
+                        {"turn": turn.number, "line": turn.turn.line, "field": one.field}
+                        | {"expected": one.expected, "actual": one.actual}
+                        for turn in each.turns
+                        for one in turn.wrong
+                    ],
+                }
+                for each in self.conversations
+            ],
+        }
+
+
+def _joined(counts: dict[str, Counter[str]]) -> dict[str, dict[str, int]]:
+    names = dict.fromkeys(name for counter in counts.values() for name in counter)
+    return {name: {side: counter[name] for side, counter in counts.items()} for name in names}
