@@ -12,6 +12,7 @@ from jazzmine_dspy.eval.suite.gold import Gold
 from jazzmine_dspy.eval.suite.judge import Mismatch, Seen, mismatches
 from jazzmine_dspy.eval.suite.model import Suite, SuiteConversation, SuiteTurn
 from jazzmine_dspy.eval.suite.result import ConversationResult, SuiteResult, SuiteTurnResult
+from jazzmine_dspy.models.awaiting import Awaiting, Gathered
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
 from jazzmine_dspy.program.turn import TurnProgram
@@ -43,6 +44,9 @@ def run_suite(
 
     Returns:
         What came of each conversation. A turn that raises is wrong, and says why.
+
+    Raises:
+        Awaiting: answers of a deferred language model are not there yet; nothing is judged.
     """
     return asyncio.run(arun_suite(suite, program, turns=turns, progress=progress, deadline=deadline))
 
@@ -58,6 +62,7 @@ async def arun_suite(
     """The same as :func:`run_suite`, where an event loop runs already."""
     runtimes: dict[str, Runtime] = {}
     done: list[ConversationResult] = []
+    gathered = Gathered()
     for conversation in suite.conversations:
         name = conversation.registry
         if name not in runtimes:
@@ -72,9 +77,15 @@ async def arun_suite(
                 clock=lambda noon=noon: noon,  # type: ignore[misc]
                 ids=lambda count=count: f"id-{next(count)}",  # type: ignore[misc]
             )
-        done.append(await _Held(runtimes[name], conversation, turns).hold())
+        try:
+            done.append(await _Held(runtimes[name], conversation, turns).hold())
+        except Awaiting as awaiting:
+            # The others are held as far as they go, so that each is asked about at once.
+            gathered.add(awaiting)
+            continue
         if progress is not None:
             progress(len(done), len(suite.conversations))
+    gathered.check()
     return SuiteResult(suite, tuple(done), turns)
 
 
@@ -101,7 +112,7 @@ class _Held:
             seen, degraded = await self._said(turn.user)
             wrong = mismatches(turn.expect, seen, self._runtime.registry, self._at, before)
         except Exception as error:
-            # A turn that crashes is wrong; the conversation goes on. Answers that are only awaited must pass here.
+            # A turn that crashes is wrong; the conversation goes on.
             wrong = [Mismatch("error", "none", format_error(error))]
         spent = (time.perf_counter() - started) * 1000.0
         reply = seen.reply if seen else ""

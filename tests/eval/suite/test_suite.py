@@ -13,6 +13,7 @@ from jazzmine_dspy.artifacts import save
 from jazzmine_dspy.cli import app
 from jazzmine_dspy.eval.suite import Expect, load_suite, run_suite
 from jazzmine_dspy.eval.suite.judge import Seen, mismatches
+from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.slots import ReadingContext
@@ -104,6 +105,20 @@ def test_turn_by_turn_a_wrong_state_is_put_right(folder: Path) -> None:
     restored = run_suite(suite, program(folder), turns=True).conversations[0]
     assert [bool(turn.wrong) for turn in own.turns] == [True, True, True]
     assert [bool(turn.wrong) for turn in restored.turns] == [True, False, False], restored.diff()
+
+
+def test_awaited_answers_of_all_conversations_are_gathered(folder: Path) -> None:
+    class Deferred(TurnProgram):  # type: ignore[misc]
+        async def adecide(self, turn: Any, **kwargs: Any) -> Any:
+            asked.append(turn.text)
+            raise Awaiting("answers", [f"key-{len(asked)}"])
+
+    asked: list[str] = []
+    waiting = Deferred(FlowRegistry.from_yaml(folder / "library.yaml")).with_policy("floor")
+    with pytest.raises(Awaiting) as caught:
+        run_suite(load_suite(folder), waiting)
+    assert len(asked) == 2
+    assert caught.value.keys == {"key-1", "key-2"}
 
 
 @pytest.mark.parametrize(
