@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from jazzmine_dspy.datasets.load import OPENED_FILE
 from jazzmine_dspy.eval.suite.model import Expect, Suite, SuiteConversation, one_of
 from jazzmine_dspy.models._base import sha256
-from jazzmine_dspy.models.commands import StartFlow
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.parsing import MalformedError, from_yaml, read_file
@@ -187,8 +186,8 @@ def _check(conversation: SuiteConversation, flows: FlowRegistry, file: Path) -> 
     for turn in conversation.turns:
         expect, given = turn.expect, turn.expect.model_fields_set
         where = f"{file}:{turn.line}, conversation {conversation.id!r}"
-        started = [each.flow for each in expect.commands if isinstance(each, StartFlow)]
-        for name in (*((expect.flow,) if expect.flow else ()), *expect.paused, *expect.ran, *started):
+        said = [name for each in expect.commands if isinstance(name := getattr(each, "flow", None), str)]
+        for name in (*((expect.flow,) if expect.flow else ()), *expect.paused, *expect.ran, *said):
             if name not in flows:
                 raise InputError(
                     f"There is no flow {name!r}", where=where, remedy=f"Use one of: {', '.join(flows)}."
