@@ -34,7 +34,7 @@ UNITS = {
 }
 _MONTH_UNITS, _MINUTE_UNITS = ("year", "month"), ("week", "day", "hour", "minute")
 _UNIT = "(?:" + "|".join(UNITS) + ")"
-_NUMBER = r"(?:\d{1,4}(?:[.,]\d{1,2})?(?: 1/[24]| 3/4)?|1/[24]|3/4)"
+_NUMBER = r"(?:(?<![\d.,])\d{1,4}(?:[.,]\d{1,2})?(?: 1/[24]| 3/4)?|1/[24]|3/4)"
 _PIECE = re.compile(
     rf"(?P<half>half (?:an? )?|(?:a )?half(?:-| of an? )?)(?P<u1>{_UNIT})\b"
     rf"|(?P<quarters>(?:a )?quarter|3 quarters)(?: of)?(?: an?)? (?P<u2>hour|year)\b"
@@ -51,8 +51,8 @@ _LETTERS = re.compile(
     + r"\W*"
 )
 _ISO = re.compile(
-    r"(?<!\w)p(?=[\dt])(?:(?P<Y>\d{1,4}(?:\.\d+)?)y)?(?:(?P<M>\d{1,4}(?:\.\d+)?)m)?(?:(?P<W>\d{1,4}(?:\.\d+)?)w)?(?:(?P<D>\d{1,5}(?:\.\d+)?)d)?"
-    r"(?:t(?=\d)(?:(?P<TH>\d{1,5}(?:\.\d+)?)h)?(?:(?P<TM>\d{1,6}(?:\.\d+)?)m)?(?:(?P<TS>\d{1,7})s)?)?(?!\w)"
+    r"(?<!\w)p(?=[\dt])(?:(?P<Y>\d{1,9}(?:\.\d+)?)y)?(?:(?P<M>\d{1,9}(?:\.\d+)?)m)?(?:(?P<W>\d{1,9}(?:\.\d+)?)w)?(?:(?P<D>\d{1,9}(?:\.\d+)?)d)?"
+    r"(?:t(?=\d)(?:(?P<TH>\d{1,9}(?:\.\d+)?)h)?(?:(?P<TM>\d{1,9}(?:\.\d+)?)m)?(?:(?P<TS>\d{1,9})s)?)?(?!\w)"
 )
 _NOT_LENGTH_BEFORE = re.compile(
     r"\b(?:once|twice|thrice|times|per|every|each|this|next|last|in|within|after|another|first|"
