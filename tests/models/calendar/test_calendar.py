@@ -275,11 +275,8 @@ def test_dates_are_written_in_many_ways_and_read_in_one(day: dt.date, length: in
 
 
 @pytest.mark.row("U17")
-@pytest.mark.parametrize(
-    ("text", "value"), [("99999 hours", None), ("1000½ weeks", "PT168084H"), ("PT168084H", "PT168084H")]
-)
-def test_no_digit_of_a_long_number_is_lost(text: str, value: str | None) -> None:
+@pytest.mark.parametrize(("said", "kept"), [("99999 hours", []), ("1000½ weeks", ["PT168084H"])])
+def test_no_digit_of_a_long_number_is_lost(said: str, kept: list[str]) -> None:
     held = slot("duration")
-    assert held.type.candidates(held, text) == ([] if value is None else [value])
-    assert held.type.occurrences(held, text) == ([] if value is None else [value])
-    assert held.type.normal(held, text) == (value or text)
+    assert held.type.candidates(held, said) == held.type.occurrences(held, said) == kept
+    assert [held.type.normal(held, each) for each in kept] == kept
