@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from jazzmine_dspy.lm.limits import Limit, Tokens, most_of, tokens_of
 from jazzmine_dspy.lm.prices import Price
 from jazzmine_dspy.lm.replay import is_replayed
 from jazzmine_dspy.lm.wrapping import WrappedEngine, engines_of, with_engines
+from jazzmine_dspy.models.awaiting import Awaiting
 
 
 @dataclass(frozen=True)
@@ -223,10 +225,10 @@ class Meter:
             for limit in self._limits:
                 limit.taken(took)
 
-    def failed(self, kept: Tokens | None) -> None:
-        """Count a call that has raised: it took nothing that anyone counts."""
+    def failed(self, kept: Tokens | None, error: BaseException | None = None) -> None:
+        """Count a call that has raised: it took nothing that anyone counts. An awaited one has not failed."""
         with self._lock:
-            self._failed += 1
+            self._failed += not isinstance(error, Awaiting)
             self._held = self._held.plus(self._ended(kept), -1)
 
 
@@ -252,8 +254,8 @@ class CountingEngine(WrappedEngine):
         kept = None if uncounted else self.meter.before(request)
         try:
             response = self.inner.complete(request)
-        except BaseException:
-            self.meter.failed(kept)
+        except BaseException as error:
+            self.meter.failed(kept, error)
             raise
         self.meter.after(response.usage, kept, replayed=is_replayed(response))
         return cast("Response", response)
@@ -271,7 +273,7 @@ class CountingEngine(WrappedEngine):
                 yield event
         finally:
             if not ended:
-                self.meter.failed(kept)
+                self.meter.failed(kept, sys.exc_info()[1])
 
 
 class AsyncCountingEngine(WrappedEngine):
@@ -293,8 +295,8 @@ class AsyncCountingEngine(WrappedEngine):
         kept = None if uncounted else await self.meter.abefore(request)
         try:
             response = await self.inner.complete(request)
-        except BaseException:
-            self.meter.failed(kept)
+        except BaseException as error:
+            self.meter.failed(kept, error)
             raise
         self.meter.after(response.usage, kept, replayed=is_replayed(response))
         return cast("Response", response)
@@ -312,7 +314,7 @@ class AsyncCountingEngine(WrappedEngine):
                 yield event
         finally:
             if not ended:
-                self.meter.failed(kept)
+                self.meter.failed(kept, sys.exc_info()[1])
 
 
 def metered(lm: dspy.LM, meter: Meter) -> dspy.LM:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import contextvars
 import hashlib
+import itertools
 import json
 import os
 import threading
 import warnings
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import dspy
 from dspy.lm15 import Request, Response, Usage
@@ -25,10 +27,28 @@ PREFIX = "deferred:"
 _SHOWN = 20
 
 
-def request_line(request: Request) -> dict[str, Any]:
+@dataclass
+class _Samples:
+    """What tells apart the samples of one call; an engine is not handed these."""
+
+    rollout: Any
+    many: int
+    ordinals: Iterator[int] = field(default_factory=itertools.count)
+
+
+_SAMPLES: contextvars.ContextVar[_Samples | None] = contextvars.ContextVar("jazzmine_samples", default=None)
+
+
+def request_line(request: Request, *, rollout: Any = None, ordinal: int = 0) -> dict[str, Any]:
     """A request as one object of the batch format: ``custom_id``, ``method``, ``url``, ``body``.
 
-    The ``custom_id`` is a digest of the body alone: messages, schema, settings and the stated model.
+    The ``custom_id`` is a digest of the body (messages, schema, settings and the stated model), the rollout and the
+    ordinal.
+
+    Args:
+        request: What is asked.
+        rollout: DSPy's ``rollout_id``.
+        ordinal: Which of the ``n`` samples of one call, from 0.
     """
     config = request.config
     body: dict[str, Any] = {
@@ -41,7 +61,8 @@ def request_line(request: Request) -> dict[str, Any]:
     if (schema := response_schema(request)) is not None:
         held = {"name": "answer", "schema": schema}
         body["response_format"] = {"type": "json_schema", "json_schema": held}
-    key = "jazzmine-" + hashlib.sha256(_text(body).encode()).hexdigest()[:40]
+    told = _text(body) + (_text([rollout, ordinal]) if rollout is not None or ordinal else "")
+    key = "jazzmine-" + hashlib.sha256(told.encode()).hexdigest()[:40]
     return {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": body}
 
 
@@ -77,12 +98,21 @@ class DeferredEngine:
             Awaiting: It is not; the request is written.
             InputError: The request cannot be written.
         """
-        line = request_line(request)
-        key = line["custom_id"]
-        if (found := self._answers.get(key)) is None:
+        samples = _SAMPLES.get() or _Samples(None, 1)
+        first = next(samples.ordinals)
+        # Where one sample of a call is awaited, those after it are asked about with it.
+        lines = [
+            request_line(request, rollout=samples.rollout, ordinal=ordinal)
+            for ordinal in range(first, max(samples.many, first + 1))
+        ]
+        if (found := self._answers.get(lines[0]["custom_id"])) is None:
+            missing = {
+                line["custom_id"]: _text(line) for line in lines if line["custom_id"] not in self._answers
+            }
             with self._lock, self._told():
-                self._write(key, _text(line))
-            raise Awaiting(str(self.folder), [key])
+                for key, line in missing.items():
+                    self._write(key, line)
+            raise Awaiting(str(self.folder), missing)
         content, finish, usage = found
         return text_response(request, content, finish=finish, usage=usage)
 
@@ -137,7 +167,30 @@ class AsyncDeferredEngine:
         """Nothing to close."""
 
 
-def deferred_lm(folder: str | Path, model: str = "unnamed", **settings: Any) -> dspy.LM:
+class DeferredLM(dspy.LM):
+    """A language model that tells a `DeferredEngine` which rollout, and which of several samples, is asked for."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """As that of `dspy.LM`."""
+        with self._samples(kwargs):
+            return super().__call__(*args, **kwargs)
+
+    async def acall(self, *args: Any, **kwargs: Any) -> Any:
+        """As that of `dspy.LM`."""
+        with self._samples(kwargs):
+            return await super().acall(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def _samples(self, given: dict[str, Any]) -> Iterator[None]:
+        asked = self.kwargs | given
+        token = _SAMPLES.set(_Samples(asked.get("rollout_id"), asked.get("n") or 1))
+        try:
+            yield
+        finally:
+            _SAMPLES.reset(token)
+
+
+def deferred_lm(folder: str | Path, model: str = "unnamed", **settings: Any) -> DeferredLM:
     """A language model that writes its requests to a folder and reads its answers there.
 
     Args:
@@ -152,7 +205,7 @@ def deferred_lm(folder: str | Path, model: str = "unnamed", **settings: Any) -> 
             remedy="Settings are max_tokens, model, temperature.",
         )
     engine = DeferredEngine(folder)
-    made = dspy.LM(
+    return DeferredLM(
         f"deferred/{model}",
         engine=engine,
         async_engine=AsyncDeferredEngine(engine),
@@ -160,7 +213,6 @@ def deferred_lm(folder: str | Path, model: str = "unnamed", **settings: Any) -> 
         num_retries=0,
         **({"temperature": 0.0} | settings),
     )
-    return cast("dspy.LM", made)
 
 
 def arrange(folder: str | Path) -> None:
@@ -245,7 +297,7 @@ def _append(path: Path, line: str) -> None:
             file.write(b"\n" * torn + line.encode() + b"\n")
             file.flush()
         except OSError:
-            os.ftruncate(file.fileno(), end)
+            file.truncate(end)
             raise
 
 
@@ -269,6 +321,11 @@ def _text(value: Any) -> str:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
+    import portalocker  # it looks for folders that it can write when it is imported
+
     with (folder / ".lock").open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE)
+        try:
+            yield
+        finally:
+            portalocker.unlock(file)

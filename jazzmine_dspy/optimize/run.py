@@ -329,10 +329,13 @@ def _context(
     given: dict[str, Any] = {"started_from": started_from, "work": _WORK}
     if recipe.lm != "none":
         from jazzmine_dspy.lm import ReplayStore, lm_identity, metered, replayed, resolve_lm
+        from jazzmine_dspy.lm.deferred import DeferredLM
 
         lm = lm or resolve_lm(recipe.lm, **recipe.lm_settings)
         given["lm_facts"] = {"model": lm.model, "identity": lm_identity(lm)}
-        counted = metered(replayed(lm, ReplayStore(_WORK / "replay.db")), budget.meter)
+        # The folder of a deferred model is its store; another would hide an answer that was corrected there.
+        kept = lm if isinstance(lm, DeferredLM) else replayed(lm, ReplayStore(_WORK / "replay.db"))
+        counted = metered(kept, budget.meter)
         # What this run has asked before it need not ask again: it costs no call.
         given["lm"] = replayed(counted, ReplayStore(":memory:"))
     elif recipe.optimizer != "none":

@@ -130,11 +130,11 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom jazzmine_dspy.lm import resolve_lm\nfrom jazzmine_dspy.models.awaiting import Awaiting\n"
         "lm = resolve_lm('deferred:' + sys.argv[1])\n"
-        "for number in range(60):\n    try: lm(f'question {number}')\n    except Awaiting: pass\n"
+        "for number in range(20):\n    try: lm(f'question {number}')\n    except Awaiting: pass\n"
     )
     both = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in range(2)]
     assert [each.wait() for each in both] == [0, 0]
-    assert len({row["custom_id"] for row in _requests(tmp_path)}) == len(_requests(tmp_path)) == 60
+    assert len({row["custom_id"] for row in _requests(tmp_path)}) == len(_requests(tmp_path)) == 20
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
@@ -157,3 +157,23 @@ def test_dspy_swallows_no_awaiting(tmp_path: Path) -> None:
             dspy.BootstrapFewShot(metric=lambda *_: True).compile(predict, trainset=examples)
         with pytest.raises(Awaiting):
             asyncio.run(predict.acall(question="3"))
+
+
+def test_each_sample_of_a_request_has_a_key(tmp_path: Path) -> None:
+    def asked(folder: str, **settings: Any) -> list[str]:
+        with pytest.raises(Awaiting):
+            resolve_lm(f"deferred:{tmp_path / folder}", temperature=0.7)("hello", **settings)
+        return [row["custom_id"] for row in _requests(tmp_path / folder)]
+
+    (plain,) = asked("a")
+    (one,), (two,) = asked("b", rollout_id=1), asked("c", rollout_id=2)
+    assert len({plain, one, two}) == 3
+    three = asked("d", n=3)
+    assert three[0] == plain
+    assert len(set(three)) == 3
+    lines = [json.dumps({"custom_id": key, "content": f"answer {n}"}) for n, key in enumerate(three)]
+    (tmp_path / "d" / "answers.jsonl").write_text("\n".join(lines), "utf-8")
+    lm = resolve_lm(f"deferred:{tmp_path / 'd'}", temperature=0.7)
+    assert lm("hello", n=3) == asyncio.run(lm.acall("hello", n=3)) == ["answer 0", "answer 1", "answer 2"]
+    with dspy.context(lm=lm), pytest.raises(Awaiting):
+        dspy.Predict("question -> answer", rollout_id=4)(question="why?")

@@ -9,7 +9,7 @@ import dspy
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.eval.objective import has_label, labelled
-from jazzmine_dspy.models.awaiting import Awaiting
+from jazzmine_dspy.lm.deferred import DeferredLM
 from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.models.errors import DatasetError, RecipeError
 from jazzmine_dspy.models.turn import Turn
@@ -77,6 +77,9 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
     """
     if context.lm is None or not examples or not context.budget.allows():
         return
+    if isinstance(context.lm, DeferredLM):
+        # It cannot be tried; the phases that follow ask about all that they can.
+        return
     context.progress.phase("ask the language model once", None)
     stage = next((each for each in STAGES if program.policy.asks(each)), None)
     if stage is None:
@@ -89,12 +92,8 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
     )
     before = context.budget.meter.counts.failed
     # As in service: who mistypes an address does not want to wait for minutes.
-    try:
-        with dspy.context(lm=context.lm):
-            decision = once.decide(example.turn, exclude=(example.conversation_id,), deadline=_PATIENCE_S)
-    except Awaiting:
-        # A deferred model cannot be tried; the phases that follow ask about all that they can.
-        return
+    with dspy.context(lm=context.lm):
+        decision = once.decide(example.turn, exclude=(example.conversation_id,), deadline=_PATIENCE_S)
     if context.budget.meter.counts.failed > before:
         raise RecipeError(
             f"The language model {context.recipe.lm!r} does not answer: {decision.stages[stage].cause}",
