@@ -29,7 +29,6 @@ from jazzmine_dspy.cli import (
 )
 from jazzmine_dspy.cli._errors import AWAITING, BAD_INPUT, INTERRUPTED, failure_of
 from jazzmine_dspy.cli._output import Output, session
-from jazzmine_dspy.models.awaiting import Awaiting
 
 
 class _Group(TyperGroup):
@@ -51,8 +50,6 @@ class _Group(TyperGroup):
                     code = result if isinstance(result, int) else 0
                 except (KeyboardInterrupt, typer.Abort):
                     code = INTERRUPTED
-                except Awaiting as awaiting:
-                    code = _await(out, awaiting)
                 except BrokenPipeError:
                     raise
                 except Exception as error:
@@ -62,6 +59,11 @@ class _Group(TyperGroup):
                         failure = failure_of(error)
                         failure.report(out)
                         code = failure.code
+                except BaseException as stopped:
+                    # Its class brings the models along, and most commands end without it.
+                    if type(stopped).__name__ != "Awaiting":
+                        raise
+                    code = _await(out, stopped)
         except BrokenPipeError:
             # Whoever read our output has seen enough.
             _close_stdout()
@@ -73,7 +75,7 @@ class _Group(TyperGroup):
         sys.exit(code)
 
 
-def _await(out: Output, awaiting: Awaiting) -> int:
+def _await(out: Output, awaiting: Any) -> int:
     from jazzmine_dspy.lm.deferred import arrange
 
     arrange(awaiting.folder)

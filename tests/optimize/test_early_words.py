@@ -142,7 +142,7 @@ def test_no_phase_asks_more_than_its_step(
     changes: dict[str, Any], tiny: Callable[..., Recipe], scripts: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
     """Where the language model wins the rewrite, so that all is fitted again."""
-    recipe = tiny(budget={}, objective="rewrite_token_f1", **changes)
+    recipe = tiny(budget={}, objective="rewrite_exact", **changes)
     planned = {
         step.name: step.calls for step in plan(recipe.model_copy(update={"lm": "scripted/taught"})).steps
     }

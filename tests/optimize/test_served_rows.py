@@ -157,7 +157,7 @@ def test_what_hangs_on_the_rewrite_is_fitted_again_before_it_ships(
     shape: str, tiny: Callable[..., Any], run_recipe: Any, scripts: Any
 ) -> None:
     """The model wins the rewrite: index, floor, head and gate are then fitted on its rewrites, as the manifest says."""
-    recipe = tiny(shape=shape, head=True, objective="rewrite_token_f1", optimizer="none", budget={})
+    recipe = tiny(shape=shape, head=True, objective="rewrite_exact", optimizer="none", budget={})
     ran = run_recipe(recipe, scripts.lm_of("right"))
     assert ran.result.shipped["enhance"] == "LM uncompiled"
     assert ran.result.manifest["selection"]["enhance_order"] == list(LM_ORDER)
@@ -179,7 +179,7 @@ def test_a_rewrite_that_nothing_can_be_fitted_on_again_does_not_race(
     tiny: Callable[..., Any], run_recipe: Any, scripts: Any
 ) -> None:
     recipe = tiny(
-        shape="staged", head=True, objective="rewrite_token_f1", optimizer="none", budget={"lm_calls": 150}
+        shape="staged", head=True, objective="rewrite_exact", optimizer="none", budget={"lm_calls": 150}
     )
     ran = run_recipe(recipe, scripts.lm_of("right"))
     assert ran.result.shipped["enhance"] == "floor"
