@@ -11,27 +11,13 @@ from pathlib import Path
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.models.commands import Command
-from jazzmine_dspy.program.driver import drive
-from jazzmine_dspy.program.heads.acts import Acts, fit, shipped
+from jazzmine_dspy.optimize.pipeline.acts import shown
+from jazzmine_dspy.program.heads.acts import fit, shipped
 from jazzmine_dspy.program.policy import FLOOR, Policy
-from jazzmine_dspy.program.ports import HeadExample
-from jazzmine_dspy.program.sources.heads import head_input
 from jazzmine_dspy.program.turn import TurnProgram
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIES = 3
-
-
-def shown(program: TurnProgram, head: Acts, example: Example) -> HeadExample[list[Command]]:
-    """A labelled turn as the head is shown it, with the flows that are labelled."""
-    context = drive(program.steps_to("understand", example.turn), program, program.bindings)
-    flows = example.labels.flows or ()
-    context.selected = [name for name in flows if name != example.turn.flow]
-    given = drive(head_input(head, context, context.choosable, rewritten=False), program, program.bindings)
-    commands = [command for command in example.labels.commands or () if command.understood]
-    return HeadExample(given, commands, example.conversation_id, flows)
 
 
 def main() -> None:
@@ -43,7 +29,7 @@ def main() -> None:
     assert embedder is not None
     head = fit.fit_bank(embedder, COPIES)
     labelled = [e for e in dataset.examples("train", "dev_a", "dev_b") if e.labels.commands is not None]
-    examples = [shown(program, head, each) for each in labelled]
+    examples = [shown(program, each) for each in labelled]
     # These turns are of flows that the head never saw: nothing was fitted on them.
     head = fit.measured(head, examples, head.scores(fit.labelled_rows(examples).shown))
     target = Path(shipped.__file__).with_name(shipped.WEIGHTS)

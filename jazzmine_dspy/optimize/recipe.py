@@ -92,6 +92,7 @@ class Recipe(Value):
         history_shown: Earlier messages shown to it.
         max_commands: Commands that one answer may hold; a tiny model rambles less with few.
         head: Whether a local head for selection is trained and raced.
+        acts: Whether the head of acts is trained and raced for the commands, where ``heads`` names no other one.
         recall: Whether the run fits what recall's index holds and how it ranks.
         orders: Orders of sources to race beside those of the run, by stage; packages may add sources.
         heads: Kinds of heads to train and to race, by stage, of those that packages add.
@@ -118,6 +119,7 @@ class Recipe(Value):
     history_shown: int = Field(default=5, ge=0, le=10)
     max_commands: int = Field(default=6, ge=1, le=16)
     head: bool = True
+    acts: bool = True
     recall: bool = True
     orders: dict[Stage, tuple[SourceKind, ...]] = Field(default_factory=dict)
     heads: dict[Stage, str] = Field(default_factory=dict)

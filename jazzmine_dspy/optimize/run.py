@@ -24,6 +24,7 @@ from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import Optimizer, calls_per_turn
 from jazzmine_dspy.optimize.pipeline import race
+from jazzmine_dspy.optimize.pipeline.acts import fit_acts, gate_acts, race_acts
 from jazzmine_dspy.optimize.pipeline.added import check_added, train_heads
 from jazzmine_dspy.optimize.pipeline.cascade import fit_questions, order_with_lm
 from jazzmine_dspy.optimize.pipeline.check import check_labels, check_lm
@@ -177,7 +178,14 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
     standing = race.race_select(context, parts.program, standing, parts.selection, with_lm, lm)
     gates = (with_lm, parts.selection.order)
     standing = race.race_added(context, parts.program, standing, "select", lm, gates)
+    acts = fit_acts(context, parts.program, train)
+    if acts is not None:
+        parts.program.bind(heads={"understand": acts})
+    acts_raced = race_acts(context, parts.program, standing) if acts is not None else None
+    standing = acts_raced.standing if acts_raced is not None else standing
     standing = race.race_understand(context, parts.program, standing, lm)
+    if acts is not None:
+        standing = gate_acts(context, standing, acts_raced, acts.gate)
     parts = parts._replace(program=_heads_again(context, parts, standing, train))
     standing = race.race_added(context, parts.program, standing, "understand", lm)
     standing = race.against_floors(context, standing, floors.evaluation)
@@ -192,6 +200,9 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
     asks = fit_questions(context, program, parts.selection, dev_b)
     if asks is not None:
         program = program.with_policy(policy.model_copy(update={"clarify": asks.margins}))
+    acts_ship = acts is not None and "head" in policy.orders["understand"]
+    if acts is not None and not acts_ship:
+        program.bind(heads={"understand": None})
     examples = parts.recall.examples if parts.recall is not None else ()
     every = dataset.examples("train", "dev_a", "dev_b")
     again = refit(context, program, parts.selection, examples)
@@ -201,6 +212,8 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
         program = again.program
         others = _train_paid(context, program, parts.selection, every, STAGES[1:])
         program.bind(heads={**again.heads, **others})
+        if acts_ship:
+            program.bind(heads={"understand": fit_acts(context, program, every)})
     return Outcome(
         program,
         parts.selection,

@@ -286,15 +286,28 @@ def _race(
     selection: SelectionFit | None = None,
 ) -> Standing:
     """Run one challenger, within the whole program, against what stands in a stage."""
+    return race_one(context, program, standing, stage, challenger, lm, selection)[0]
+
+
+def race_one(
+    context: RunContext,
+    program: TurnProgram,
+    standing: Standing,
+    stage: Stage,
+    challenger: Challenger,
+    lm: LanguageModel | None,
+    selection: SelectionFit | None = None,
+) -> tuple[Standing, Evaluation | None]:
+    """Run one challenger; also how it did, None where it did not run."""
     orders = {**standing.orders, **challenger.orders}
     if orders == dict(standing.orders):
-        return standing
+        return standing, None
     gates = {**standing.gates, **dict.fromkeys(challenger.orders, challenger.gates)}
     mixed = replace(standing, orders=orders, gates=gates)
     whole = program.with_policy(mixed.policy(program.policy))
     evaluation = _measured(context, whole, standing, challenger.shown_as or challenger.name, stage, lm)
     if evaluation is None:
-        return standing
+        return standing, None
     ours = Entry(challenger.shown_as or challenger.name, evaluation)
     theirs = Entry(standing.names[stage], standing.evaluation)
     if selection is not None:
@@ -302,12 +315,12 @@ def _race(
     asks = any("lm" in order for order in challenger.orders.values())
     heat = run_heat(stage, ours, theirs, context.objective, least=SURE if asks else -MARGIN)
     if heat is None:
-        return standing
+        return standing, evaluation
     heats = (*standing.heats, heat)
     if not heat.won:
-        return replace(standing, heats=heats)
+        return replace(standing, heats=heats), evaluation
     names = {**standing.names, **dict.fromkeys(challenger.orders, challenger.name)}
-    return replace(mixed, names=names, evaluation=evaluation, heats=heats)
+    return replace(mixed, names=names, evaluation=evaluation, heats=heats), evaluation
 
 
 def _measured(
