@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jazzmine_dspy.program.ports import EmbedderPort
 
 WEIGHTS = "weights.safetensors"
-SHIPPED = "3de7c7e3eba55b8bbc01936ca1d1d206e34ba6255f2d1bcc83bf43131aa2d381"
+SHIPPED = "abc783f548216dd1ff823ceb2818df5b739bb272e4537b4a852cfaa1c61b1bb8"
 """SHA-256 of the shipped head; what a program decides may change with it."""
 
 
