@@ -181,7 +181,7 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
     acts = fit_acts(context, parts.program, train)
     if acts is not None:
         parts.program.bind(heads={"understand": acts})
-    acts_raced = race_acts(context, parts.program, standing) if acts is not None else None
+    acts_raced = race_acts(context, parts.program, standing, lm) if acts is not None else None
     standing = acts_raced.standing if acts_raced is not None else standing
     standing = race.race_understand(context, parts.program, standing, lm)
     if acts is not None:

@@ -12,7 +12,14 @@ from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import SourceKind, Stage
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.pipeline.heats import MARGIN, Entry, run_heat
-from jazzmine_dspy.optimize.pipeline.race import HEAD_ORDER, LM_ORDER, Challenger, Standing, race_one
+from jazzmine_dspy.optimize.pipeline.race import (
+    HEAD_ORDER,
+    LM_ORDER,
+    Challenger,
+    LanguageModel,
+    Standing,
+    race_one,
+)
 from jazzmine_dspy.program.driver import drive
 from jazzmine_dspy.program.heads.acts import ActsHead
 from jazzmine_dspy.program.ports import HeadExample
@@ -53,12 +60,12 @@ def shown(program: TurnProgram, example: Example) -> HeadExample[list[Command]]:
     )
 
 
-def race_acts(context: RunContext, program: TurnProgram, standing: Standing) -> Raced | None:
-    """Race the head for the commands; it costs no call."""
+def race_acts(
+    context: RunContext, program: TurnProgram, standing: Standing, lm: LanguageModel | None
+) -> Raced | None:
+    """Race the head for the commands; it costs no call of its own."""
     order: dict[Stage, tuple[SourceKind, ...]] = {"understand": HEAD_ORDER}
-    after, evaluation = race_one(
-        context, program, standing, "understand", Challenger("acts", order, {}), None
-    )
+    after, evaluation = race_one(context, program, standing, "understand", Challenger("acts", order, {}), lm)
     return None if evaluation is None else Raced(after, evaluation, standing.orders["select"])
 
 
