@@ -6,6 +6,7 @@ import itertools
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,20 @@ def test_a_turn_that_was_never_answered_has_no_score(scripts: Any, concurrency: 
     assert nothing.unanswered == nothing.n == len(examples)
     assert lm_calls(program) - before < 0.05 * len(examples) + 1 + concurrency
     assert f"did not answer {nothing.n} of {nothing.n} turns, more than 5%" in nothing.decides_nothing
+
+
+@pytest.mark.row("V6")
+@pytest.mark.parametrize(("lost", "decides"), [(1, True), (2, False)])
+def test_more_than_a_twentieth_unanswered_decides_nothing(
+    without: Any, library: Path, lost: int, decides: bool
+) -> None:
+    """Of twenty turns one may be lost, and not two."""
+    whole = evaluate(without.result.program, load_dataset(library).examples("train", "dev_a", "dev_b"))
+    answered = list(itertools.islice(itertools.cycle(whole.turns), 20))
+    gone = [replace(turn, decision=None, scores={}, unanswered=True) for turn in answered[:lost]]
+    found = replace(whole, turns=(*gone, *answered[lost:]))
+    assert (found.n, found.unanswered, not found.decides_nothing) == (20, lost, decides)
+    assert decides or "did not answer 2 of 20 turns" in found.decides_nothing
 
 
 def lm_calls(program: Any) -> int:
