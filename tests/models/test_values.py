@@ -31,6 +31,7 @@ def read(kind: str, text: str, at: ReadingContext = HERE, **fields: Any) -> list
     ("text", "wanted"),
     [
         ("$1,000", "1000.00 USD"), ("-20 EUR", "-20.00 EUR"), ("1.000,00 EUR", "1000.00 EUR"), ("$-20", "-20.00 USD"),
+        ("-$20", "-20.00 USD"),
         ("12 pounds", "12.00 GBP"), ("12 pounds 50", "12.50 GBP"), ("50p", "0.50 GBP"),
         ("a hundred bucks", "100.00 USD"),
         ("£1,234,567.5", "1234567.50 GBP"), ("CHF 1'200.50", "1200.50 CHF"), ("100 Kč", "100.00 CZK"),

@@ -94,7 +94,7 @@ def test_other_languages(kind: str, locale: str, text: str, wanted: str | None) 
     assert understood(slot(kind), text, at(locale=locale)) == wanted
 
 
-@pytest.mark.row("U17")
+@pytest.mark.row("U7", "U17")
 @pytest.mark.parametrize(
     ("kind", "written", "wanted"),
     [
