@@ -100,3 +100,19 @@ def test_the_head_answers_what_it_is_sure_of_before_a_language_model(
     right = sum(turn.decision.commands == [Handoff()] for turn in after.evaluation.turns if turn.decision)
     assert right == (40 if mixed else 20)
     assert gate_acts(context, standing, None, gate) is standing
+
+
+@pytest.mark.row("C1")
+@pytest.mark.parametrize(("source", "taken"), [("head", True), ("rule", True), ("floor", False)])
+def test_what_stood_in_for_the_head_is_no_answer_of_the_head(source: Any, taken: bool) -> None:
+    """A floor answers where the head fails; behind the gate that would be the language model's turn."""
+    answered = _evaluation([True] * 40, [True] * 40)
+    for turn in answered.turns:
+        assert turn.decision is not None
+        found = turn.decision.stages["understand"]
+        turn.decision.stages["understand"] = found.model_copy(update={"source": source})
+    orders = {**FLOOR, "understand": LM_ORDER}
+    standing = Standing(orders, dict.fromkeys(STAGES, "LM"), _evaluation(LM))
+    context: Any = SimpleNamespace(objective=Objective("commands_exact"))
+    after = gate_acts(context, standing, Raced(standing, answered, orders["select"]), 0.9)
+    assert (after.orders["understand"] == WITH_LM) == taken

@@ -106,7 +106,10 @@ def gate_acts(context: RunContext, standing: Standing, raced: Raced | None, gate
 
 def _sure(turn: TurnResult, gate: float) -> bool:
     record = turn.decision.stages["understand"] if turn.decision is not None else None
-    return record is not None and (record.source == "rule" or record.confidence >= gate)
+    if record is None:
+        return False
+    # Where the head failed a floor stood in; behind the gate the language model does.
+    return record.source == "rule" or (record.source == "head" and record.confidence >= gate)
 
 
 class _Reader:
