@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import functools
-import json
 import math
-import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -21,6 +18,7 @@ from pydantic import (
 
 from jazzmine_dspy.models.commands import UNDERSTOOD
 from jazzmine_dspy.models.errors import AnswerError
+from jazzmine_dspy.signatures._objects import objects
 
 A = TypeVar("A", bound=BaseModel)
 
@@ -114,8 +112,9 @@ def only(model: type[BaseModel], fields: tuple[str, ...]) -> type[BaseModel]:
 def read_answer(model: type[A], text: str, error: type[AnswerError] = AnswerError) -> A:
     """Read a model's text as an answer.
 
-    Recovered: code fences, prose around the object, dictionaries written as in Python, trailing commas, keys too
-    many. Everything else is refused: no object, a truncated one, a missing key, a value of another type.
+    Recovered: code fences, prose around the object, reasoning before it (in tags or not), dictionaries written as in
+    Python, trailing commas, keys too many. Of several objects that have the model's fields the last is the answer.
+    Everything else is refused: no object, a truncated one, a missing key, a value of another type.
 
     Raises:
         AnswerError: or the subclass given as ``error``; names what is wrong.
@@ -123,8 +122,10 @@ def read_answer(model: type[A], text: str, error: type[AnswerError] = AnswerErro
     Example:
         >>> read_answer(SelectionAnswer, "Sure! ```json\\n{'flows': ['B',],}\\n```").flows
         ['B']
+        >>> read_answer(SelectionAnswer, '<think>{"flows": ["B"]}?</think>{"flows": ["A"]}').flows
+        ['A']
     """
-    data = _object(text, error)
+    data = _object(model, text, error)
     try:
         return model.model_validate(data)
     except ValidationError as problem:
@@ -136,59 +137,18 @@ def read_answer(model: type[A], text: str, error: type[AnswerError] = AnswerErro
         ) from problem  # fmt: skip
 
 
-def _object(text: str, error: type[AnswerError]) -> dict[str, Any]:
-    whole = text.strip()
-    start = whole.find("{")
-    while start >= 0:
-        candidate = _balanced(whole, start)
-        if candidate is None:
-            raise error("The answer breaks off", where=f"character {len(whole)}", remedy="Allow more tokens.")
-        data = _parse(candidate)
-        if isinstance(data, dict):
-            return data
-        # What lies inside of an unreadable object is no answer of its own.
-        start = whole.find("{", start + len(candidate))
-    raise error(
-        "The answer holds no JSON object", where=f"text of {len(whole)} characters", remedy="Ask again."
-    )
-
-
-def _balanced(text: str, start: int) -> str | None:
-    """The bracketed text from ``start`` to its closing brace; None where it never closes."""
-    depth, quote, position = 0, "", start
-    while position < len(text):
-        letter = text[position]
-        if quote:
-            if letter == "\\":
-                position += 1
-            elif letter == quote:
-                quote = ""
-        elif letter == '"' or (letter == "'" and text[position - 1] in "{[,: \n"):
-            quote = letter
-        elif letter in "{[":
-            depth += 1
-        elif letter in "}]":
-            depth -= 1
-            if depth == 0:
-                return text[start : position + 1]
-        position += 1
-    return None
-
-
-_TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.S)
-
-
-def _parse(text: str) -> Any:
-    # Texts in quotation marks are stepped over: a comma before a brace in them belongs to the answer.
-    without_commas = _TRAILING.sub(lambda match: match[1] or "", text)
-    for attempt in (text, without_commas):
-        try:
-            return json.loads(attempt)
-        except ValueError:
-            continue
-        except RecursionError:
-            return None
+def _object(model: type[BaseModel], text: str, error: type[AnswerError]) -> dict[str, Any]:
     try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-        return None
+        found = objects(text)
+    except EOFError:
+        raise error(
+            "The answer breaks off", where=f"character {len(text.strip())}", remedy="Allow more tokens."
+        ) from None
+    if not found:
+        raise error(
+            "The answer holds no JSON object", where=f"text of {len(text.strip())} characters",
+            remedy="Ask again.",
+        )  # fmt: skip
+    # Drafts and forms come before the answer.
+    fitting = [data for data in found if model.model_fields.keys() <= data.keys()]
+    return (fitting or found)[-1]
