@@ -14,6 +14,7 @@ from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.merge import derived_intent, merge
 from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.recall_query import recall_query
 from jazzmine_dspy.program.sources import sources_of
 from jazzmine_dspy.program.stage import CANDIDATES, Context, Parallel, Recall, Steps, run_stage
 
@@ -114,17 +115,16 @@ class TurnSteps:
         return TurnDecision(enhancement=enhancement, selection=selection, commands=merged, stages=stages)
 
     def recall(self, context: Context, query: str) -> Steps[None]:
-        """Look for candidates, by the query with the original and the summaries beside it; the context keeps them."""
+        """Look for candidates, by the query and what stands beside it; the context keeps them."""
         if not self.registry:
             return
         allowed = None if context.allowed is None else frozenset(context.allowed)
         try:
-            # The original stays beside a rewrite, which may have lost what it was about.
-            beside = () if query == context.turn.text else (context.turn.text,)
+            query, beside = recall_query(context.turn, query)
             found = yield Recall(
                 query=query,
                 k=CANDIDATES,
-                summaries=(*beside, *context.turn.episode_summaries),
+                summaries=beside,
                 allowed=allowed,
                 exclude=context.exclude,
             )

@@ -17,6 +17,7 @@ from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.optimize.pipeline.rows import Exclusions, OnProgress, Question, is_ruled, plain, warm
 from jazzmine_dspy.program import acts
+from jazzmine_dspy.program.recall_query import recall_query
 from jazzmine_dspy.program.stage import CANDIDATES, Context
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def fit_recall(
 
 
 def _as_written(examples: Sequence[Example]) -> list[Question]:
-    return [Question(e, e.turn.text, e.turn.episode_summaries) for e in examples]
+    return [Question(e, *recall_query(e.turn, e.turn.text)) for e in examples]
 
 
 class _Asked:
