@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
+
+log = logging.getLogger("jazzmine_dspy")
 
 WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
 
@@ -67,6 +71,21 @@ def is_english(locale: str) -> bool:
         (True, False)
     """
     return locale.replace("_", "-").split("-")[0].lower() == "en"
+
+
+def tell_of_language(locale: str) -> None:
+    """Say once of each language that no rule or phrase is in it."""
+    if not is_english(locale):
+        _tell(locale.replace("_", "-").split("-")[0].lower())
+
+
+@functools.lru_cache(maxsize=64)
+def _tell(language: str) -> None:
+    log.warning(
+        "Rules and phrases are English: none is applied to messages in %r. Heads and language models are asked, and "
+        "values are read by the locale.",
+        language,
+    )
 
 
 def denied(text: str, start: int, *, no_denies: bool = True) -> bool:

@@ -5,8 +5,7 @@ Nothing here looks for words inside a longer message: "I know", "Genoa" and "Nov
 
 from __future__ import annotations
 
-import functools
-import logging
+from collections import Counter
 from typing import Any
 
 from jazzmine_dspy.models.commands import (
@@ -22,14 +21,12 @@ from jazzmine_dspy.models.commands import (
     ResumeFlow,
     SetSlot,
 )  # fmt: skip
-from jazzmine_dspy.models.phrases import is_english
+from jazzmine_dspy.models.phrases import is_english, tell_of_language
 from jazzmine_dspy.models.slot_types.boolean import NO as NO
 from jazzmine_dspy.models.slot_types.boolean import YES as YES
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type, pattern_matches
 from jazzmine_dspy.models.text import plain as plain
 from jazzmine_dspy.models.turn import Turn
-
-log = logging.getLogger("jazzmine_dspy")
 
 
 def _set(text: str) -> frozenset[str]:
@@ -154,9 +151,10 @@ def awaited_value(turn: Turn, slot: Slot | None, at: ReadingContext = ANYWHERE) 
 def typed_values(turn: Turn, slots: tuple[Slot, ...], at: ReadingContext = ANYWHERE) -> list[Command]:
     """Values that can be told by their type alone: those of which the message holds exactly one of the kind.
 
-    A message with two order numbers fills none: which is meant is not the rule's to guess.
+    A message with two order numbers fills none: which is meant is not the rule's to guess. Nor is it where several
+    slots of one type read the same value: the awaited one gets it, else none does.
     """
-    commands: list[Command] = []
+    told: list[tuple[Slot, Any]] = []
     for slot in slots:
         taken = (
             pattern_matches(slot, turn.text)
@@ -165,28 +163,22 @@ def typed_values(turn: Turn, slots: tuple[Slot, ...], at: ReadingContext = ANYWH
         )
         found = list(dict.fromkeys(taken))
         if len(found) == 1:
-            commands.append(_fill(turn, slot, found[0]))
+            told.append((slot, found[0]))
         elif slot.name == turn.awaiting and len(ask_type(slot, "candidates", turn.text, [], at)) > 1:
             # As it was said: the user is asked which of its readings is meant.
-            commands.append(_fill(turn, slot, turn.text.strip()))
-    return commands
+            told.append((slot, turn.text.strip()))
+    takers = Counter((slot.type, value) for slot, value in told)
+    return [
+        _fill(turn, slot, value)
+        for slot, value in told
+        if takers[slot.type, value] == 1 or slot.name == turn.awaiting
+    ]
 
 
 def _in_english(locale: str) -> bool:
     """Whether rules, which know English phrases only, may judge a message; told once of each other language."""
-    english = is_english(locale)
-    if not english:
-        _tell(locale.replace("_", "-").split("-")[0].lower())
-    return english
-
-
-@functools.lru_cache(maxsize=64)
-def _tell(language: str) -> None:
-    log.warning(
-        "Rules and phrases are English: none is applied to messages in %r. Heads and language models are asked, and "
-        "values are read by the locale.",
-        language,
-    )
+    tell_of_language(locale)
+    return is_english(locale)
 
 
 def _fill(turn: Turn, slot: Slot, value: Any) -> Command:

@@ -11,6 +11,7 @@ from jazzmine_dspy.models.commands import (
     Command,
     Deny,
     ResumeFlow,
+    SetSlot,
     SlotValue,
     StartFlow,
     by_state,
@@ -39,9 +40,9 @@ def merge(
     ``is_cancellation`` goes with ``cancel_flow``, ``clear_slot`` or ``deny``, and with talk where nothing runs; leaving
     a flow, or taking a value back, is one.
 
-    What is said twice, or taken back, counts as it is finally meant: of two values for a slot the last, of staying and
-    leaving the last. A value that a flow holds is corrected, one that it lacks is set. A change at an open yes or no is
-    a no that names the first slot; a yes stands behind the values said with it.
+    What is said twice, or taken back, counts as it is finally meant: of two values for a slot the last (two first
+    lists are one), of staying and leaving the last. A value that a flow holds is corrected, one that it lacks is set. A
+    change at an open yes or no is a no that names the first slot; a yes stands behind the values said with it.
 
     The order is: what is left, what the running flow gets, resumed flows, new flows, then questions and talk.
     """
@@ -142,7 +143,13 @@ class _Owners:
 
     def _fill(self, filled: list[Command], command: Command, flow: Flow | None) -> None:
         normal = _normal(command, flow, self._at)
-        filled += [] if normal is None else [normal]
+        if normal is None:
+            return
+        earlier = next((c for c in reversed(filled) if c.slot_name == normal.slot_name), None)
+        joined = _joined(earlier, normal)
+        if joined is not None:
+            filled.remove(cast(Command, earlier))
+        filled.append(joined or normal)
 
     def _runs(self, slot: str) -> bool:
         return self._flow is not None and self._flow.slot(slot) is not None
@@ -171,6 +178,18 @@ def _normal(command: Command, flow: Flow | None, at: ReadingContext) -> Command 
     if isinstance(normal, str) and not _meant(slot, normal, at):
         return None
     return command if normal is value else type(command)(name=command.name, value=normal, flow=command.flow)
+
+
+def _joined(first: Command | None, second: Command) -> SetSlot | None:
+    """Both values as one where each is a list of first values for the same slot, said one after the other."""
+    if not (isinstance(first, SetSlot) and isinstance(second, SetSlot)):
+        return None
+    one, other = thaw(first.value), thaw(second.value)
+    if not (isinstance(one, list) and isinstance(other, list)):
+        return None
+    return SetSlot(
+        name=second.name, value=[*one, *(item for item in other if item not in one)], flow=second.flow
+    )
 
 
 def _meant(slot: Slot, value: str, at: ReadingContext) -> bool:

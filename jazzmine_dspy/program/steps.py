@@ -9,6 +9,7 @@ from typing import Any
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Degraded, Enhancement, Selection, Stage, StageRecord, TurnDecision
 from jazzmine_dspy.models.errors import format_error
+from jazzmine_dspy.models.phrases import tell_of_language
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import Bindings
@@ -37,6 +38,7 @@ class TurnSteps:
 
     def decide(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[TurnDecision]:
         """All steps of a decision, for a driver to take."""
+        tell_of_language(turn.locale)
         context = Context(turn=turn, registry=self.registry, exclude=frozenset(exclude))
         stages: dict[Stage, StageRecord] = {}
         stages["enhance"] = yield from self._enhanced(context)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import re
+import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jazzmine_dspy.models import ReadingContext, Slot, Turn
+from jazzmine_dspy.datasets import load_dataset
+from jazzmine_dspy.models import FlowRegistry, ReadingContext, Slot, Turn
 from jazzmine_dspy.program.acts import (
     HANDOFF,
     LEAVE,
@@ -22,6 +28,8 @@ from jazzmine_dspy.program.acts import (
     plain,
     typed_values,
 )
+from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.turn import TurnProgram
 
 ASKED: dict[str, Any] = {"flow": "book", "confirming": {"flow": "book", "action": "Book it?"}}
 CITY: dict[str, Any] = {
@@ -165,3 +173,74 @@ def test_of_an_awaited_value_with_two_readings_none_is_guessed() -> None:
     assert awaited_value(turn, slot) is None
     (held,) = typed_values(turn, (slot,))
     assert held.model_dump()["value"] == "2 or 3"
+
+
+PAID, LIMIT = Slot(name="paid", type="money"), Slot(name="limit", type="money")
+
+
+@pytest.mark.row("U17")
+@pytest.mark.parametrize(
+    ("text", "awaiting", "filled"),
+    [
+        ("about 5 euros, no 6 euros", "paid", {"paid": "6.00 EUR"}),
+        ("about 5 euros, no 6 euros", "limit", {"limit": "6.00 EUR"}),
+        ("about 5 euros, no 6 euros", None, {}),
+        ("they said 6 euros there", "limit", {"limit": "6.00 EUR"}),
+        ("they said 6 euros there", None, {}),
+        ("somewhere between 5 euros and then 6 euros", "paid", {}),
+    ],
+)
+def test_of_two_slots_of_one_type_the_awaited_one_gets_the_value(
+    text: str, awaiting: str | None, filled: dict[str, Any]
+) -> None:
+    turn = Turn(text=text, flow="book", awaiting=awaiting)
+    commands = [one.model_dump() for one in typed_values(turn, (PAID, LIMIT))]
+    assert {one["name"]: one["value"] for one in commands} == filled
+
+
+@pytest.mark.row("U17")
+def test_slots_of_other_types_share_nothing() -> None:
+    mail = Slot(name="mail", type="email")
+    commands = typed_values(Turn(text="they said 6 euros, to ann@example.org"), (PAID, mail))
+    assert [(one.model_dump()["name"], one.model_dump()["value"]) for one in commands] == [
+        ("paid", "6.00 EUR"),
+        ("mail", "ann@example.org"),
+    ]
+
+
+def told_languages(records: list[logging.LogRecord]) -> list[str]:
+    found = (re.search(r"English: none is applied to messages in '(\w+)'", r.getMessage()) for r in records)
+    return [match[1] for match in found if match]
+
+
+@pytest.mark.row("U14")
+def test_a_turn_of_another_language_is_told_of_where_no_rule_is_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    # A language of its own: each is told of once in a process.
+    program = TurnProgram(FlowRegistry(), policy=Policy(orders=dict.fromkeys(FLOOR, ("floor",))))
+    for locale in ("cy-GB", "cy", "en-GB"):
+        program.decide(Turn(text="Ble mae fy archeb?", locale=locale))
+    assert told_languages(caplog.records) == ["cy"]
+
+
+@pytest.mark.row("U14")
+def test_a_dataset_of_another_language_is_told_of_when_it_is_loaded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "flows.yaml").write_text("flows: [{name: book, description: Book a room.}]", encoding="utf-8")
+    rows = [
+        {
+            "id": f"c{number}",
+            "locale": "eu",
+            "turns": [{"role": "user", "text": f"{number} gela", "labels": {"flows": ["book"]}}],
+        }
+        for number in range(8)
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "conversations.jsonl").write_text(lines, encoding="utf-8")
+    for _ in range(2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            load_dataset(tmp_path)
+    assert told_languages(caplog.records) == ["eu"]

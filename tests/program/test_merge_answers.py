@@ -91,3 +91,41 @@ def test_yes_and_no_to_the_question_for_a_boolean_are_its_value() -> None:
                 assert merged == [SetSlot(name="gift", value=value)]
             else:
                 assert all(isinstance(one, Deny) for one in merged)
+
+
+@pytest.mark.row("U16")
+@pytest.mark.parametrize(
+    ("held", "said", "comes_to"),
+    [
+        ({}, [["a cup"], ["plate"]], ("set_slot", ["cup", "plate"])),
+        ({}, ["a cup", ["plate", "cup"]], ("set_slot", ["cup", "plate"])),
+        ({}, [["cup"]], ("set_slot", ["cup"])),
+        # A correction replaces what is held: its parts are no first values.
+        ({"things": ["bowl"]}, [["cup"]], ("correct_slot", ["cup"])),
+    ],
+)
+def test_lists_said_one_after_the_other_are_one(
+    held: dict[str, Any], said: list[Any], comes_to: tuple[str, list[str]]
+) -> None:
+    lists = FlowRegistry(
+        [{"name": "bring", "description": "Bring.", "slots": [{"name": "things", "type": "list"}]}]
+    )
+    commands = [command({"type": "set_slot", "name": "things", "value": value}) for value in said]
+    turn = Turn(text="x", flow="bring", slots=held)
+    _, _, merged = merge(turn, lists, Enhancement(enhanced_query="x"), Selection(), commands)
+    (one,) = (each.model_dump(mode="json") for each in merged)
+    assert (one["type"], one["value"]) == comes_to
+
+
+@pytest.mark.row("U16")
+def test_a_list_taken_back_and_said_anew_is_the_new_one() -> None:
+    lists = FlowRegistry(
+        [{"name": "bring", "description": "Bring.", "slots": [{"name": "things", "type": "list"}]}]
+    )
+    said = [{"type": "set_slot", "name": "things", "value": ["cup"]}, {"type": "clear_slot", "name": "things"},
+            {"type": "set_slot", "name": "things", "value": ["plate"]}]  # fmt: skip
+    turn = Turn(text="x", flow="bring")
+    _, _, merged = merge(
+        turn, lists, Enhancement(enhanced_query="x"), Selection(), [command(one) for one in said]
+    )
+    assert merged == [SetSlot(name="things", value=["plate"])]
