@@ -11,11 +11,11 @@ from jazzmine_dspy.models.commands import (
     Command,
     Deny,
     ResumeFlow,
-    SetSlot,
     SlotValue,
     StartFlow,
     by_state,
 )
+from jazzmine_dspy.models.commands.slot_values import first_lists
 from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
@@ -146,7 +146,7 @@ class _Owners:
         if normal is None:
             return
         earlier = next((c for c in reversed(filled) if c.slot_name == normal.slot_name), None)
-        joined = _joined(earlier, normal)
+        joined = first_lists(earlier, normal)
         if joined is not None:
             filled.remove(cast(Command, earlier))
         filled.append(joined or normal)
@@ -178,18 +178,6 @@ def _normal(command: Command, flow: Flow | None, at: ReadingContext) -> Command 
     if isinstance(normal, str) and not _meant(slot, normal, at):
         return None
     return command if normal is value else type(command)(name=command.name, value=normal, flow=command.flow)
-
-
-def _joined(first: Command | None, second: Command) -> SetSlot | None:
-    """Both values as one where each is a list of first values for the same slot, said one after the other."""
-    if not (isinstance(first, SetSlot) and isinstance(second, SetSlot)):
-        return None
-    one, other = thaw(first.value), thaw(second.value)
-    if not (isinstance(one, list) and isinstance(other, list)):
-        return None
-    return SetSlot(
-        name=second.name, value=[*one, *(item for item in other if item not in one)], flow=second.flow
-    )
 
 
 def _meant(slot: Slot, value: str, at: ReadingContext) -> bool:

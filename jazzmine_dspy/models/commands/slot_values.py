@@ -78,6 +78,17 @@ def by_state(command: SlotValue, held: FrozenMap, awaited: str | None = None) ->
     return kind(name=command.name, value=command.value, flow=command.flow)
 
 
+def first_lists(first: object, second: object) -> SetSlot | None:
+    """Both values as one where each is a list of first values for a slot, said one after the other; else None."""
+    if not (isinstance(first, SetSlot) and isinstance(second, SetSlot)):
+        return None
+    one, other = thaw(first.value), thaw(second.value)
+    if not (isinstance(one, list) and isinstance(other, list)):
+        return None
+    value = [*one, *(item for item in other if item not in one)]
+    return SetSlot(name=second.name, value=value, flow=second.flow)
+
+
 def answer_to(awaited: Slot | None, said: Kind, situation: Situation, *, value: bool) -> Kind:
     """A yes or no to the question for a slot that is one is its value."""
     if situation.confirming is not None or awaited is None or awaited.type.value != "boolean":
