@@ -15,7 +15,6 @@ from jazzmine_dspy.models.commands import (
     StartFlow,
     by_state,
 )
-from jazzmine_dspy.models.commands.slot_values import first_lists
 from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
@@ -146,10 +145,12 @@ class _Owners:
         if normal is None:
             return
         earlier = next((c for c in reversed(filled) if c.slot_name == normal.slot_name), None)
-        joined = first_lists(earlier, normal)
-        if joined is not None:
-            filled.remove(cast(Command, earlier))
-        filled.append(joined or normal)
+        if isinstance(earlier, SlotValue) and isinstance(normal, SlotValue):
+            joined = normal.after(earlier)
+            if joined is not None:
+                filled.remove(earlier)
+                normal = cast(Command, joined)
+        filled.append(normal)
 
     def _runs(self, slot: str) -> bool:
         return self._flow is not None and self._flow.slot(slot) is not None

@@ -41,6 +41,14 @@ class SlotValue(SlotAct):
     def key(self, situation: Situation, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
         return self.type, self.name, same(self.value)
 
+    def after(self, earlier: SlotValue) -> SlotValue | None:
+        """Both as one, where each gives a slot a first list and the other was said before; else None."""
+        one, other = thaw(earlier.value), thaw(self.value)
+        if self.corrects or earlier.corrects or not (isinstance(one, list) and isinstance(other, list)):
+            return None
+        value = [*one, *(item for item in other if item not in one)]
+        return type(self)(name=self.name, value=value, flow=self.flow)
+
 
 class SetSlot(SlotValue):
     """Fill an empty slot."""
@@ -76,17 +84,6 @@ def by_state(command: SlotValue, held: FrozenMap, awaited: str | None = None) ->
         return None
     kind = CorrectSlot if known else SetSlot
     return kind(name=command.name, value=command.value, flow=command.flow)
-
-
-def first_lists(first: object, second: object) -> SetSlot | None:
-    """Both values as one where each is a list of first values for a slot, said one after the other; else None."""
-    if not (isinstance(first, SetSlot) and isinstance(second, SetSlot)):
-        return None
-    one, other = thaw(first.value), thaw(second.value)
-    if not (isinstance(one, list) and isinstance(other, list)):
-        return None
-    value = [*one, *(item for item in other if item not in one)]
-    return SetSlot(name=second.name, value=value, flow=second.flow)
 
 
 def answer_to(awaited: Slot | None, said: Kind, situation: Situation, *, value: bool) -> Kind:
