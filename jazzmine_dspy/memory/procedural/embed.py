@@ -28,6 +28,9 @@ _UPPER, _LOWER = 8.0, 5.6
 """Lengths of the two layers in :meth:`FastembedEmbedder.features`: 1 : 0.7 by held-out turns of BANKING77. The scale is
 for the heads' regularization; of the first half it changes no digit, being a power of 2."""
 
+_FEW = 4
+"""Texts of a turn: so many are embedded one by one."""
+
 _RETRY_AFTER = 60.0
 """Seconds for which a failed load is not tried again: offline, fastembed takes 39 s to give up a download."""
 
@@ -146,7 +149,9 @@ class FastembedEmbedder:
         if missing:
             model = self._load()
             try:
-                made = np.asarray(list(model.embed(missing, batch_size=32)), dtype=np.float32)
+                # A few are asked for one by one, since padding a short text to a long one takes longer than a pass.
+                size = 1 if len(missing) <= _FEW else 32
+                made = np.asarray(list(model.embed(missing, batch_size=size)), dtype=np.float32)
             except Exception as error:
                 raise EmbeddingError(
                     f"The embedding model {self.model!r} failed: {format_error(error)}",
