@@ -46,6 +46,7 @@ def kinds(text: str, **state: Any) -> list[str] | None:
     return None if commands is None else [one.type for one in commands]
 
 
+@pytest.mark.row("U14")
 @pytest.mark.parametrize(
     "value", ["I know", "Genoa", "November 3", "St. Louis", "Nola", "Yesenia", "No. 5", "Stopford"]
 )
@@ -54,6 +55,7 @@ def test_values_are_no_acts(value: str, state: dict[str, Any]) -> None:
     assert closed_act(Turn(text=value, **state)) is None
 
 
+@pytest.mark.row("U14")
 @pytest.mark.parametrize("text", ["Cancel", "No", "help", "Actually cancel my trip for tomorrow"])
 def test_acts_are_no_values(text: str) -> None:
     turn = Turn(text=text, **CITY)
@@ -61,6 +63,7 @@ def test_acts_are_no_values(text: str) -> None:
         assert awaited_value(turn, slot) is None
 
 
+@pytest.mark.row("U14")
 @pytest.mark.parametrize(
     ("text", "state", "expected"),
     [
