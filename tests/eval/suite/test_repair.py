@@ -40,8 +40,12 @@ def _plain(text: str) -> str:
 
 
 def _elsewhere() -> dict[str, str]:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
-    names = [ROOT / name for name in listed.split("\0") if name] or [p for p in ROOT.rglob("*") if p.is_file()]
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout
+    names = [ROOT / name for name in listed.split("\0") if name] or [
+        p for p in ROOT.rglob("*") if p.is_file()
+    ]
     kept = {".py", ".toml", ".yaml", ".yml", ".json", ".jsonl", ".md", ".txt", ".html"}
     apart = (REPAIR, ROOT / "eval" / "recordings", ROOT / ".venv")
     return {
@@ -55,7 +59,12 @@ def _elsewhere() -> dict[str, str]:
 def test_no_other_file_holds_a_sentence_of_the_unseen_registries() -> None:
     """Nothing is fitted, prompted or phrased on them: no example, no message of theirs stands anywhere else."""
     unseen = unseen_registries(REPAIR)
-    said = [turn.user for each in load_suite(REPAIR).conversations if each.registry in unseen for turn in each.turns]
+    said = [
+        turn.user
+        for each in load_suite(REPAIR).conversations
+        if each.registry in unseen
+        for turn in each.turns
+    ]
     shown = [
         example
         for name in unseen

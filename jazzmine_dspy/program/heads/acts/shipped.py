@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jazzmine_dspy.program.ports import EmbedderPort
 
 WEIGHTS = "weights.safetensors"
-SHIPPED = "abc783f548216dd1ff823ceb2818df5b739bb272e4537b4a852cfaa1c61b1bb8"
+SHIPPED = "36cc9de48925fe979f145969d9d5ebf861490533e12d41daf7fca1dc5d881553"
 """SHA-256 of the shipped head; what a program decides may change with it."""
 
 
