@@ -56,9 +56,7 @@ def test_recall_is_asked_as_the_shape_asks_it(shape: str, predictor: str) -> Non
     demo = to_demo(predictor, example, program)
     ((query, settings),) = noting.asked
     by_rewrite = predictor in ("select", "understand")
-    # A short message is looked for with what it follows; a rewrite says that itself.
-    followed = f"{example.turn.text}\n{example.turn.history[-1].text}"
-    assert query == (example.labels.enhanced if by_rewrite else followed)
+    assert query == (example.labels.enhanced if by_rewrite else example.turn.text)
     assert (example.turn.text in settings["summaries"]) == by_rewrite
     assert example.conversation_id in settings["exclude"]
     assert demo is not None
