@@ -39,7 +39,7 @@ def renamed_dataset(source: Path, target: Path, seed: int = 0) -> Path:
         if key in ("flow", "intent"):
             return flows.get(value, value)
         if key in ("flows", "paused"):
-            return [flows[name] for name in value]
+            return [flows[each] if isinstance(each, str) else renamed(each) for each in value]
         if key in ("awaiting", "slot") or key == "name":
             return slots.get(value, value)
         if key == "slots":

@@ -172,7 +172,7 @@ def test_what_a_provider_says_reaches_no_record_and_no_log(
         (json.dumps({"flows": [TEXT, KEY]}), "does not fit|no such flow"),
         (json.dumps(ANSWERS | {"flows": [KEY]}), "no such flow was offered"),
         (json.dumps(ANSWERS | {"intent": [TEXT], KEY: KEY}), "does not fit"),
-        ("{" + TEXT, "breaks off"),
+        (json.dumps(ANSWERS | {"intent": TEXT})[:-1], "breaks off"),
     ],
     ids=["prose", "other fields", "invented flow", "other type", "broken off"],
 )

@@ -24,6 +24,7 @@ from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.heads import HEADS
 from jazzmine_dspy.program.policy import FLOOR
 from jazzmine_dspy.program.ports import HeadExample, HeadOutput, SelectionOutput
+from jazzmine_dspy.program.recall_query import recall_query
 from jazzmine_dspy.program.stage import CANDIDATES
 
 pytest.importorskip("scipy")
@@ -208,7 +209,8 @@ def test_a_head_of_the_rewrite_sees_the_last_index_in_one_call() -> None:
     }
     for each in trained.examples:
         example = by_turn[each.given.turn.model_dump_json()]
-        expected = index.recall(example.turn.text, k=CANDIDATES, exclude=exclude.of(example))
+        query, beside = recall_query(example.turn, example.turn.text)
+        expected = index.recall(query, k=CANDIDATES, summaries=beside, exclude=exclude.of(example))
         assert [(one.name, one.score) for one in each.given.recalled] == [
             (one.name, one.score) for one in expected
         ]
