@@ -76,7 +76,7 @@ class _Group(TyperGroup):
 
 
 def _await(out: Output, awaiting: Any) -> int:
-    from jazzmine_dspy.lm.deferred import arrange
+    from jazzmine_dspy.lm.deferred_files import arrange
 
     arrange(awaiting.folder)
     out.document({"awaiting": len(awaiting.keys), "folder": awaiting.folder})

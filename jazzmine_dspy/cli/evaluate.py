@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +31,9 @@ def evaluate(
     api_base: APIBase = None,
     policy: Annotated[str, typer.Option(help="Order of sources: shipped, lm, head or floor.")] = "shipped",
     sample: Annotated[int | None, typer.Option(min=1, help="Score that many turns, drawn by seed.")] = None,
+    spread: Annotated[
+        bool, typer.Option("--spread", help="Draw the sample from as many conversations as there are.")
+    ] = False,
     seed: Annotated[
         int, typer.Option(min=0, help="Of the sample and of the draws behind the intervals.")
     ] = 0,
@@ -56,7 +60,7 @@ def evaluate(
         flows = labelled.flows
     if split == "test":
         labelled.open_test(f"evaluate {manifest.get('name', program)}")
-    examples = _examples(labelled, split, sample, seed)
+    examples = _examples(labelled, split, sample, seed, spread)
     opened = open_program(program, lm=lm, api_base=api_base, serving=False, flows=flows, policy=policy)
     price = _price(manifest, opened.lm)
     progress = None
@@ -100,6 +104,7 @@ def evaluate(
             f"jazzmine-dspy evaluate {program} {dataset} --split {split} --policy {policy} --seed {seed}"
         )
         reproduce += f" --sample {sample}" if sample else ""
+        reproduce += " --spread" if sample and spread else ""
         reproduce += f" --lm {lm}" if lm else ""
         out.note(f"report: {_write(found, report, title, policy, facts, reproduce)}")
     if found.decides_nothing:
@@ -144,11 +149,21 @@ def _money(found: Evaluation, lm: str | None, price: Price | None) -> str:
     return f"{price.amount(total)} for {found.n} turns, {total / max(1, found.n):.6f} a turn; price: {words}"
 
 
-def _examples(dataset: Dataset, split: str, sample: int | None, seed: int) -> Sequence[Example]:
+def _examples(dataset: Dataset, split: str, sample: int | None, seed: int, spread: bool) -> Sequence[Example]:
     examples = dataset.examples(split)
     if sample is None or sample >= len(examples):
         return examples
-    chosen = random.Random(seed).sample(range(len(examples)), sample)
+    draw = random.Random(seed)
+    chosen = draw.sample(range(len(examples)), len(examples) if spread else sample)
+    if spread:
+        # The first turn drawn of each conversation, then the second of each, and so on.
+        held: Counter[str] = Counter()
+        places = []
+        for index in chosen:
+            held[examples[index].conversation_id] += 1
+            places.append(held[examples[index].conversation_id])
+        chosen = [index for _, index in sorted(zip(places, chosen, strict=True), key=lambda each: each[0])]
+        chosen = chosen[:sample]
     return [examples[index] for index in sorted(chosen)]
 
 

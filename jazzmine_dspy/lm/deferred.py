@@ -6,25 +6,31 @@ import contextlib
 import contextvars
 import hashlib
 import itertools
-import json
-import os
 import threading
-import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import dspy
-from dspy.lm15 import Request, Response, Usage
+from dspy.lm15 import Request, Response
 
-from jazzmine_dspy.lm.errors import LMSettingsError, LMWarning
+from jazzmine_dspy.lm.deferred_files import (
+    CONVERSATIONS,
+    REQUESTS,
+    append,
+    compact,
+    locked,
+    read_answers,
+    read_conversations,
+    read_rows,
+    told,
+)
+from jazzmine_dspy.lm.errors import LMSettingsError
 from jazzmine_dspy.lm.requests import chat_messages, response_schema, small_events, text_response
-from jazzmine_dspy.models.awaiting import Awaiting
-from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.awaiting import Awaiting, asked_for
 
 PREFIX = "deferred:"
-_SHOWN = 20
 
 
 @dataclass
@@ -61,7 +67,7 @@ def request_line(request: Request, *, rollout: Any = None, ordinal: int = 0) -> 
     if (schema := response_schema(request)) is not None:
         held = {"name": "answer", "schema": schema}
         body["response_format"] = {"type": "json_schema", "json_schema": held}
-    told = _text(body) + (_text([rollout, ordinal]) if rollout is not None or ordinal else "")
+    told = compact(body) + (compact([rollout, ordinal]) if rollout is not None or ordinal else "")
     key = "jazzmine-" + hashlib.sha256(told.encode()).hexdigest()[:40]
     return {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": body}
 
@@ -83,9 +89,12 @@ class DeferredEngine:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self._lock = threading.Lock()
-        with self._told():
+        self._seen = [0, 0]
+        self._asked: set[str] = set()
+        self._of: dict[str, set[str]] = {}
+        with told(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._asked = _keys(self.folder / "requests.jsonl")
+            self._look()
             self._answers = read_answers(self.folder, self._asked or None)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DeferredEngine:
@@ -107,11 +116,10 @@ class DeferredEngine:
         ]
         if (found := self._answers.get(lines[0]["custom_id"])) is None:
             missing = {
-                line["custom_id"]: _text(line) for line in lines if line["custom_id"] not in self._answers
+                line["custom_id"]: compact(line) for line in lines if line["custom_id"] not in self._answers
             }
-            with self._lock, self._told():
-                for key, line in missing.items():
-                    self._write(key, line)
+            with self._lock, told(self.folder):
+                self._write(missing)
             raise Awaiting(str(self.folder), missing)
         content, finish, usage = found
         return text_response(request, content, finish=finish, usage=usage)
@@ -123,26 +131,35 @@ class DeferredEngine:
     def close(self) -> None:
         """Nothing to close."""
 
-    def _write(self, key: str, line: str) -> None:
-        if key in self._asked:
+    def _write(self, missing: dict[str, str]) -> None:
+        of = asked_for()
+        if self._asked.issuperset(missing) and not self._unnoted(missing, of):
             return
-        path = self.folder / "requests.jsonl"
-        with _locked(self.folder):
-            self._asked |= _keys(path)
-            if key not in self._asked:
-                _append(path, line)
-        self._asked.add(key)
+        with locked(self.folder):
+            self._look()
+            if new := [key for key in missing if key not in self._asked]:
+                append(self.folder / REQUESTS, *(missing[key] for key in new))
+                self._asked.update(new)
+            if unnoted := self._unnoted(missing, of):
+                notes = [compact({"conversation": of, "custom_id": key}) for key in unnoted]
+                append(self.folder / CONVERSATIONS, *notes)
+                for key in unnoted:
+                    self._of.setdefault(key, set()).add(of)
+            self._seen = self._sizes()
 
-    @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise InputError(
-                f"The folder of deferred answers cannot be used: {error.strerror or error}",
-                where=str(error.filename or self.folder),
-                remedy="Make room, or make the folder writable; then call the command again.",
-            ) from error
+    def _unnoted(self, keys: Iterable[str], of: str) -> list[str]:
+        return [key for key in keys if of not in self._of.get(key, ())] if of else []
+
+    def _look(self) -> None:
+        """Read the files anew where another process has added to them."""
+        if (sizes := self._sizes()) != self._seen:
+            self._asked = set(read_rows(self.folder / REQUESTS))
+            self._of = read_conversations(self.folder)
+            self._seen = sizes
+
+    def _sizes(self) -> list[int]:
+        paths = (self.folder / REQUESTS, self.folder / CONVERSATIONS)
+        return [path.stat().st_size if path.exists() else 0 for path in paths]
 
 
 class AsyncDeferredEngine:
@@ -213,119 +230,3 @@ def deferred_lm(folder: str | Path, model: str = "unnamed", **settings: Any) -> 
         num_retries=0,
         **({"temperature": 0.0} | settings),
     )
-
-
-def arrange(folder: str | Path) -> None:
-    """Sort the requests of a folder by ``custom_id``, so that the same run writes the same file, however many turns it
-    asked about at once."""
-    path = Path(folder) / "requests.jsonl"
-    with _locked(Path(folder)):
-        text = path.read_bytes()
-        lines = {str(row["custom_id"]): line for line in text.splitlines() if (row := _object(line))}
-        made = b"".join(lines[key] + b"\n" for key in sorted(lines))
-        if made != text:
-            beside = path.with_suffix(f".{os.getpid()}.tmp")
-            beside.write_bytes(made)
-            beside.replace(path)
-
-
-def read_answers(folder: Path, known: set[str] | None) -> dict[str, tuple[str, str, Usage]]:
-    """Text, reason of the end and usage by ``custom_id``; the first of a key counts.
-
-    Warns:
-        LMWarning: Lines that cannot be used, with their numbers. The rest is.
-    """
-    path = folder / "answers.jsonl"
-    found: dict[str, tuple[str, str, Usage]] = {}
-    wrong: dict[str, list[int]] = {}
-    if not path.exists():
-        return found
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        if not line.strip():
-            continue
-        row = _object(line)
-        answer = _answer(row) if row else None
-        key = str(row["custom_id"]) if row else ""
-        if row is None:
-            wrong.setdefault("are no JSON object with a custom_id", []).append(number)
-        elif answer is None:
-            wrong.setdefault("hold no answer", []).append(number)
-        elif known is not None and key not in known:
-            wrong.setdefault("answer no request that was written", []).append(number)
-        elif key in found:
-            wrong.setdefault("answer a request again; the first answer counts", []).append(number)
-        else:
-            found[key] = answer
-    for what, numbers in wrong.items():
-        shown = ", ".join(map(str, numbers[:_SHOWN])) + (", …" if len(numbers) > _SHOWN else "")
-        warnings.warn(f"{path}: {len(numbers)} lines {what}: {shown}", LMWarning, stacklevel=2)
-    return found
-
-
-def _answer(row: dict[str, Any]) -> tuple[str, str, Usage] | None:
-    if "content" in row:
-        content = row["content"]
-        text = content if isinstance(content, str) else _text(content) if isinstance(content, dict) else None
-        return None if text is None else (text, "stop", Usage())
-    try:
-        response = row["response"]
-        if row.get("error") or response["status_code"] != 200:
-            return None
-        choice = response["body"]["choices"][0]
-        usage = response["body"].get("usage") or {}
-        finish = choice.get("finish_reason") or "stop"
-        text = choice["message"]["content"]
-        sent, answered = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    except (KeyError, IndexError, TypeError, AttributeError):
-        return None
-    if not isinstance(text, str):
-        return None
-    counts = type(sent) is int and type(answered) is int
-    told = Usage(input_tokens=sent, output_tokens=answered) if counts else Usage()
-    return text, "length" if finish == "length" else "stop", told
-
-
-def _append(path: Path, line: str) -> None:
-    """Add a line; after a line that a killed process left half written, on a new one."""
-    with path.open("ab+") as file:
-        end = file.seek(0, os.SEEK_END)
-        torn = False
-        if end:
-            file.seek(end - 1)
-            torn = file.read(1) != b"\n"
-        try:
-            file.write(b"\n" * torn + line.encode() + b"\n")
-            file.flush()
-        except OSError:
-            file.truncate(end)
-            raise
-
-
-def _keys(path: Path) -> set[str]:
-    if not path.exists():
-        return set()
-    return {str(row["custom_id"]) for line in path.read_bytes().splitlines() if (row := _object(line))}
-
-
-def _object(line: bytes) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) and isinstance(row.get("custom_id"), str) else None
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    import portalocker  # it looks for folders that it can write when it is imported
-
-    with (folder / ".lock").open("ab") as file:
-        portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE)
-        try:
-            yield
-        finally:
-            portalocker.unlock(file)

@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import contextvars
+import hashlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+_ASKED_FOR: contextvars.ContextVar[str] = contextvars.ContextVar("jazzmine_asked_for", default="")
+
+
+@contextlib.contextmanager
+def asking_for(conversation: str) -> Iterator[None]:
+    """Within it, requests whose answers are awaited are noted as of this conversation, by a digest of its id."""
+    token = _ASKED_FOR.set(hashlib.sha256(conversation.encode()).hexdigest()[:12])
+    try:
+        yield
+    finally:
+        _ASKED_FOR.reset(token)
+
+
+def asked_for() -> str:
+    """The digest of the conversation that is asked about; empty where none is known."""
+    return _ASKED_FOR.get()
 
 
 class Awaiting(BaseException):

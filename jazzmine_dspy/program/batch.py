@@ -166,7 +166,7 @@ async def all_at_once(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 def _stop(gathered: Gathered, items: int) -> None:
     """Raise what is awaited, if anything is; one item alone has written its requests in their order."""
     if gathered and items > 1:
-        from jazzmine_dspy.lm.deferred import arrange
+        from jazzmine_dspy.lm.deferred_files import arrange
 
         arrange(gathered.folder)
     gathered.check()

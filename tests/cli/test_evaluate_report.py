@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from jazzmine_dspy.lm.deferred_files import read_conversations
+
 
 @pytest.mark.row("V2", "V5", "V6")
 def test_the_document(run: Any, program: Path, dataset: Path) -> None:
@@ -66,6 +68,25 @@ def test_a_sample_is_drawn_by_seed(run: Any, program: Path, dataset: Path) -> No
 
     assert scored(1) == scored(1)
     assert len({json.dumps(scored(seed)) for seed in range(5)}) > 1
+
+
+def test_a_sample_is_spread_over_conversations(
+    run: Any, program: Path, dataset: Path, tmp_path: Path
+) -> None:
+    splits = json.loads((dataset / "splits.json").read_text("utf-8"))
+    talks = splits["roles"]["train"]
+
+    def asked(folder: str, *more: object) -> set[str]:
+        command = ["evaluate", program, dataset, "--split", "train", "--policy", "lm"]
+        command += ["--lm", f"deferred:{folder}"]
+        assert run(*command, "--sample", len(talks), *more).code == 3
+        of = read_conversations(tmp_path / folder)
+        return {next(iter(each)) for each in of.values()}
+
+    assert len(asked("a")) < len(asked("b", "--spread")) == len(talks)
+    assert read_conversations(tmp_path / "b").keys() != read_conversations(tmp_path / "a").keys()
+    asked("c", "--spread", "--seed", 1)
+    assert read_conversations(tmp_path / "c").keys() != read_conversations(tmp_path / "b").keys()
 
 
 @pytest.mark.row("A9")

@@ -13,7 +13,7 @@ import dspy
 import pytest
 
 from jazzmine_dspy.lm import LMSettingsError, LMWarning, lm_identity, resolve_lm
-from jazzmine_dspy.lm.deferred import arrange
+from jazzmine_dspy.lm.deferred_files import arrange
 from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.errors import InputError
 
