@@ -27,7 +27,7 @@ from jazzmine_dspy.cli import (
     report,
     suite,
 )
-from jazzmine_dspy.cli._errors import AWAITING, BAD_INPUT, INTERRUPTED, failure_of
+from jazzmine_dspy.cli._errors import AWAITING, BAD_INPUT, CHECK_FAILED, INTERRUPTED, failure_of
 from jazzmine_dspy.cli._output import Output, session
 
 
@@ -61,7 +61,7 @@ class _Group(TyperGroup):
                         code = failure.code
                 except BaseException as stopped:
                     # Its class brings the models along, and most commands end without it.
-                    if type(stopped).__name__ != "Awaiting":
+                    if type(stopped).__name__ not in ("Awaiting", "Stale"):
                         raise
                     code = _await(out, stopped)
         except BrokenPipeError:
@@ -77,8 +77,19 @@ class _Group(TyperGroup):
 
 def _await(out: Output, awaiting: Any) -> int:
     from jazzmine_dspy.lm.deferred_files import arrange
+    from jazzmine_dspy.models.awaiting import Stale
+    from jazzmine_dspy.models.errors import InputError
 
-    arrange(awaiting.folder)
+    if isinstance(awaiting, Stale):
+        out.document({"stale": len(awaiting.keys), "recording": awaiting.folder})
+        out.note(f"{awaiting}. It is not used: record the answers anew, or restore what has changed.")
+        return CHECK_FAILED
+    try:
+        arrange(awaiting.folder)
+    except InputError as error:
+        failure = failure_of(error)
+        failure.report(out)
+        return failure.code
     out.document({"awaiting": len(awaiting.keys), "folder": awaiting.folder})
     out.note(f"{awaiting}. Put the answers into answers.jsonl there, and call the command again.")
     return AWAITING

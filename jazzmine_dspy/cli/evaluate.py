@@ -50,6 +50,7 @@ def evaluate(
     from jazzmine_dspy import eval as scoring
     from jazzmine_dspy.artifacts import find, read_manifest
     from jazzmine_dspy.datasets import load_dataset
+    from jazzmine_dspy.lm.recording import in_words, recordings_of
 
     out = output()
     labelled = load_dataset(dataset)
@@ -87,10 +88,12 @@ def evaluate(
             progress.close()
     title = f"{manifest.get('name', program)} on {labelled.name}, {split}"
     money = _money(found, opened.lm, price)
-    out.document(
-        {**found.to_json(), "money": _total(found), "price": None if price is None else price.to_json()}
-    )
+    recorded = recordings_of([opened.program.bindings.lm])
+    priced = {"money": _total(found), "price": None if price is None else price.to_json()}
+    out.document({**found.to_json(), **priced, "recording": recorded})
     _show(found, title, opened.lm, money, "" if price is None else price.currency)
+    if recorded is not None:
+        out.show(f"recording: {in_words(recorded)}")
     if report is not None:
         facts = {
             "program": f"{manifest.get('name', '')} {opened.program.fingerprint[:12]}",
@@ -99,6 +102,7 @@ def evaluate(
             "language model": opened.lm or "none",
             "order of sources": policy,
             "money": money,
+            **({} if recorded is None else {"recording": in_words(recorded)}),
         }
         reproduce = (
             f"jazzmine-dspy evaluate {program} {dataset} --split {split} --policy {policy} --seed {seed}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -41,18 +41,26 @@ def hold(
     Exit code 1: fewer conversations are right than --at-least says. Opening unseen registries is logged in the suite.
     """
     from jazzmine_dspy.eval.suite import load_suite, log_opening, run_suite
+    from jazzmine_dspy.lm.recording import in_words, recordings_of
 
     out = output()
     loaded = load_suite(suite, only=only or ())
+    lms: list[Any] = []
 
     def opened(flows: FlowRegistry) -> TurnProgram:
-        return open_program(program, lm=lm, api_base=api_base, serving=False, flows=flows).program
+        made = open_program(program, lm=lm, api_base=api_base, serving=False, flows=flows).program
+        lms.append(made.bindings.lm)
+        return made
 
     if log_opening(loaded, f"test {program}"):
         out.note(f"note: unseen registries are opened, which is logged: {', '.join(sorted(loaded.unseen))}")
     result = run_suite(loaded, opened, turns=turns)
-    out.document({**result.to_json(), "unseen": sorted(loaded.unseen), "at_least": at_least})
+    recorded = recordings_of(lms)
+    more = {"unseen": sorted(loaded.unseen), "at_least": at_least, "recording": recorded}
+    out.document({**result.to_json(), **more})
     _show(result)
+    if recorded is not None:
+        out.show(f"recording: {in_words(recorded)}")
     if result.share < at_least:
         raise typer.Exit(CHECK_FAILED)
 

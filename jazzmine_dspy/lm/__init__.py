@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from jazzmine_dspy.lm.identity import lm_identity
     from jazzmine_dspy.lm.local import AsyncLocalEngine, LocalEngine, LocalSettings, call_deadline
     from jazzmine_dspy.lm.prices import Price, price_of
+    from jazzmine_dspy.lm.recording import Recording, recorded_lm
     from jazzmine_dspy.lm.replay import ReplayStore, is_replayed, replayed
     from jazzmine_dspy.lm.resolve import resolve_lm
     from jazzmine_dspy.lm.scripted import ScriptedEngine, scripted_lm
@@ -49,6 +50,7 @@ _HOMES = {
     ),
     "local": ("AsyncLocalEngine", "LocalEngine", "LocalSettings", "call_deadline"),
     "prices": ("Price", "price_of"),
+    "recording": ("Recording", "recorded_lm"),
     "replay": ("ReplayStore", "is_replayed", "replayed"),
     "identity": ("lm_identity",),
     "resolve": ("resolve_lm",),
@@ -77,6 +79,8 @@ __all__ = [  # noqa: RUF022 - by module, as above
     "call_deadline",
     "Price",
     "price_of",
+    "Recording",
+    "recorded_lm",
     "ReplayStore",
     "is_replayed",
     "replayed",

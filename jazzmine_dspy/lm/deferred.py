@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-from dspy.lm15 import Request, Response
+from dspy.lm15 import Request, Response, Usage
 
 from jazzmine_dspy.lm.deferred_files import (
     CONVERSATIONS,
@@ -114,13 +114,11 @@ class DeferredEngine:
             request_line(request, rollout=samples.rollout, ordinal=ordinal)
             for ordinal in range(first, max(samples.many, first + 1))
         ]
-        if (found := self._answers.get(lines[0]["custom_id"])) is None:
+        if (found := self._found(lines[0]["custom_id"])) is None:
             missing = {
                 line["custom_id"]: compact(line) for line in lines if line["custom_id"] not in self._answers
             }
-            with self._lock, told(self.folder):
-                self._write(missing)
-            raise Awaiting(str(self.folder), missing)
+            raise self._awaited(missing)
         content, finish, usage = found
         return text_response(request, content, finish=finish, usage=usage)
 
@@ -130,6 +128,14 @@ class DeferredEngine:
 
     def close(self) -> None:
         """Nothing to close."""
+
+    def _found(self, key: str) -> tuple[str, str, Usage] | None:
+        return self._answers.get(key)
+
+    def _awaited(self, missing: dict[str, str]) -> Awaiting:
+        with self._lock, told(self.folder):
+            self._write(missing)
+        return Awaiting(str(self.folder), missing)
 
     def _write(self, missing: dict[str, str]) -> None:
         of = asked_for()
@@ -215,13 +221,17 @@ def deferred_lm(folder: str | Path, model: str = "unnamed", **settings: Any) -> 
         model: The name of the model that is to answer, as the requests state it.
         settings: ``temperature`` (0 unless given) and ``max_tokens``.
     """
+    return lm_of(DeferredEngine(folder), model, f"{PREFIX}{folder}", settings)
+
+
+def lm_of(engine: DeferredEngine, model: str, where: str, settings: dict[str, Any]) -> DeferredLM:
+    """The language model around an engine; its name and all that makes a key are the same for each of them."""
     if unknown := sorted(set(settings) - {"temperature", "max_tokens"}):
         raise LMSettingsError(
             f"A deferred model has no setting {', '.join(unknown)}",
-            where=f"{PREFIX}{folder}",
+            where=where,
             remedy="Settings are max_tokens, model, temperature.",
         )
-    engine = DeferredEngine(folder)
     return DeferredLM(
         f"deferred/{model}",
         engine=engine,

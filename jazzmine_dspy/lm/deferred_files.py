@@ -17,6 +17,7 @@ from jazzmine_dspy.models.errors import InputError
 
 REQUESTS = "requests.jsonl"
 ANSWERS = "answers.jsonl"
+RECORDING = "recording.toml"
 CONVERSATIONS = "conversations.jsonl"
 """Which conversation a request is of, by digest: kept apart, since services refuse lines with fields of their own."""
 
@@ -70,12 +71,14 @@ def append(path: Path, *lines: str) -> None:
 
 def arrange(folder: str | Path) -> None:
     """Sort the requests of a folder by ``custom_id``, so that the same run writes the same file, however many turns it
-    asked about at once.
+    asked about at once. A recording stays as it is.
 
     Raises:
         InputError: The sorted file cannot be written; the one that is there stays.
     """
     folder = Path(folder)
+    if (folder / RECORDING).exists():
+        return
     with told(folder), locked(folder):
         for path in (folder / REQUESTS, folder / CONVERSATIONS):
             text = path.read_bytes() if path.exists() else b""

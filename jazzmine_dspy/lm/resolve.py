@@ -21,6 +21,8 @@ from jazzmine_dspy.lm.deferred import PREFIX, deferred_lm
 from jazzmine_dspy.lm.errors import LMNotFoundError, LMSettingsError
 from jazzmine_dspy.lm.fitting import GATEWAYS, SERVERS, NamedLM, fitted
 from jazzmine_dspy.lm.local import AsyncLocalEngine, LocalEngine, LocalSettings
+from jazzmine_dspy.lm.recording import PREFIX as RECORDED
+from jazzmine_dspy.lm.recording import recorded_lm
 from jazzmine_dspy.lm.weights import file_weights
 
 EMBEDDED = "local/smollm2-135m"
@@ -37,8 +39,9 @@ def resolve_lm(name: str | dspy.LM | None, **settings: Any) -> dspy.LM:
 
     Args:
         name: "local/smollm2-135m" (the embedded model, also for None), "local/PATH.gguf", "deferred:FOLDER" or
-            "deferred:FOLDER?model=NAME" (see `deferred_lm`), any name that DSPy takes, or a language model,
-            which is returned as it is (copied with the settings, if there are any).
+            "deferred:FOLDER?model=NAME" (see `deferred_lm`), "recording:FOLDER" (see `recorded_lm`), any
+            name that DSPy takes, or a language model, which is returned as it is (copied with the settings, if
+            there are any).
         settings: For local models those of `LocalSettings`; for others those of `dspy.LM` (`api_base`,
             `api_key`, `timeout` in seconds, ...), for Ollama also `num_ctx`, `keep_alive` and `think`, and
             `schema_support`: True or False where what is known of answers held to a schema is wrong,
@@ -60,6 +63,8 @@ def resolve_lm(name: str | dspy.LM | None, **settings: Any) -> dspy.LM:
         raise LMNotFoundError("The name of the language model is empty", remedy=_EXAMPLES)
     if name.startswith(PREFIX):
         return _deferred(name, settings)
+    if name.startswith(RECORDED):
+        return recorded_lm(name.removeprefix(RECORDED), **settings)
     provider, slash, model = name.partition("/")
     if not slash or not provider or not model:
         raise LMNotFoundError(f"The language model {name!r} names no provider", where=name, remedy=_EXAMPLES)

@@ -47,6 +47,18 @@ class Awaiting(BaseException):
         return f"{what} awaited: the requests are in {Path(self.folder) / 'requests.jsonl'}"
 
 
+class Stale(Awaiting):
+    """A recording holds no answers to what is asked: the prompt is another than it was recorded with, or the turns are.
+
+    It is awaited by nobody and passes every handler all the same, so that nothing is scored by half a recording.
+    """
+
+    def __str__(self) -> str:
+        many = len(self.keys)
+        what = "1 request has" if many == 1 else f"{many} requests have"
+        return f"the recording {self.folder} is stale: {what} no answer in it"
+
+
 class Gathered:
     """Awaited answers of several pieces of work, so that each is asked about before the whole stops."""
 
@@ -68,4 +80,5 @@ class Gathered:
     def check(self) -> None:
         """Raise one `Awaiting` for all that was noted, if anything was."""
         if self._found:
-            raise Awaiting(self._found[0].folder, frozenset().union(*(each.keys for each in self._found)))
+            first = self._found[0]
+            raise type(first)(first.folder, frozenset().union(*(each.keys for each in self._found)))
