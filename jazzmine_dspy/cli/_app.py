@@ -78,18 +78,16 @@ class _Group(TyperGroup):
 def _await(out: Output, awaiting: Any) -> int:
     from jazzmine_dspy.lm.deferred_files import arrange
     from jazzmine_dspy.models.awaiting import Stale
-    from jazzmine_dspy.models.errors import InputError
 
     if isinstance(awaiting, Stale):
         out.document({"stale": len(awaiting.keys), "recording": awaiting.folder})
         out.note(f"{awaiting}. It is not used: record the answers anew, or restore what has changed.")
         return CHECK_FAILED
-    try:
-        arrange(awaiting.folder)
-    except InputError as error:
-        failure = failure_of(error)
+    if awaiting.problem is not None:
+        failure = failure_of(awaiting.problem)
         failure.report(out)
         return failure.code
+    arrange(awaiting.folder)
     out.document({"awaiting": len(awaiting.keys), "folder": awaiting.folder})
     out.note(f"{awaiting}. Put the answers into answers.jsonl there, and call the command again.")
     return AWAITING

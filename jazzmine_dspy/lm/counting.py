@@ -62,6 +62,7 @@ class Meter:
       what others under way may take, it waits for them; it is refused where it does not fit alone. A provider that
       counts more tokens than it was sent bytes, or answers more than it was allowed, is believed all the same.
     - An answer without a token count is taken for that most, and counted in ``uncounted``.
+    - A call that is awaited counts when it is first made, and not again when it is repeated or answered.
     - Once a call was refused, all later ones are: ``exhausted``.
     - Sums and largest values alone are kept, so that they do not depend on the order in which calls end. While none
       is under way, ``calls_left`` is the same for the same calls; those so many are not refused, one after another or
@@ -106,6 +107,8 @@ class Meter:
         self._under_way = 0
         self._calls = self._failed = self._replayed = self._uncounted = 0
         self._reported = self._again = self._held = Tokens()
+        self._sent: dict[str, bool] = {}
+        """Requests that go to a batch service once, however often they are asked: whether they are answered."""
         self._limits: list[Limit] = []
         if max_tokens is not None:
             self._limits.append(Limit(f"{max_tokens:,} tokens", max_tokens, lambda tokens: tokens.total))
@@ -155,31 +158,37 @@ class Meter:
                 limit.surely_fit(self._held, calls, keep) for limit in self._limits
             )
 
-    def before(self, request: Request) -> Tokens:
+    def before(self, request: Request, key: str | None = None) -> Tokens | None:
         """Count a call that is about to be made, and keep what it may take; wait for others if need be.
 
+        Args:
+            request: What is asked.
+            key: Of a request that is sent once, however often it is asked.
+
         Returns:
-            What is kept for it: for `after` or `failed`.
+            What is kept for it, for `after` or `failed`; None where it is counted already.
 
         Raises:
             BudgetExhausted: It would be one too many, or may be too large; it is not counted.
         """
         most = most_of(request) if self._limits else Tokens()
         with self._lock:
-            while not self._admitted(most):
+            while not (sent := key in self._sent) and not self._admitted(most, key):
                 self._lock.wait()
-        return most
+        return None if sent else most
 
-    async def abefore(self, request: Request) -> Tokens:
+    async def abefore(self, request: Request, key: str | None = None) -> Tokens | None:
         """As `before`, for asynchronous calls."""
         most = most_of(request) if self._limits else Tokens()
         while True:
             with self._lock:
-                if self._admitted(most):
+                if key in self._sent:
+                    return None
+                if self._admitted(most, key):
                     return most
             await asyncio.sleep(_AGAIN_S)
 
-    def _admitted(self, most: Tokens) -> bool:
+    def _admitted(self, most: Tokens, key: str | None = None) -> bool:
         """Admit a call, or refuse it; False where it has to wait for those under way."""
         if self.max_calls is not None and self._calls >= self.max_calls:
             self._refuse(f"{self.max_calls} language-model calls")
@@ -188,6 +197,8 @@ class Meter:
                 self._refuse(limit.name)
             if not fits:
                 return False
+        if key is not None:
+            self._sent[key] = False
         self._calls += 1
         self._under_way += 1
         self._held = self._held.plus(most)
@@ -208,12 +219,16 @@ class Meter:
             remedy="Raise it, or take the best program found so far.",
         )
 
-    def after(self, usage: Usage | None, kept: Tokens | None, *, replayed: bool = False) -> None:
+    def after(
+        self, usage: Usage | None, kept: Tokens | None, *, replayed: bool = False, key: str | None = None
+    ) -> None:
         """Count what a call has brought; ``kept`` is what `before` has returned, None where it was not asked."""
         with self._lock:
             self._replayed += replayed
-            if kept is None and replayed:
+            if kept is None and (replayed or self._sent.get(key or "")):
                 return
+            if key is not None:
+                self._sent[key] = True
             kept = self._ended(kept)
             told = tokens_of(usage)
             self._uncounted += told is None
@@ -250,26 +265,28 @@ class CountingEngine(WrappedEngine):
         Raises:
             BudgetExhausted: Before the call that would be one too many, or may be too large.
         """
+        key = _key(self.source, request)
         uncounted = _uncounted(self.meter, self.source, request)
-        kept = None if uncounted else self.meter.before(request)
+        kept = None if uncounted else self.meter.before(request, key)
         try:
             response = self.inner.complete(request)
         except BaseException as error:
             self.meter.failed(kept, error)
             raise
-        self.meter.after(response.usage, kept, replayed=is_replayed(response))
+        self.meter.after(response.usage, kept, replayed=is_replayed(response), key=key)
         return cast("Response", response)
 
     def stream(self, request: Request) -> Iterator[Any]:
         """As `complete`, event by event."""
+        key = _key(self.source, request)
         uncounted = _uncounted(self.meter, self.source, request)
-        kept = None if uncounted else self.meter.before(request)
+        kept = None if uncounted else self.meter.before(request, key)
         ended = False
         try:
             for event in self._events(request):
                 if event.type == "end":
                     ended = True
-                    self.meter.after(event.usage, kept, replayed=is_replayed(event))
+                    self.meter.after(event.usage, kept, replayed=is_replayed(event), key=key)
                 yield event
         finally:
             if not ended:
@@ -291,26 +308,28 @@ class AsyncCountingEngine(WrappedEngine):
 
     async def complete(self, request: Request) -> Response:
         """As `CountingEngine.complete`."""
+        key = _key(self.source, request)
         uncounted = _uncounted(self.meter, self.source, request)
-        kept = None if uncounted else await self.meter.abefore(request)
+        kept = None if uncounted else await self.meter.abefore(request, key)
         try:
             response = await self.inner.complete(request)
         except BaseException as error:
             self.meter.failed(kept, error)
             raise
-        self.meter.after(response.usage, kept, replayed=is_replayed(response))
+        self.meter.after(response.usage, kept, replayed=is_replayed(response), key=key)
         return cast("Response", response)
 
     async def stream(self, request: Request) -> AsyncIterator[Any]:
         """As `CountingEngine.stream`."""
+        key = _key(self.source, request)
         uncounted = _uncounted(self.meter, self.source, request)
-        kept = None if uncounted else await self.meter.abefore(request)
+        kept = None if uncounted else await self.meter.abefore(request, key)
         ended = False
         try:
             async for event in self._aevents(request):
                 if event.type == "end":
                     ended = True
-                    self.meter.after(event.usage, kept, replayed=is_replayed(event))
+                    self.meter.after(event.usage, kept, replayed=is_replayed(event), key=key)
                 yield event
         finally:
             if not ended:
@@ -332,3 +351,11 @@ def _uncounted(meter: Meter, source: Any, request: Request) -> bool:
     """Whether a call is answered by a replay store, and the meter leaves such out."""
     will_replay = None if meter.count_replayed else getattr(source, "will_replay", None)
     return will_replay is not None and bool(will_replay(request))
+
+
+def _key(source: Any, request: Request) -> str | None:
+    """The key of a request that is sent once, however often it is asked; None where each call is one."""
+    while hasattr(source, "source"):
+        source = source.source
+    key_of = getattr(source, "key_of", None)
+    return None if key_of is None else str(key_of(request))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import hashlib
-import itertools
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from jazzmine_dspy.lm.deferred_files import (
 from jazzmine_dspy.lm.errors import LMSettingsError
 from jazzmine_dspy.lm.requests import chat_messages, response_schema, small_events, text_response
 from jazzmine_dspy.models.awaiting import Awaiting, asked_for
+from jazzmine_dspy.models.errors import InputError
 
 PREFIX = "deferred:"
 
@@ -39,7 +39,7 @@ class _Samples:
 
     rollout: Any
     many: int
-    ordinals: Iterator[int] = field(default_factory=itertools.count)
+    asked: int = 0
 
 
 _SAMPLES: contextvars.ContextVar[_Samples | None] = contextvars.ContextVar("jazzmine_samples", default=None)
@@ -104,11 +104,11 @@ class DeferredEngine:
         """The answer, if it is there.
 
         Raises:
-            Awaiting: It is not; the request is written.
-            InputError: The request cannot be written.
+            Awaiting: It is not; the request is written, or the ``problem`` says why it cannot be.
         """
         samples = _SAMPLES.get() or _Samples(None, 1)
-        first = next(samples.ordinals)
+        first = samples.asked
+        samples.asked += 1
         # Where one sample of a call is awaited, those after it are asked about with it.
         lines = [
             request_line(request, rollout=samples.rollout, ordinal=ordinal)
@@ -122,6 +122,11 @@ class DeferredEngine:
         content, finish, usage = found
         return text_response(request, content, finish=finish, usage=usage)
 
+    def key_of(self, request: Request) -> str:
+        """The ``custom_id`` of the call that is made next: what is asked again under it is no other request."""
+        samples = _SAMPLES.get() or _Samples(None, 1)
+        return str(request_line(request, rollout=samples.rollout, ordinal=samples.asked)["custom_id"])
+
     def stream(self, request: Request) -> Iterator[Any]:
         """The answer, a word at a time."""
         return small_events(self.complete(request))
@@ -133,8 +138,11 @@ class DeferredEngine:
         return self._answers.get(key)
 
     def _awaited(self, missing: dict[str, str]) -> Awaiting:
-        with self._lock, told(self.folder):
-            self._write(missing)
+        try:
+            with self._lock, told(self.folder):
+                self._write(missing)
+        except InputError as problem:
+            return Awaiting(str(self.folder), missing, problem)
         return Awaiting(str(self.folder), missing)
 
     def _write(self, missing: dict[str, str]) -> None:

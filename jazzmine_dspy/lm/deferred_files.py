@@ -71,15 +71,12 @@ def append(path: Path, *lines: str) -> None:
 
 def arrange(folder: str | Path) -> None:
     """Sort the requests of a folder by ``custom_id``, so that the same run writes the same file, however many turns it
-    asked about at once. A recording stays as it is.
-
-    Raises:
-        InputError: The sorted file cannot be written; the one that is there stays.
-    """
+    asked about at once. A recording stays as it is, and so does a file for whose sorted copy there is no room."""
     folder = Path(folder)
     if (folder / RECORDING).exists():
         return
-    with told(folder), locked(folder):
+    # All requests are written in any order.
+    with contextlib.suppress(OSError), locked(folder):
         for path in (folder / REQUESTS, folder / CONVERSATIONS):
             text = path.read_bytes() if path.exists() else b""
             lines = {(str(row["custom_id"]), line) for line in text.splitlines() if (row := row_of(line))}

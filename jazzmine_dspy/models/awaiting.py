@@ -8,6 +8,8 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from jazzmine_dspy.models.errors import JazzmineError
+
 _ASKED_FOR: contextvars.ContextVar[str] = contextvars.ContextVar("jazzmine_asked_for", default="")
 
 
@@ -34,14 +36,18 @@ class Awaiting(BaseException):
     Args:
         folder: Where the requests lie.
         keys: The ``custom_id`` of each awaited request.
+        problem: Why requests could not be written; None where all of them are.
     """
 
-    def __init__(self, folder: str, keys: Iterable[str]) -> None:
+    def __init__(self, folder: str, keys: Iterable[str], problem: JazzmineError | None = None) -> None:
         self.folder = folder
         self.keys = frozenset(keys)
-        super().__init__(folder, sorted(self.keys))
+        self.problem = problem
+        super().__init__(folder, sorted(self.keys), problem)
 
     def __str__(self) -> str:
+        if self.problem is not None:
+            return str(self.problem)
         many = len(self.keys)
         what = "1 answer is" if many == 1 else f"{many} answers are"
         return f"{what} awaited: the requests are in {Path(self.folder) / 'requests.jsonl'}"
@@ -81,4 +87,5 @@ class Gathered:
         """Raise one `Awaiting` for all that was noted, if anything was."""
         if self._found:
             first = self._found[0]
-            raise type(first)(first.folder, frozenset().union(*(each.keys for each in self._found)))
+            problem = next((each.problem for each in self._found if each.problem is not None), None)
+            raise type(first)(first.folder, frozenset().union(*(each.keys for each in self._found)), problem)
