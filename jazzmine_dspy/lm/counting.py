@@ -225,7 +225,9 @@ class Meter:
         """Count what a call has brought; ``kept`` is what `before` has returned, None where it was not asked."""
         with self._lock:
             self._replayed += replayed
-            if kept is None and (replayed or self._sent.get(key or "")):
+            if kept is None and replayed:
+                return
+            if kept is None and self._sent.get(key or ""):
                 return
             if key is not None:
                 self._sent[key] = True
