@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 from pathlib import Path
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from jazzmine_dspy.artifacts import save
 from jazzmine_dspy.cli import app
+from jazzmine_dspy.lm.recording import record
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -76,8 +78,8 @@ def test_the_command_waits_turn_by_turn_and_comes_to_its_end(
     program = TurnProgram(FlowRegistry.from_yaml(suite / "library.yaml")).with_policy("lm")
     saved = save(program, tmp_path / "asking", name="asking", facts={}, run={})
 
-    def hold() -> Any:
-        command = ["test", str(suite), str(saved), "--turns", "--lm", "deferred:asked", "--json"]
+    def hold(lm: str = "deferred:asked") -> Any:
+        command = ["test", str(suite), str(saved), "--turns", "--lm", lm, "--json"]
         return CliRunner().invoke(app, command)
 
     rounds = []
@@ -96,4 +98,13 @@ def test_the_command_waits_turn_by_turn_and_comes_to_its_end(
     found = json.loads(done.stdout)
     assert [each["first_error"] for each in found["conversations"]] == [None, 1, None]
     assert found["shares"]["turns"]["value"] == pytest.approx(5 / 6)
-    assert done.exit_code == 1
+    assert (done.exit_code, found["recording"]) == (1, None)
+    # Recorded, the answers do for the same suite again.
+    facts = dict.fromkeys(
+        ("name", "measured", "dataset", "part", "program", "wording", "kind", "rules"), "by hand"
+    )
+    record(tmp_path / "asked", tmp_path / "kept", {**facts, "date": dt.date(2026, 5, 9)})
+    again = json.loads(hold("recording:kept").stdout)
+    assert [each["first_error"] for each in again["conversations"]] == [None, 1, None]
+    told = again["recording"]
+    assert (told["used"], told["answers"], told["date"], told["kind"]) == (6, 6, "2026-05-09", "by hand")
