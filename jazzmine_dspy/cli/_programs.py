@@ -28,6 +28,17 @@ APIBase = Annotated[
         "--api-base", metavar="URL", help="Address of the language model's server, as its documents give it."
     ),
 ]
+PolicyOption = Annotated[
+    str, typer.Option("--policy", help="Order of sources: shipped, lm, head or floor.", metavar="NAME")
+]
+WordingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--wording",
+        metavar="NAME",
+        help="How the LM is asked: brief, for tiny models, or full, for capable ones. Default: the program's.",
+    ),
+]
 NO_LM = "none"
 
 
@@ -47,6 +58,7 @@ def open_program(
     serving: bool,
     flows: Any = None,
     policy: str = "shipped",
+    wording: str | None = None,
     api_base: str | None = None,
 ) -> Opened:
     """Load a program and bind what it needs.
@@ -57,11 +69,13 @@ def open_program(
         serving: Whether the embedded model may reuse a prompt's beginning: faster, and answers may change.
         flows: Other flows than the compiled ones.
         policy: ``shipped``, ``lm``, ``head`` or ``floor``.
+        wording: ``brief`` or ``full``; None for the program's own.
         api_base: Address of the language model's server; None for the recipe's, or the provider's own.
 
     Raises:
-        JazzmineError: the program cannot be loaded, or ``lm`` does not resolve. Where the model that it was
-            compiled for is not available, there is a warning, and decisions are degraded.
+        JazzmineError: there is no such policy or wording, the program's demonstrations are in another wording, the
+            program cannot be loaded, or ``lm`` does not resolve. Where the model that it was compiled for is not
+            available, there is a warning, and decisions are degraded.
     """
     from jazzmine_dspy.artifacts import load_with_manifest
 
@@ -69,8 +83,23 @@ def open_program(
     program: TurnProgram = loaded.program
     if policy != "shipped":
         program = program.with_policy(policy)  # type: ignore[arg-type]
+    if wording is not None:
+        program = _worded(program, wording)
     bound = _bind(program, loaded.manifest, lm, serving, api_base)
     return Opened(program, loaded.manifest, loaded.path, bound)
+
+
+def _worded(program: TurnProgram, name: str) -> TurnProgram:
+    from jazzmine_dspy.models.errors import InputError
+    from jazzmine_dspy.program.wording import in_wording
+    from jazzmine_dspy.signatures.contract import WORDINGS
+
+    found = next((each for each in WORDINGS if each == name), None)
+    if found is None:
+        raise InputError(
+            f"No wording is named {name!r}", where="--wording", remedy=f"Use {' or '.join(WORDINGS)}."
+        )
+    return in_wording(program, found)
 
 
 def _bind(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jazzmine_dspy.cli._output import AsJson, output
-from jazzmine_dspy.cli._programs import LM, APIBase, Name, open_program
+from jazzmine_dspy.cli._programs import LM, APIBase, Name, PolicyOption, WordingOption, open_program
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.decision import TurnDecision
@@ -31,13 +31,15 @@ def decide(
     ] = None,
     lm: LM = None,
     api_base: APIBase = None,
+    policy: PolicyOption = "shipped",
+    wording: WordingOption = None,
     _json: AsJson = False,
 ) -> None:
     """Decide one turn: what the message means, which flows it wants, which commands it comes down to."""
     out = output()
     read = _turn(text, turn)
     # A local model is loaded for this one turn.
-    opened = open_program(program, lm=lm, api_base=api_base, serving=True)
+    opened = open_program(program, lm=lm, api_base=api_base, serving=True, policy=policy, wording=wording)
     decision = opened.program.decide(read, deadline=_PATIENCE)
     for stage, record in decision.stages.items():
         if record.degraded:

@@ -11,7 +11,7 @@ import typer
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
 from jazzmine_dspy.cli._output import AsJson, Quiet, output
-from jazzmine_dspy.cli._programs import LM, APIBase, Name, open_program
+from jazzmine_dspy.cli._programs import LM, APIBase, Name, PolicyOption, WordingOption, open_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,8 @@ def evaluate(
     ] = "test",
     lm: LM = None,
     api_base: APIBase = None,
-    policy: Annotated[str, typer.Option(help="Order of sources: shipped, lm, head or floor.")] = "shipped",
+    policy: PolicyOption = "shipped",
+    wording: WordingOption = None,
     sample: Annotated[int | None, typer.Option(min=1, help="Score that many turns, drawn by seed.")] = None,
     spread: Annotated[
         bool, typer.Option("--spread", help="Draw the sample from as many conversations as there are.")
@@ -62,7 +63,9 @@ def evaluate(
     if split == "test":
         labelled.open_test(f"evaluate {manifest.get('name', program)}")
     examples = _examples(labelled, split, sample, seed, spread)
-    opened = open_program(program, lm=lm, api_base=api_base, serving=False, flows=flows, policy=policy)
+    opened = open_program(
+        program, lm=lm, api_base=api_base, serving=False, flows=flows, policy=policy, wording=wording
+    )
     price = _price(manifest, opened.lm)
     progress = None
     if not quiet:
@@ -101,6 +104,7 @@ def evaluate(
             "turns": f"{found.n} of {len(labelled.examples(split))}, drawn with seed {seed}",
             "language model": opened.lm or "none",
             "order of sources": policy,
+            "wording of prompts": opened.program.policy.wording,
             "money": money,
             **({} if recorded is None else {"recording": in_words(recorded)}),
         }
@@ -110,6 +114,7 @@ def evaluate(
         reproduce += f" --sample {sample}" if sample else ""
         reproduce += " --spread" if sample and spread else ""
         reproduce += f" --lm {lm}" if lm else ""
+        reproduce += f" --wording {wording}" if wording else ""
         out.note(f"report: {_write(found, report, title, policy, facts, reproduce)}")
     if found.decides_nothing:
         out.note(found.decides_nothing)

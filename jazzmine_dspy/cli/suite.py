@@ -9,7 +9,7 @@ import typer
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
 from jazzmine_dspy.cli._output import AsJson, output
-from jazzmine_dspy.cli._programs import LM, APIBase, Name, open_program
+from jazzmine_dspy.cli._programs import LM, APIBase, Name, PolicyOption, WordingOption, open_program
 
 if TYPE_CHECKING:
     from jazzmine_dspy.eval.suite import SuiteResult
@@ -24,6 +24,8 @@ def hold(
     program: Name,
     lm: LM = None,
     api_base: APIBase = None,
+    policy: PolicyOption = "shipped",
+    wording: WordingOption = None,
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this registry, kind or id; may be given again."),
@@ -48,7 +50,9 @@ def hold(
     lms: list[Any] = []
 
     def opened(flows: FlowRegistry) -> TurnProgram:
-        made = open_program(program, lm=lm, api_base=api_base, serving=False, flows=flows).program
+        made = open_program(
+            program, lm=lm, api_base=api_base, serving=False, flows=flows, policy=policy, wording=wording
+        ).program
         lms.append(made.bindings.lm)
         return made
 

@@ -9,16 +9,19 @@ from typing import Any
 import dspy
 
 from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.models.commands import Clarify
 from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.program.addresses import Addresses
 from jazzmine_dspy.program.driver import drive
 from jazzmine_dspy.program.ports import Recalled
-from jazzmine_dspy.program.sources.lm import call_for
+from jazzmine_dspy.program.sources.lm import addresses_of, call_for
 from jazzmine_dspy.program.stage import Context
 from jazzmine_dspy.program.steps import TurnSteps
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.answers import ALIASES
 from jazzmine_dspy.signatures.contract import ANSWERED
+from jazzmine_dspy.signatures.schema import DOUBT
 
 _SHORT = 110
 """Characters of a message that is shown; longer ones are where all are."""
@@ -70,6 +73,8 @@ def to_demo(predictor: str, example: Example, program: TurnProgram) -> dspy.Exam
     call = call_for(context, predictor, program.policy)
     shown = [candidate.name for candidate in context.candidates[: program.policy.top_k]]
     outputs = _outputs(labels, shown)
+    if program.policy.wording == "full":
+        outputs |= _in_full(labels, shown, addresses_of(context, predictor, program.policy.top_k))
     return dspy.Example(**call.inputs, **{field: outputs[field] for field in said}).with_inputs(*call.inputs)
 
 
@@ -106,6 +111,15 @@ def _outputs(labels: Labels, shown: Sequence[str]) -> dict[str, Any]:
         "flows": [ALIASES[shown.index(name)] for name in labels.flows or () if name in shown],
         "commands": [c.as_answer() for c in labels.commands or () if c.understood],
     }
+
+
+def _in_full(labels: Labels, shown: Sequence[str], addresses: Addresses) -> dict[str, Any]:
+    """What the full wording says otherwise: doubt between flows, and slots under their flows."""
+    commands = labels.commands or ()
+    doubted = [flow for command in commands if isinstance(command, Clarify) for flow in command.flows]
+    letters = [ALIASES[shown.index(name)] + DOUBT for name in doubted if name in shown]
+    found: dict[str, Any] = {"commands": addresses.written(commands)}
+    return found | ({"flows": letters} if len(letters) > 1 else {})
 
 
 def demo_pool(

@@ -11,7 +11,7 @@ from jazzmine_dspy.models._base import Value, frozen_dict
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.turn import Load
-from jazzmine_dspy.signatures.contract import ANSWERED, CONTRACTS
+from jazzmine_dspy.signatures.contract import ANSWERED, CONTRACTS, Wording
 
 Shape = Literal["staged", "fused"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -34,6 +34,10 @@ def _fields(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(field for field in ANSWERED if field in names)
 
 
+def _is_brief(wording: str) -> bool:
+    return wording == "brief"
+
+
 class Policy(Value):
     """Which sources answer, in which order.
 
@@ -54,6 +58,9 @@ class Policy(Value):
             where none is given, never asks.
         unasked: Fields that no language model is asked for, since nobody labelled them: prompts, demonstrations and
             schemas leave them out, and decisions hold what rules, heads and floors say of them.
+        wording: How the prompts are worded: ``brief`` for tiny language models, or ``full`` for capable ones: with
+            definitions, and with each slot under its flow. Project's and compiled words stay. JSON holds it only where
+            it is ``full``.
         recall: How the index ranks, as fitted by a run: numbers by the names of recall's settings. Empty where they
             are the defaults.
     """
@@ -70,6 +77,8 @@ class Policy(Value):
     floor_score: Annotated[dict[Load, float], Frozen] = Field(default={"idle": 0.12, "busy": 1.0})
     clarify: Annotated[dict[SourceKind, float], Frozen] = Field(default={})
     unasked: Annotated[tuple[str, ...], AfterValidator(_fields)] = ()
+    # Left out of the JSON form where it is brief: programs from before it keep their fingerprints.
+    wording: Wording = Field(default="brief", exclude_if=_is_brief)
     recall: Annotated[dict[str, float], Frozen] = Field(default={})
 
     def asks(self, stage: Stage) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.slots import ReadingContext
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.addresses import Addresses
 from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.signatures.answers import ALIASES
 
@@ -18,6 +21,9 @@ _SHOWN_LONG, _SHOWN_SHORT = 300, 120
 _SHOWN_EXAMPLE = 60
 _ROOM_LONG, _ROOM_SHORT = 3200, 480
 """Characters of all flows offered, above which no more examples are added: about 800 and 120 tokens."""
+
+_PLAIN = ("text", "boolean")
+"""Types whose example would tell nothing of their form."""
 
 _BREAKS = {ord(letter): f"\\u{ord(letter):04x}" for letter in "\x85\u2028\u2029"}
 """Line breaks that JSON leaves as they are."""
@@ -31,8 +37,13 @@ def quoted(text: str, limit: int = _SHOWN) -> str:
     return json.dumps(text, ensure_ascii=False).translate(_BREAKS)
 
 
-def situation(turn: Turn) -> str:
-    """The state before the message, in one line."""
+def situation(turn: Turn, at: ReadingContext | None = None) -> str:
+    """The state before the message, in one line.
+
+    Args:
+        at: In the full wording, where and when the message is said: what paused flows hold, and the currency, are
+            shown as well.
+    """
     parts = []
     if turn.flow:
         parts.append(f"running {turn.flow}")
@@ -45,22 +56,29 @@ def situation(turn: Turn) -> str:
     if turn.offering:
         parts.append(f"asked whether to go back to {one_line(turn.offering, 64)}")
     if turn.slots:
-        parts.append(
-            "known "
-            + ", ".join(f"{name}={quoted(str(value), 40)}" for name, value in turn.slots.as_dict().items())
-        )
+        parts.append(f"known {_held(turn.slots.as_dict())}")
     if turn.paused:
-        parts.append("paused " + ", ".join(turn.paused))
+        aside = turn.paused_slots.as_dict() if at is not None else {}
+        shown = [f"{name} ({_held(aside[name])})" if aside.get(name) else name for name in turn.paused]
+        parts.append("paused " + ", ".join(shown))
     if turn.entities:
         parts.append("talked about " + ", ".join(quoted(entity.name, 60) for entity in turn.entities[-3:]))
     if turn.date:
         parts.append(f"today {turn.date:%A %Y-%m-%d}")
+    if at is not None and at.currency:
+        parts.append(f"amounts are in {at.currency} where no currency is said")
     return "; ".join(parts) or "nothing running"
 
 
-def history(turn: Turn, last: int) -> str:
+def _held(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={quoted(str(value), 40)}" for name, value in values.items())
+
+
+def history(turn: Turn, last: int, limit: int = _SHOWN) -> str:
     """The newest earlier messages, one a line."""
-    return "\n".join(f"{message.role}: {quoted(message.text)}" for message in turn.history[-last:] if last)
+    return "\n".join(
+        f"{message.role}: {quoted(message.text, limit)}" for message in turn.history[-last:] if last
+    )
 
 
 def context_snippets(turn: Turn) -> str:
@@ -82,6 +100,7 @@ def flows_offered(
     *,
     effects: bool = True,
     examples: int | None = None,
+    turn: Turn | None = None,
 ) -> str:
     """The candidates behind their letters, one a line: name, category, keywords, condition, effects, and examples.
 
@@ -90,17 +109,21 @@ def flows_offered(
         effects: Show effects too, and more of the rest.
         examples: How many of the examples that are nearest to the message are shown of each candidate; by default 2
             with effects. Without them, one each as long as all lines together stay short.
+        turn: In the full wording, the turn: the description is shown beside the condition, and what runs already.
     """
     lines: list[str] = []
     offered = list(zip(ALIASES, candidates, strict=False))
     for letter, candidate in offered:
         flow = registry[candidate.name]
         text = one_line(flow.condition or flow.description, _SHOWN_LONG if effects else _SHOWN_SHORT)
+        if turn is not None and flow.condition:
+            text = f"{one_line(flow.description, _SHOWN_LONG)} When: {text}"
         if effects and flow.desired_effects:
             text += " Effect: " + one_line(" ".join(flow.desired_effects), _SHOWN_LONG - len(text))
         about = "; ".join(filter(None, (flow.category, ", ".join(flow.keywords[: 6 if effects else 3]))))
         about = f" ({one_line(about, 80)})" if about else ""
-        lines.append(f"{letter} {one_line(flow.name, 64)}{about}: {text}")
+        state = "" if turn is None else _state(turn, flow.name)
+        lines.append(f"{letter} {one_line(flow.name, 64)}{state}{about}: {text}")
     most = (2 if effects else 1) if examples is None else examples
     room = _ROOM_LONG if effects else _ROOM_SHORT
     for number, (_, candidate) in enumerate(offered):
@@ -108,6 +131,10 @@ def flows_offered(
         if said and sum(map(len, lines)) + len(said) <= room:
             lines[number] += f" Said: {said}"
     return "\n".join(lines) or "none"
+
+
+def _state(turn: Turn, flow: str) -> str:
+    return " [running]" if flow == turn.flow else " [paused]" if flow in turn.paused else ""
 
 
 def one_line(text: str, limit: int) -> str:
@@ -123,3 +150,31 @@ def slots_offered(slots: Sequence[Slot]) -> str:
         options = f" ({one_line('|'.join(slot.options), 300)})" if slot.options else ""
         shown.append(f"{one_line(slot.name, 64)} {slot.type.shown(slot)}{options}")
     return "; ".join(shown) or "none"
+
+
+def slots_by_flow(addresses: Addresses) -> str:
+    """Slots under their flows, each with the name that answers give it, type, form, options and description."""
+    lines = []
+    for label, flow, held in addresses.flows:
+        if not flow.slots:
+            continue
+        whose = one_line(flow.name, 64) + (" [running]" if not label else "")
+        lines.append(f"{label} {whose}:" if label not in ("", flow.name) else f"{whose}:")
+        for slot in flow.slots:
+            name = one_line(f"{label}.{slot.name}" if label else slot.name, 130)
+            known = ", held" if slot.name in held.names else ""
+            about = f": {one_line(slot.description, 160)}" if slot.description else ""
+            lines.append(f"- {name} ({_form(slot)}{known}){about}")
+    return "\n".join(lines) or "none"
+
+
+def _form(slot: Slot) -> str:
+    """The type with an example, and what narrows it."""
+    if slot.options:
+        return f"{slot.type}: {one_line(' | '.join(slot.options), 600)}"
+    parts = [str(slot.type) if slot.type in _PLAIN else f"{slot.type}, such as {slot.type.example}"]
+    parts += [f"pattern {one_line(slot.pattern, 80)}"] if slot.pattern else []
+    parts += [
+        f"{word} {bound}" for word, bound in (("from", slot.min), ("up to", slot.max)) if bound is not None
+    ]
+    return ", ".join(parts)

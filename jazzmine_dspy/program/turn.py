@@ -80,7 +80,7 @@ class TurnProgram(dspy.Module):
         for name in CONTRACTS:
             # A copy shares its signatures: they are replaced, never changed.
             predictor = self.predictor(name)
-            predictor.signature = without(name, predictor.signature, policy.unasked)
+            predictor.signature = without(name, predictor.signature, policy.unasked, policy.wording)
 
     @property
     def shape(self) -> Shape:
@@ -216,7 +216,10 @@ class TurnProgram(dspy.Module):
             ArtifactError: the state was compiled for other signatures.
         """
         policy = Policy.model_validate(state["policy"]) if "policy" in state else self.policy
-        mine = {name: without(name, self.predictor(name).signature, policy.unasked) for name in CONTRACTS}
+        mine = {
+            name: without(name, self.predictor(name).signature, policy.unasked, policy.wording)
+            for name in CONTRACTS
+        }
         check_contract(state, mine, expected=False)
         # First: which fields a predictor asks for is the policy's, and a saved state names fields by their places.
         self.policy = policy

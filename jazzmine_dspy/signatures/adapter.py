@@ -19,7 +19,7 @@ from jazzmine_dspy.lm.fitting import answer_limit, fitted, refused_schema, suppo
 from jazzmine_dspy.models.errors import AnswerError
 from jazzmine_dspy.signatures.answers import only, read_answer
 from jazzmine_dspy.signatures.contract import CONTRACTS, predictor_of
-from jazzmine_dspy.signatures.schema import static_format
+from jazzmine_dspy.signatures.schema import is_full, static_format
 from jazzmine_dspy.signatures.strict import strict
 
 _WITHOUT = object()
@@ -78,7 +78,7 @@ class DecisionAdapter(dspy.JSONAdapter):
             lm_kwargs["response_format"] = {"type": "json_object"}
             return
         if predictor is not None and (held == "static" or given is None):
-            given = static_format(predictor)
+            given = static_format(predictor, full=is_full(given))
         if given is None:
             super()._prepare_response_format(lm, lm_kwargs, signature)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import dspy
 from pydantic import BaseModel
@@ -26,6 +26,12 @@ from jazzmine_dspy.signatures.answers import (
     UnderstandingAnswer,
 )  # fmt: skip
 from jazzmine_dspy.signatures.definitions import DecideTurn, EnhanceMessage, SelectFlows, UnderstandMessage
+from jazzmine_dspy.signatures.full import GUIDANCE, INPUTS, OUTPUTS
+
+Wording = Literal["brief", "full"]
+"""How a prompt is worded: briefly, for tiny models, or in full, with all definitions."""
+
+WORDINGS: tuple[Wording, ...] = ("brief", "full")
 
 
 class Contract(NamedTuple):
@@ -57,15 +63,19 @@ def predictor_of(signature: type[dspy.Signature]) -> str | None:
     return next((n for n, c in CONTRACTS.items() if set(c.signature.input_fields) == given), None)
 
 
-def without(name: str, signature: type[dspy.Signature], unasked: Collection[str]) -> type[dspy.Signature]:
-    """A predictor's signature that asks for all fields of its contract but some; its own words stay.
+def without(
+    name: str, signature: type[dspy.Signature], unasked: Collection[str], wording: Wording = "brief"
+) -> type[dspy.Signature]:
+    """A predictor's signature in a wording, that asks for all fields of its contract but some; its own words stay.
 
-    Instructions that are ours no longer speak of what is left out; those of a project or a compile stay as they are.
+    Instructions that are ours no longer speak of what is left out; those of a project or a compile stay as they are, as
+    do descriptions of fields. What is ours in one wording is put into the other.
 
     Args:
         name: Of the predictor.
         signature: Its signature as it is.
         unasked: Names of fields to leave out; one that it lacks, and that is not named, comes back in our words.
+        wording: ``brief`` or ``full``.
 
     Example:
         >>> short = without("fused", DecideTurn, ANSWERED[:-1])
@@ -74,18 +84,38 @@ def without(name: str, signature: type[dspy.Signature], unasked: Collection[str]
     """
     whole = CONTRACTS[name].signature
     kept = {key: signature.fields.get(key, own) for key, own in whole.fields.items() if key not in unasked}
-    if list(kept) == list(signature.fields):
-        return signature
     words = signature.instructions
-    if words == _instructions(name, signature.output_fields):
-        words = _instructions(name, kept)
+    if words in [_instructions(name, signature.output_fields, each) for each in WORDINGS]:
+        words = _instructions(name, kept, wording)
+    said = {key: _description(name, key, _desc(field), wording) for key, field in kept.items()}
+    reworded = {key: text for key, text in said.items() if text != _desc(kept[key])}
+    if list(kept) == list(signature.fields) and not reworded and words == signature.instructions:
+        return signature
     made: type[dspy.Signature] = dspy.Signature(kept, words)
+    for key, text in reworded.items():
+        made = made.with_updated_fields(key, desc=text)
     made.__name__ = whole.__name__
     return made
 
 
-def _instructions(name: str, asked: Collection[str]) -> str:
+def _desc(field: Any) -> str:
+    return str(field.json_schema_extra["desc"])
+
+
+def _description(name: str, field: str, said: str, wording: Wording) -> str:
+    """What a prompt says of a field: ours in the wording; what others wrote stays."""
+    brief = _desc(CONTRACTS[name].signature.fields[field])
+    whole = {**INPUTS, **OUTPUTS}[field]
+    return (brief if wording == "brief" else whole) if said in (brief, whole) else said
+
+
+def _instructions(name: str, asked: Collection[str], wording: Wording = "brief") -> str:
     """Our instructions where only some fields are asked for."""
+    first = _brief_instructions(name, asked)
+    return first if wording == "brief" else f"{first}\n{GUIDANCE}"
+
+
+def _brief_instructions(name: str, asked: Collection[str]) -> str:
     own: str = CONTRACTS[name].signature.instructions
     if name == "enhance" and "enhanced_query" not in asked:
         return own.replace(", so that it can be read alone", "")

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jazzmine_dspy.models.commands import KINDS, UNDERSTOOD, Kind
+from jazzmine_dspy.models.commands import KINDS, UNDERSTOOD, ClearSlot, Kind, SlotValue
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.signatures.addressed import Addressed
 from jazzmine_dspy.signatures.answers import ALIASES
 
 OTHER_INTENTS = tuple(
     kind.intent for kind in sorted(KINDS.values(), key=lambda kind: not kind.understood) if kind.intent
 )
 """Intents of turns that serve no flow."""
+
+DOUBT = "?"
+"""Behind a letter, in the full wording: the task is one of several that the message could equally mean."""
 
 
 def response_format(
@@ -24,6 +28,7 @@ def response_format(
     slots: Sequence[Slot],
     intents: Sequence[str],
     max_commands: int = 6,
+    addressed: Sequence[Addressed] | None = None,
 ) -> dict[str, Any]:
     """What a call's answer may be.
 
@@ -34,7 +39,9 @@ def response_format(
         slots: Slots that the message may fill.
         intents: Names of the registry's flows.
         max_commands: Commands that one answer may hold.
+        addressed: In the full wording the slots by the names that it gives them; None is the brief wording.
     """
+    full = addressed is not None
     properties: dict[str, Any] = {}
     if predictor in ("enhance", "fused"):
         limit = min(400, len(turn.text) * 5 // 4 + 50)
@@ -44,7 +51,7 @@ def response_format(
             "intent": {"enum": [*intents, *OTHER_INTENTS]},
             "entities": {
                 "type": "array",
-                "maxItems": 2,
+                "maxItems": 8 if full else 2,
                 "items": _NAMED if predictor == "fused" else _ENTITY,
             },
             "is_cancellation": {"type": "boolean"},
@@ -52,15 +59,23 @@ def response_format(
         }
     if predictor in ("select", "fused"):
         letters = list(ALIASES[: len(candidates)])
+        most = len(letters) if full else min(3, len(letters))
+        letters += [letter + DOUBT for letter in letters] if full else []
         items = {"enum": letters} if letters else {"type": "string", "maxLength": 0}
-        properties["flows"] = {"type": "array", "maxItems": min(3, len(letters)), "items": items}
+        properties["flows"] = {"type": "array", "maxItems": most, "items": items}
     if predictor in ("understand", "fused"):
-        options = _command_options(turn, slots)
+        options = _command_options(turn, slots) if addressed is None else _full_options(turn, addressed)
         properties["commands"] = {"type": "array", "maxItems": max_commands, "items": {"anyOf": options}}
-    return _format(properties)
+    return _format(properties, full=full)
 
 
-def static_format(predictor: str) -> dict[str, Any]:
+def is_full(response_format: Any) -> bool:
+    """Whether a call's schema is of the full wording."""
+    inner = response_format.get("json_schema") if isinstance(response_format, dict) else None
+    return isinstance(inner, dict) and inner.get("name") == _FULL
+
+
+def static_format(predictor: str, *, full: bool = False) -> dict[str, Any]:
     """What the answers to one of the four prompts may be in any turn: the same schema for each call.
 
     For providers that take long over every schema that they have not seen. Flows and slots are no choices in it; what
@@ -68,6 +83,7 @@ def static_format(predictor: str) -> dict[str, Any]:
 
     Args:
         predictor: Which of the four prompts.
+        full: Whether it is in the full wording.
     """
     properties: dict[str, Any] = {}
     if predictor in ("enhance", "fused"):
@@ -80,25 +96,30 @@ def static_format(predictor: str) -> dict[str, Any]:
             "is_continuation": {"type": "boolean"},
         }
     if predictor in ("select", "fused"):
-        properties["flows"] = {"type": "array", "items": {"enum": list(ALIASES)}}
+        letters = [*ALIASES, *(letter + DOUBT for letter in ALIASES)] if full else list(ALIASES)
+        properties["flows"] = {"type": "array", "items": {"enum": letters}}
     if predictor in ("understand", "fused"):
         value = [_TEXT, {"type": "number"}, {"type": "boolean"}, {"type": "array", "items": _TEXT}, _NOTHING]
         command = _command(list(UNDERSTOOD))
         command["properties"] |= {"name": {"anyOf": [_TEXT, _NOTHING]}, "value": {"anyOf": value}}
         properties["commands"] = {"type": "array", "items": command}
-    return _format(properties)
+    return _format(properties, full=full)
 
 
-def _format(properties: dict[str, Any]) -> dict[str, Any]:
+def _format(properties: dict[str, Any], *, full: bool) -> dict[str, Any]:
     schema = {
         "type": "object",
         "properties": properties,
         "required": list(properties),
         "additionalProperties": False,
     }
-    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": _FULL if full else "answer", "strict": True, "schema": schema},
+    }
 
 
+_FULL = "full_answer"
 _TEXT = {"type": "string"}
 _NOTHING = {"type": "null"}
 # One call for everything should be short: of an entity the fused prompt asks the name alone.
@@ -131,10 +152,39 @@ def _command_options(turn: Turn, slots: Sequence[Slot]) -> list[dict[str, Any]]:
     ]
     named = [name for name, kind in kinds.items() if kind.lm_arguments == ("name",)]
     options += [_command([name], name=names[name]) for name in named if names[name]]
-    acts = [kind for kind in kinds.values() if not kind.lm_arguments]
+    return [*options, _acts([kind for kind in kinds.values() if not kind.lm_arguments])]
+
+
+def _acts(kinds: list[type[Kind]]) -> dict[str, Any]:
     # Recorded answers are kept by request: the order stays.
-    acts.sort(key=lambda kind: (kind.lm_place < Kind.lm_place, kind.answers))
-    return [*options, _command([kind.name_of_kind() for kind in acts])]
+    kinds.sort(key=lambda kind: (kind.lm_place < Kind.lm_place, kind.answers))
+    return _command([kind.name_of_kind() for kind in kinds])
+
+
+def _full_options(turn: Turn, slots: Sequence[Addressed]) -> list[dict[str, Any]]:
+    """The same where slots are listed under their flows: values by address, and names that may be left open."""
+    kinds = [kind for kind in UNDERSTOOD.values() if kind.possible(turn)]
+    own = [each.slot for each in slots if each.flow is None]
+    options = [
+        _command([kind.name_of_kind()], name=[each.address], value=each.slot.type.schema(each.slot))
+        for each in slots
+        for kind in kinds
+        if issubclass(kind, SlotValue) and kind.corrects is each.held
+    ]
+    bare = []
+    for kind in kinds:
+        names = list(kind.names(turn, own))
+        if kind is ClearSlot:
+            names += [each.address for each in slots if each.flow is not None and each.held]
+        if kind.lm_arguments == ("name",):
+            options += [_command([kind.name_of_kind()], name=names)] if names else []
+        elif kind.lm_may_name and names:
+            named = _command([kind.name_of_kind()], name=names)
+            named["properties"]["name"] = {"anyOf": [named["properties"]["name"], _NOTHING]}
+            options.append(named)
+        elif not kind.lm_arguments:
+            bare.append(kind)
+    return [*options, _acts(bare)]
 
 
 def _command(

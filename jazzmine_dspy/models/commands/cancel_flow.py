@@ -16,6 +16,7 @@ class CancelFlow(Kind):
     type: Literal["cancel_flow"] = "cancel_flow"
     flow: str | None = None
 
+    lm_may_name = True
     lm_place = 1
     place = "leave"
     cancellation = "always"
@@ -27,9 +28,15 @@ class CancelFlow(Kind):
         return bool(situation.flow or situation.paused)
 
     @classmethod
+    def names(cls, situation: Situation, slots: Sequence[Slot]) -> Sequence[str]:
+        return situation.paused
+
+    @classmethod
     def read(cls, name: str | None, value: Any, situation: Situation, slots: Sequence[Slot]) -> Kind | None:
         if not cls.possible(situation):
             return None
+        if name in situation.paused:
+            return cls(flow=name)
         # With nothing running only a flow that was set aside can be meant: the newest.
         return cls(flow=None if situation.flow else situation.paused[-1])
 

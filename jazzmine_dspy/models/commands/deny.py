@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from jazzmine_dspy.models.commands._dialogue import Dialogue
 from jazzmine_dspy.models.commands._kind import Answer, Kind, Situation
@@ -20,6 +21,7 @@ class Deny(Answer):
     type: Literal["deny"] = "deny"
     slot: str | None = None
 
+    lm_may_name = True
     cancellation = "often"
     replies = {
         "denied": "All right, I won't. What should be different?",
@@ -30,6 +32,15 @@ class Deny(Answer):
     @classmethod
     def possible(cls, situation: Situation) -> bool:
         return situation.confirming is not None or situation.flow is not None
+
+    @classmethod
+    def names(cls, situation: Situation, slots: Sequence[Slot]) -> Sequence[str]:
+        return [slot.name for slot in slots]
+
+    @classmethod
+    def read(cls, name: str | None, value: Any, situation: Situation, slots: Sequence[Slot]) -> Kind | None:
+        slot = name if name in cls.names(situation, slots) else None
+        return cls(slot=slot) if cls.possible(situation) else None
 
     def meant(self, situation: Situation, awaited: Slot | None) -> Kind:
         if situation.confirming is None and situation.offering is not None:

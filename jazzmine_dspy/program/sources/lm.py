@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from dspy.utils.exceptions import AdapterParseError
 
-from jazzmine_dspy.models.commands import UNDERSTOOD, Command
+from jazzmine_dspy.models.commands import UNDERSTOOD, Command, Kind
 from jazzmine_dspy.models.decision import Enhancement, LMCall, Selection
 from jazzmine_dspy.models.errors import AnswerError, format_error
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import Entity
 from jazzmine_dspy.program import render
+from jazzmine_dspy.program.addresses import Addresses
 from jazzmine_dspy.program.clauses import flow_mode
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
@@ -28,14 +29,24 @@ from jazzmine_dspy.program.stage import (
     Source,
     Steps,
 )  # fmt: skip
-from jazzmine_dspy.signatures.answers import ALIASES
+from jazzmine_dspy.signatures.answers import ALIASES, CommandAnswer
 from jazzmine_dspy.signatures.contract import CONTRACTS
-from jazzmine_dspy.signatures.schema import response_format
+from jazzmine_dspy.signatures.schema import DOUBT, response_format
 
-_MAX_TOKENS = {"enhance": 192, "select": 32, "understand": 160, "fused": 320}
+_MAX_TOKENS = {
+    "brief": {"enhance": 192, "select": 32, "understand": 160, "fused": 320},
+    "full": {"enhance": 400, "select": 64, "understand": 640, "fused": 1024},
+}
+_LONG_MESSAGE = 600
+"""Characters of an earlier message that the full wording shows."""
 _SLOT_FLOWS = 2
+_CHOSEN = "chosen by the language model"
 _INTENTS = 60
 """Names that an answer's schema lists; with more of them decoders grow slow, and hosted models refuse."""
+
+
+Reader = Callable[[CommandAnswer], Kind | None]
+"""What an answer means as a command; None where it is refused."""
 
 
 def offered(context: Context, top_k: int) -> list[Recalled]:
@@ -64,17 +75,27 @@ def slots_in_play(context: Context, predictor: str, top_k: int) -> tuple[Slot, .
     return context.slots_of([context.turn.flow or "", *context.selected, *likeliest])
 
 
+def addresses_of(context: Context, predictor: str, top_k: int) -> Addresses:
+    """How the full wording calls the slots of a call: letters are those of the prompt that offers flows."""
+    lettered = [one.name for one in offered(context, top_k)] if predictor == "fused" else []
+    return Addresses(context.turn, context.registry, lettered, context.selected)
+
+
 def call_for(context: Context, predictor: str, policy: Policy) -> Predict:
     """The call that a predictor needs for a turn: inputs, and the schema of its answer."""
     turn, top_k = context.turn, policy.top_k
     candidates = offered(context, top_k)
     slots = slots_in_play(context, predictor, top_k)
+    full = policy.wording == "full"
+    addresses = addresses_of(context, predictor, top_k) if full else None
     enhanced = context.enhancement.enhanced_query if context.enhancement else None
     every = {
-        "flows_offered": render.flows_offered(context.registry, candidates, effects=predictor == "select"),
-        "slots": render.slots_offered(slots),
-        "situation": render.situation(turn),
-        "history": render.history(turn, policy.history_shown),
+        "flows_offered": render.flows_offered(
+            context.registry, candidates, effects=full or predictor == "select", turn=turn if full else None
+        ),
+        "slots": render.slots_by_flow(addresses) if addresses else render.slots_offered(slots),
+        "situation": render.situation(turn, context.at if full else None),
+        "history": render.history(turn, policy.history_shown, *([_LONG_MESSAGE] if full else [])),
         "context": render.context_snippets(turn),
         "message": render.message(turn, enhanced if predictor in ("select", "understand") else None),
     }
@@ -91,8 +112,9 @@ def call_for(context: Context, predictor: str, policy: Policy) -> Predict:
         slots=slots,
         intents=intents(context, candidates),
         max_commands=policy.max_commands,
+        addressed=addresses.slots if addresses else None,
     )
-    config = {"response_format": schema, "max_tokens": _MAX_TOKENS[predictor]}
+    config = {"response_format": schema, "max_tokens": _MAX_TOKENS[policy.wording][predictor]}
     return Predict(predictor, {name: every[name] for name in wanted}, config)
 
 
@@ -121,14 +143,29 @@ class LMSource(Source[Any]):
             return Answer(_enhancement(outputs, context.turn.text), self.trust, calls)
         if self.stage == "select":
             return self._selection(outputs["flows"], context, calls)
-        commands, refused = _commands(
-            outputs["commands"], context, slots_in_play(context, self._predictor, self.policy.top_k)
-        )
+        commands, refused = _commands(outputs["commands"], self._reader(context))
         if refused and not commands:
             return Declined(
                 f"commands that do not fit the state: {', '.join(refused)}", failed=True, calls=calls
             )
         return Answer(commands, self.trust, calls)
+
+    def _reader(self, context: Context) -> Reader:
+        if self.policy.wording == "full":
+            called: Addresses = context.memo[self._addresses]
+            return called.read
+        slots = slots_in_play(context, self._predictor, self.policy.top_k)
+
+        def read(answer: CommandAnswer) -> Kind | None:
+            kind = UNDERSTOOD[answer.type]
+            name = answer.name if "name" in kind.lm_arguments else None
+            return kind.read(name, answer.value, context.turn, slots)
+
+        return read
+
+    @property
+    def _addresses(self) -> str:
+        return f"addresses of {self._predictor}"
 
     def _ask(self, context: Context) -> Steps[Predicted]:
         # In the staged shape understanding may be asked twice in a turn, with other slots.
@@ -139,6 +176,9 @@ class LMSource(Source[Any]):
                 # The call is on the stage that made it.
                 raise PredictFailed(earlier) from earlier
             return Predicted(earlier.outputs)
+        if self.policy.wording == "full":
+            # As the prompt has them: another source may give the candidates another order afterwards.
+            context.memo[self._addresses] = addresses_of(context, self._predictor, self.policy.top_k)
         try:
             predicted: Predicted = yield call_for(context, self._predictor, self.policy)
         except Exception as error:
@@ -167,6 +207,8 @@ class LMSource(Source[Any]):
         by_letter = dict(zip(ALIASES, (c.name for c in candidates), strict=False))
         # A model that no schema holds says "none" where it is to say nothing.
         letters = [letter for letter in letters if letter.strip().lower() not in ("", "none")]
+        doubted = self.policy.wording == "full" and any(letter.strip().endswith(DOUBT) for letter in letters)
+        letters = [letter.strip().removesuffix(DOUBT) for letter in letters] if doubted else letters
         chosen = [by_letter.get(letter.strip().rstrip(".:").upper()) for letter in letters]
         known = list(dict.fromkeys(name for name in chosen if name))
         invented = [_readable(letter) for letter, name in zip(letters, chosen, strict=True) if not name]
@@ -175,9 +217,12 @@ class LMSource(Source[Any]):
             context.memo["invented"] = invented
         if letters and not known:
             return Declined(f"no such flow was offered ({len(invented)} named)", failed=True, calls=calls)
-        reason = "chosen by the language model"
+        reason = _CHOSEN
         if invented:
             reason += f"; not offered: {', '.join(invented)[:200]}"
+        if doubted and len(known) > 1:
+            reason = "the language model is in doubt which is meant" + reason.removeprefix(_CHOSEN)
+            return Answer(Selection(clarify=known, reason=reason), self.trust, calls)
         selection = Selection(flows=known, mode=flow_mode(context.turn.text, known), reason=reason)
         return Answer(selection, self.trust, calls)
 
@@ -203,14 +248,12 @@ def _enhancement(outputs: Mapping[str, Any], text: str) -> Enhancement:
     return Enhancement(**said)
 
 
-def _commands(
-    answers: Sequence[Any], context: Context, slots: Sequence[Slot]
-) -> tuple[list[Command], list[str]]:
+def _commands(answers: Sequence[CommandAnswer], read: Reader) -> tuple[list[Command], list[str]]:
     """Typed commands, and the kinds of those that the state does not allow."""
     commands: list[Command] = []
     refused: list[str] = []
     for answer in answers:
-        meant = UNDERSTOOD[answer.type].read(answer.name, answer.value, context.turn, slots)
+        meant = read(answer)
         if meant is not None:
             commands.append(cast(Command, meant))
         else:

@@ -1,0 +1,146 @@
+"""Which flows a message may give values to, and how prompt and answer call their slots, in the full wording."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from jazzmine_dspy.models._base import FrozenMap
+from jazzmine_dspy.models.commands import UNDERSTOOD, Command, Kind
+from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.signatures.addressed import Addressed
+from jazzmine_dspy.signatures.answers import ALIASES, CommandAnswer
+
+
+class Named(NamedTuple):
+    """A flow under the name that stands before its slots: "" for the running one, else its letter or its own name."""
+
+    label: str
+    flow: Flow
+    held: FrozenMap
+
+
+class Addresses:
+    """The flows of a call, each once: the running one, those behind letters, paused ones, and those that start.
+
+    Args:
+        turn: Gives the running flow, the paused ones, and what they hold.
+        registry: The flows by name.
+        lettered: Names of the flows that the prompt offers, in the order of their letters.
+        starting: Flows that are known to start.
+
+    Example:
+        >>> slots = [{"name": "order_id", "type": "text"}]
+        >>> flows = [{"name": name, "description": name, "slots": slots} for name in ("track", "cancel")]
+        >>> called = Addresses(Turn(text="4471", flow="track"), FlowRegistry(flows), ["track", "cancel"])
+        >>> [slot.address for slot in called.slots]
+        ['order_id', 'B.order_id']
+        >>> called.read(CommandAnswer(type="set_slot", name="B.order_id", value="4471"))
+        SetSlot(name='order_id', flow='cancel', type='set_slot', value='4471')
+    """
+
+    def __init__(
+        self, turn: Turn, registry: FlowRegistry, lettered: Sequence[str] = (), starting: Iterable[str] = ()
+    ) -> None:
+        self._turn = turn
+        self._letters = dict(zip(ALIASES, lettered, strict=False))
+        labels = {turn.flow: ""} if turn.flow else {}
+        for letter, name in self._letters.items():
+            labels.setdefault(name, letter)
+        for name in (*reversed(turn.paused), *starting):
+            # A flow may be named as a letter is.
+            labels.setdefault(name, f"{name}_" if name in self._letters else name)
+        self.flows = [
+            Named(label, registry[n], self._held(n)) for n, label in labels.items() if n in registry
+        ]
+
+    def _held(self, name: str) -> FrozenMap:
+        return (
+            self._turn.slots
+            if name == self._turn.flow
+            else FrozenMap.of(self._turn.paused_slots.get(name, {}))
+        )
+
+    @functools.cached_property
+    def slots(self) -> list[Addressed]:
+        """All slots, the running flow's first."""
+        return [
+            Addressed(_address(label, slot.name), slot, flow.name if label else None, slot.name in held.names)
+            for label, flow, held in self.flows
+            for slot in flow.slots
+        ]
+
+    @property
+    def own(self) -> list[Addressed]:
+        """Those of the running flow."""
+        return [each for each in self.slots if each.flow is None]
+
+    def read(self, answer: CommandAnswer) -> Kind | None:
+        """The command that an answer means; None where it names nothing of the call, or the state forbids it."""
+        kind, name, turn = UNDERSTOOD[answer.type], answer.name, self._turn
+        own = [each.slot for each in self.own]
+        if "name" not in kind.slot_fields:
+            if name is not None and kind.flow_fields:
+                name = self._flow(name)
+            return kind.read(name, answer.value, turn, own)
+        if name is None:
+            return kind.read(None, answer.value, turn, own)
+        found = self._found(name)
+        if found is None:
+            # Of several tasks with a slot of that name the commands before it, and what starts, say whose it is.
+            alike = [each.slot for each in self.slots if each.slot.name == name.strip()][:1]
+            return kind.read(name.strip(), answer.value, turn, alike) if alike else None
+        if found.flow is None:
+            return kind.read(found.slot.name, answer.value, turn, own)
+        aside = turn.model_copy(update={"slots": self._held(found.flow), "awaiting": None})
+        meant = kind.read(found.slot.name, answer.value, aside, [found.slot])
+        return None if meant is None else meant.model_copy(update={"flow": found.flow})
+
+    def _found(self, name: str) -> Addressed | None:
+        """The slot of an address; of a flow's letter or name and the slot's; or of a name that one flow alone has."""
+        said = name.strip()
+        named = {each.address: each for each in self.slots}
+        if said in named:
+            return named[said]
+        flow, _, slot = said.partition(".")
+        flow = self._letters.get(flow.upper(), flow)
+        whose = [
+            each for each in self.slots if (each.flow or self._turn.flow, each.slot.name) == (flow, slot)
+        ]
+        alike = [each for each in self.slots if each.slot.name == said]
+        return whose[0] if whose else alike[0] if len(alike) == 1 else None
+
+    def _flow(self, name: str) -> str | None:
+        """The flow that a letter, a label or a name means; the name itself where it means none."""
+        labels = {each.label: each.flow.name for each in self.flows if each.label}
+        return {**labels, **self._letters}.get(name.strip(), name)
+
+    def written(self, commands: Iterable[Command]) -> list[dict[str, Any]]:
+        """Labelled commands as an answer gives them: a value behind a flow that opens is that flow's."""
+        opened: str | None = None
+        answers: list[dict[str, Any]] = []
+        for command in commands:
+            if command.place == "opens":
+                opened = command.opens(self._turn)
+            if not command.understood:
+                continue
+            answer = command.as_answer()
+            if "name" in command.slot_fields:
+                answer["name"] = self._written(command.owner or opened, str(command.slot_name))
+            elif command.lm_may_name:
+                given = getattr(command, (*command.slot_fields, *command.flow_fields)[0])
+                answer |= {"name": given} if given and given != self._turn.flow else {}
+            answers.append(answer)
+        return answers
+
+    def _written(self, flow: str | None, name: str) -> str:
+        owner = None if flow == self._turn.flow else flow
+        found = (each for each in self.slots if (each.flow, each.slot.name) == (owner, name))
+        return next((each.address for each in found), name)
+
+
+def _address(label: str, slot: str) -> str:
+    return f"{label}.{slot}" if label else slot
