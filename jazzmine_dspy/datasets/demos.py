@@ -71,10 +71,10 @@ def to_demo(predictor: str, example: Example, program: TurnProgram) -> dspy.Exam
     if predictor == "understand":
         context.selected = gold
     call = call_for(context, predictor, program.policy)
-    shown = [candidate.name for candidate in context.candidates[: program.policy.top_k]]
+    shown = [candidate.name for candidate in context.candidates[: program.policy.offers]]
     outputs = _outputs(labels, shown)
     if program.policy.wording == "full":
-        outputs |= _in_full(labels, shown, addresses_of(context, predictor, program.policy.top_k))
+        outputs |= _in_full(labels, shown, addresses_of(context, predictor, program.policy.offers))
     return dspy.Example(**call.inputs, **{field: outputs[field] for field in said}).with_inputs(*call.inputs)
 
 
@@ -90,15 +90,15 @@ def _candidates(program: TurnProgram, context: Context, gold: Sequence[str]) -> 
             f"No demonstration can be built: {context.recall_failure}", remedy="Mend recall, and run again."
         )
     # Without the nearest examples, which would make each demonstration as long as several.
-    shown = [candidate._replace(near=()) for candidate in context.candidates[: program.policy.top_k]]
+    shown = [candidate._replace(near=()) for candidate in context.candidates[: program.policy.offers]]
     missing = [
         Recalled(name, 0.0)
         for name in gold
         if name in program.registry and name not in [c.name for c in shown]
     ]
-    keep = [c for c in shown if c.name in gold or len(shown) + len(missing) <= program.policy.top_k]
-    keep = keep or shown[: max(0, program.policy.top_k - len(missing))]
-    others = [c for c in shown if c not in keep][: max(0, program.policy.top_k - len(missing) - len(keep))]
+    keep = [c for c in shown if c.name in gold or len(shown) + len(missing) <= program.policy.offers]
+    keep = keep or shown[: max(0, program.policy.offers - len(missing))]
+    others = [c for c in shown if c not in keep][: max(0, program.policy.offers - len(missing) - len(keep))]
     return sorted([*keep, *others], key=shown.index) + missing
 
 

@@ -17,7 +17,7 @@ from jazzmine_dspy.optimize.optimizers.candidates import DeadCompileError, calls
 from jazzmine_dspy.optimize.optimizers.search import candidates, labeled
 from jazzmine_dspy.optimize.pipeline.added import check_added
 from jazzmine_dspy.optimize.pipeline.check import PARTS, check_labels
-from jazzmine_dspy.optimize.pipeline.prompts import turns_to_compile_on
+from jazzmine_dspy.optimize.pipeline.prompts import turns_to_compile_on, uncompiled
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.run import start_program
@@ -126,7 +126,9 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
         return Step(name, turns * per_turn, turns * of[0], turns * of[1])
 
     steps = [Step("ask once", 1, plain[0] // per_turn, plain[1] // per_turn)]
-    steps.append(step("try uncompiled", len(sample), plain))
+    for attempt in uncompiled(recipe, asking):
+        worded = _tokens(attempt.make().program, base, sample)
+        steps.append(step(f"try {attempt.name}", len(sample), worded))
     steps += [
         step(f"try {attempt.name}", len(sample) + attempt.calls // per_turn, shown)
         for attempt in candidates(recipe, asking, train)

@@ -17,12 +17,17 @@ from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.parsing import MalformedError, from_toml, read_file
 from jazzmine_dspy.optimize.calibration.gates import DELTA, TARGET_ERROR
 from jazzmine_dspy.program.policy import Shape
+from jazzmine_dspy.signatures.contract import Wording
 
 Optimizer = Literal["none", "labeled_few_shot", "bootstrap", "bootstrap_random_search"]
 
 
 _Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _SECRET = re.compile(r"(?:key|key_id|secret|password|token|authorization|headers?)$", re.IGNORECASE)
+
+
+def _not_given(value: object) -> bool:
+    return value is None
 
 
 class BudgetPart(Value):
@@ -88,7 +93,9 @@ class Recipe(Value):
         objective: The metric that the run raises.
         constraints: For further metrics, how much of them may be lost for it.
         lm: Name of the language model; ``none`` runs without one.
-        top_k: Flows offered to the language model.
+        wording: How its prompts are worded, ``brief`` or ``full``. Left out, the prompts of a hosted model are tried in
+            both, and compiled in full; those of a local one are brief.
+        top_k: Flows offered to the language model in the brief wording; the full one offers 8.
         history_shown: Earlier messages shown to it.
         max_commands: Commands that one answer may hold; a tiny model rambles less with few.
         head: Whether a local head for selection is trained and raced.
@@ -112,6 +119,8 @@ class Recipe(Value):
     constraints: dict[str, float] = Field(default_factory=dict)
     shape: Shape = "fused"
     lm: str = "local/smollm2-135m"
+    # Left out of the JSON form where it is not given: recipes without it keep their fingerprints.
+    wording: Wording | None = Field(default=None, exclude_if=_not_given)
     lm_settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
     optimizer: Optimizer = "bootstrap_random_search"
     seed: int = Field(default=0, ge=0)
@@ -178,6 +187,13 @@ class Recipe(Value):
     def hosted(self) -> bool:
         """Whether the language model runs elsewhere."""
         return not self.lm.startswith("local/")
+
+    @property
+    def wordings(self) -> tuple[Wording, ...]:
+        """The wordings in which the prompts are tried; they are compiled in the first."""
+        if self.wording is not None:
+            return (self.wording,)
+        return ("full", "brief") if self.hosted and self.lm != "none" else ("brief",)
 
     @property
     def hands(self) -> int:

@@ -42,6 +42,7 @@ from jazzmine_dspy.optimize.tracking import Tracker
 from jazzmine_dspy.program.policy import FLOOR, Policy
 from jazzmine_dspy.program.ports import HeadPort
 from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.program.wording import in_wording
 
 _WORK = Path(".jazzmine")
 
@@ -74,7 +75,8 @@ def optimize(
         recipe: A recipe, or its file.
         out: Folder of the program, ``optimize/programs/NAME`` by default; its report is in ``report/``.
         progress: Watches the run.
-        start_from: A compiled program whose prompts are the starting point; the report calls it uncompiled.
+        start_from: A compiled program whose prompts are the starting point, in its wording; the report calls it
+            uncompiled.
         lm: A language model to ask instead of the one that the recipe names.
         optimizer: Makes the candidates instead of the optimizer that the recipe names.
 
@@ -313,7 +315,7 @@ def start_program(
     recipe: Recipe, dataset: Dataset, start_from: str | Path | None = None
 ) -> tuple[TurnProgram, str | None]:
     """The program before anything is fitted, with an embedder and an index of the flows; and what it started from."""
-    shown = {
+    shown: dict[str, Any] = {
         "shape": recipe.shape,
         "top_k": recipe.top_k,
         "history_shown": recipe.history_shown,
@@ -326,10 +328,12 @@ def start_program(
         loaded = artifacts.load_with_manifest(start_from, flows=dataset.flows, bind=False)
         # The prompts are the start; heads, gates and orders are this run's own.
         program, started_from = loaded.program, str(loaded.manifest["sha256"])
+        shown["wording"] = in_wording(program, recipe.wording or program.policy.wording).policy.wording
         program.bind(heads=dict.fromkeys(program.bindings.heads))
         program = program.with_policy(Policy.model_validate(shown))
     else:
         folder = Path(recipe.signatures) if recipe.signatures else None
+        shown["wording"] = recipe.wordings[0]
         program = TurnProgram(dataset.flows, policy=Policy.model_validate(shown), signatures=folder)
     artifacts.bind_recall(program, recipe.embedder)
     return program, started_from

@@ -11,6 +11,7 @@ from jazzmine_dspy.models._base import Value, frozen_dict
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.turn import Load
+from jazzmine_dspy.signatures.answers import ALIASES
 from jazzmine_dspy.signatures.contract import ANSWERED, CONTRACTS, Wording
 
 Shape = Literal["staged", "fused"]
@@ -49,7 +50,7 @@ class Policy(Value):
             comes with the package has a gate of its own where a language model stands behind it.
         trust: Share of dev turns that a source got right, per stage and kind: the confidence of sources that
             know none of their own.
-        top_k: Flows offered to the language model, 1 to 8.
+        top_k: Flows offered to the language model, 1 to 8; in the full wording it is always 8.
         history_shown: Earlier messages shown to the language model.
         max_commands: Commands that one answer of the language model may hold.
         floor_score: Recall score that the best candidate needs for the floor to choose it, idle and busy.
@@ -80,6 +81,11 @@ class Policy(Value):
     # Left out of the JSON form where it is brief: programs from before it keep their fingerprints.
     wording: Wording = Field(default="brief", exclude_if=_is_brief)
     recall: Annotated[dict[str, float], Frozen] = Field(default={})
+
+    @property
+    def offers(self) -> int:
+        """Flows offered to the language model. A capable one tells eight apart, and has none to miss."""
+        return self.top_k if self.wording == "brief" else len(ALIASES)
 
     def asks(self, stage: Stage) -> bool:
         """Whether a language model is asked for anything of a stage, where its order names one."""

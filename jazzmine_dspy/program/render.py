@@ -174,7 +174,7 @@ def _form(slot: Slot) -> str:
         return f"{slot.type}: {one_line(' | '.join(slot.options), 600)}"
     parts = [str(slot.type) if slot.type in _PLAIN else f"{slot.type}, such as {slot.type.example}"]
     parts += [f"pattern {one_line(slot.pattern, 80)}"] if slot.pattern else []
-    parts += [
-        f"{word} {bound}" for word, bound in (("from", slot.min), ("up to", slot.max)) if bound is not None
-    ]
+    for word, bound in (("from", slot.min), ("up to", slot.max)):
+        if bound is not None:
+            parts.append(f"{word} {f'{bound:g}' if isinstance(bound, float) else one_line(str(bound), 40)}")
     return ", ".join(parts)

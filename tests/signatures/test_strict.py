@@ -15,7 +15,7 @@ from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.sources.lm import call_for
 from jazzmine_dspy.program.stage import Context
-from jazzmine_dspy.signatures.schema import static_format
+from jazzmine_dspy.signatures.schema import is_full, static_format
 from jazzmine_dspy.signatures.strict import strict
 from large_catalogue import catalogue
 from strict_schema import format_problems
@@ -66,12 +66,14 @@ def contexts() -> list[Context]:
 
 
 @pytest.mark.row("L1")
+@pytest.mark.parametrize("wording", ["brief", "full"])
 @pytest.mark.parametrize("predictor", PREDICTORS)
-def test_every_schema_of_a_program_fits_the_published_subset(predictor: str) -> None:
+def test_every_schema_of_a_program_fits_the_published_subset(predictor: str, wording: Any) -> None:
     sizes = set()
     for context in contexts():
-        for top_k in (1, 4, 8):
-            given = call_for(context, predictor, Policy(top_k=top_k)).config["response_format"]
+        for top_k in (1, 4, 8) if wording == "brief" else (8,):
+            policy = Policy(top_k=top_k, wording=wording)
+            given = call_for(context, predictor, policy).config["response_format"]
             sent = strict(given)
             assert format_problems(sent) == []
             assert sent["json_schema"]["strict"] is True
@@ -84,11 +86,13 @@ def test_every_schema_of_a_program_fits_the_published_subset(predictor: str) -> 
 
 
 @pytest.mark.row("L1")
+@pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("predictor", PREDICTORS)
-def test_the_schema_for_all_turns_fits_it_too_and_does_not_change(predictor: str) -> None:
-    sent = strict(static_format(predictor))
+def test_the_schema_for_all_turns_fits_it_too_and_does_not_change(predictor: str, full: bool) -> None:
+    sent = strict(static_format(predictor, full=full))
     assert format_problems(sent) == []
-    assert sent == strict(static_format(predictor))
+    assert sent == strict(static_format(predictor, full=full))
+    assert is_full(sent) is full
 
 
 @pytest.mark.row("L1")

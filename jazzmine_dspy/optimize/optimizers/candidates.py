@@ -24,11 +24,13 @@ class Candidate:
         name: Such as "labeled 1".
         program: Asks the language model in every stage.
         notes: What was told of making it.
+        compiled: Whether it is more than the prompts as written.
     """
 
     name: str
     program: TurnProgram
     notes: tuple[str, ...] = ()
+    compiled: bool = True
 
     @property
     def states(self) -> States:

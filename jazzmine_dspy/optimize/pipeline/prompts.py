@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
@@ -17,7 +17,10 @@ from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import Attempt, Candidate, Optimizer, calls_per_turn
 from jazzmine_dspy.optimize.optimizers.search import candidates
 from jazzmine_dspy.optimize.pipeline.measure import assert_answered, within_budget
+from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.program.wording import in_wording
+from jazzmine_dspy.signatures.contract import Wording
 
 
 @dataclass(frozen=True)
@@ -43,21 +46,24 @@ class Tried:
 
 @dataclass(frozen=True)
 class PromptsFit:
-    """The candidates that were tried, the uncompiled program first, and which of them goes on."""
+    """The candidates that were tried, the uncompiled program first, once in each wording, and which of them goes on."""
 
     tried: tuple[Tried, ...] = ()
     best: Tried | None = None
 
     @property
     def uncompiled(self) -> Tried | None:
-        """The first that was tried; None where no language model is asked."""
-        return self.tried[0] if self.tried else None
+        """The prompts as written, in the wording that did best on dev-A; None where no language model is asked."""
+        return _best(each for each in self.tried if not each.candidate.compiled)
 
     @property
     def best_compiled(self) -> Tried | None:
         """Of the compiled candidates, the one that did best on the most turns of dev-A."""
-        scored = [each for each in self.tried[1:] if each.score is not None]
-        return max(scored, key=lambda each: (each.scored, each.score or 0.0), default=None)
+        return _best(each for each in self.tried if each.candidate.compiled and each.score is not None)
+
+
+def _best(tried: Iterable[Tried]) -> Tried | None:
+    return max(tried, key=lambda each: (each.scored, each.score or 0.0), default=None)
 
 
 def turns_to_compile_on(context: RunContext, program: TurnProgram, dev_a: Sequence[Example]) -> list[Example]:
@@ -105,14 +111,14 @@ def compile_prompts(
     tried: list[Tried] = []
     best: Tried | None = None
     with context.asking():
-        for attempt in (_uncompiled(base), *make(base, train, allowed)):
+        for attempt in (*uncompiled(context.recipe, base), *make(base, train, allowed)):
             # A candidate that the budget cuts short is not asked the same questions as the others.
             if tried and not allowed(attempt.calls + len(sample) * calls_per_turn(base)):
                 context.progress.note(f"the budget for compiling is spent before candidate {attempt.name!r}")
                 continue
             context.progress.phase(f"try {attempt.name}", len(sample))
             candidate = attempt.make()
-            if tried and not _changed(candidate, base):
+            if candidate.compiled and not _changed(candidate, base):
                 notes = candidate.notes or ("it changes no prompt",)
                 context.progress.note(f"{attempt.name}: {'; '.join(notes)}")
                 continue
@@ -125,8 +131,20 @@ def compile_prompts(
     return PromptsFit(tuple(tried), best)
 
 
-def _uncompiled(base: TurnProgram) -> Attempt:
-    return Attempt("uncompiled", 0, lambda: Candidate("uncompiled", base))
+def uncompiled(recipe: Recipe, base: TurnProgram) -> list[Attempt]:
+    """The prompts as written: in the program's wording, and without demonstrations in the recipe's others too."""
+    made = [Attempt("uncompiled", 0, lambda: Candidate("uncompiled", base, compiled=False))]
+    if any(base.predictor(name).demos for name in base.active_predictors()):
+        return made
+    for wording in recipe.wordings:
+        if wording != base.policy.wording:
+            name = f"uncompiled, {wording}"
+            made.append(Attempt(name, 0, functools.partial(_worded, name, base, wording)))
+    return made
+
+
+def _worded(name: str, base: TurnProgram, wording: Wording) -> Candidate:
+    return Candidate(name, in_wording(base, wording), compiled=False)
 
 
 def _changed(candidate: Candidate, base: TurnProgram) -> bool:

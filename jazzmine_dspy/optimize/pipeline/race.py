@@ -381,5 +381,8 @@ def _with_evidence(
 
 
 def with_prompts(program: TurnProgram, lm: LanguageModel | None) -> TurnProgram:
-    """A copy of a program with the prompts that race: the whole state of their predictors."""
-    return program if lm is None else with_states(program, lm.states)
+    """A copy of a program with the prompts that race: their wording, and the whole state of their predictors."""
+    if lm is None:
+        return program
+    update = {"wording": lm.tried.program.policy.wording}
+    return with_states(program.with_policy(program.policy.model_copy(update=update)), lm.states)

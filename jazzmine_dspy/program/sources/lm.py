@@ -83,7 +83,7 @@ def addresses_of(context: Context, predictor: str, top_k: int) -> Addresses:
 
 def call_for(context: Context, predictor: str, policy: Policy) -> Predict:
     """The call that a predictor needs for a turn: inputs, and the schema of its answer."""
-    turn, top_k = context.turn, policy.top_k
+    turn, top_k = context.turn, policy.offers
     candidates = offered(context, top_k)
     slots = slots_in_play(context, predictor, top_k)
     full = policy.wording == "full"
@@ -132,7 +132,7 @@ class LMSource(Source[Any]):
         """Answer, or fail with a typed error."""
         if not self.policy.asks(self.stage):
             return Declined("nobody labelled what it would be asked")
-        if self.stage == "select" and not offered(context, self.policy.top_k):
+        if self.stage == "select" and not offered(context, self.policy.offers):
             # There is nothing to ask.
             if context.recall_failure and context.choosable:
                 return Declined("there are no candidates")
@@ -154,7 +154,7 @@ class LMSource(Source[Any]):
         if self.policy.wording == "full":
             called: Addresses = context.memo[self._addresses]
             return called.read
-        slots = slots_in_play(context, self._predictor, self.policy.top_k)
+        slots = slots_in_play(context, self._predictor, self.policy.offers)
 
         def read(answer: CommandAnswer) -> Kind | None:
             kind = UNDERSTOOD[answer.type]
@@ -178,7 +178,7 @@ class LMSource(Source[Any]):
             return Predicted(earlier.outputs)
         if self.policy.wording == "full":
             # As the prompt has them: another source may give the candidates another order afterwards.
-            context.memo[self._addresses] = addresses_of(context, self._predictor, self.policy.top_k)
+            context.memo[self._addresses] = addresses_of(context, self._predictor, self.policy.offers)
         try:
             predicted: Predicted = yield call_for(context, self._predictor, self.policy)
         except Exception as error:
@@ -203,7 +203,7 @@ class LMSource(Source[Any]):
     def _selection(
         self, letters: Sequence[str], context: Context, calls: tuple[LMCall, ...]
     ) -> Answer[Selection] | Declined:
-        candidates = offered(context, self.policy.top_k)
+        candidates = offered(context, self.policy.offers)
         by_letter = dict(zip(ALIASES, (c.name for c in candidates), strict=False))
         # A model that no schema holds says "none" where it is to say nothing.
         letters = [letter for letter in letters if letter.strip().lower() not in ("", "none")]
