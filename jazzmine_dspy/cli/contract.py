@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
 from jazzmine_dspy.cli._output import AsJson, output
 
+if TYPE_CHECKING:
+    from jazzmine_dspy.signatures.contract import Wording
+
 
 def contract(
     write: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write NAME.json and NAME.md of each signature.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Write NAME.json, NAME.md and NAME.full.md of each signature."),
     ] = None,
     check: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Compare those files with the code.")
@@ -69,6 +73,7 @@ def contract(
 def _generate(folder: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
     """Contracts by predictor, and the content of their files."""
     from jazzmine_dspy.signatures import CONTRACTS, describe, with_overrides
+    from jazzmine_dspy.signatures.contract import WORDINGS, without
 
     contracts, files = {}, {}
     for name in CONTRACTS:
@@ -78,17 +83,21 @@ def _generate(folder: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
             described[side] = {key: field.json_schema_extra["desc"] for key, field in fields.items()}
         contracts[name] = described
         files[f"{described['name']}.json"] = json.dumps(described, indent=1, ensure_ascii=False) + "\n"
-        files[f"{described['name']}.md"] = _prompt(name, signature)
+        for wording in WORDINGS:
+            suffix = "" if wording == "brief" else f".{wording}"
+            files[f"{described['name']}{suffix}.md"] = _prompt(
+                name, without(name, signature, (), wording), wording
+            )
     return contracts, files
 
 
-def _prompt(name: str, signature: Any) -> str:
+def _prompt(name: str, signature: Any, wording: Wording) -> str:
     """What a language model is sent for an example turn, and the schema that its answer is held to."""
     from jazzmine_dspy.program.policy import Policy
     from jazzmine_dspy.program.sources.lm import call_for
     from jazzmine_dspy.signatures import DecisionAdapter
 
-    call = call_for(_example(), name, Policy())
+    call = call_for(_example(), name, Policy(wording=wording))
     messages = DecisionAdapter().format(signature, demos=[], inputs=dict(call.inputs))
     parts = [
         f"# {signature.__name__}",
