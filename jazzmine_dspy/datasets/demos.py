@@ -9,7 +9,6 @@ from typing import Any
 import dspy
 
 from jazzmine_dspy.datasets.schema import Example, Labels
-from jazzmine_dspy.models.commands import Clarify
 from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.program.addresses import Addresses
@@ -116,7 +115,8 @@ def _outputs(labels: Labels, shown: Sequence[str]) -> dict[str, Any]:
 def _in_full(labels: Labels, shown: Sequence[str], addresses: Addresses) -> dict[str, Any]:
     """What the full wording says otherwise: doubt between flows, and slots under their flows."""
     commands = labels.commands or ()
-    doubted = [flow for command in commands if isinstance(command, Clarify) for flow in command.flows]
+    asking = [command for command in commands if "flows" in command.flow_fields]
+    doubted = [flow for command in asking for flow in getattr(command, "flows", ())]
     letters = [ALIASES[shown.index(name)] + DOUBT for name in doubted if name in shown]
     found: dict[str, Any] = {"commands": addresses.written(commands)}
     return found | ({"flows": letters} if len(letters) > 1 else {})

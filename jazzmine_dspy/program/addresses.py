@@ -85,6 +85,8 @@ class Addresses:
         if "name" not in kind.slot_fields:
             if name is not None and kind.flow_fields:
                 name = self._flow(name)
+            elif name is not None and (found := self._found(name)) is not None:
+                name = found.slot.name if found.flow is None else None
             return kind.read(name, answer.value, turn, own)
         if name is None:
             return kind.read(None, answer.value, turn, own)

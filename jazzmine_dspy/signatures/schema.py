@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jazzmine_dspy.models.commands import KINDS, UNDERSTOOD, ClearSlot, Kind, SlotValue
+from jazzmine_dspy.models.commands import KINDS, UNDERSTOOD, Kind, SlotValue
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.signatures.addressed import Addressed
@@ -174,7 +174,7 @@ def _full_options(turn: Turn, slots: Sequence[Addressed]) -> list[dict[str, Any]
     bare = []
     for kind in kinds:
         names = list(kind.names(turn, own))
-        if kind is ClearSlot:
+        if kind.changes and "name" in kind.slot_fields:
             names += [each.address for each in slots if each.flow is not None and each.held]
         if kind.lm_arguments == ("name",):
             options += [_command([kind.name_of_kind()], name=names)] if names else []

@@ -202,10 +202,8 @@ def test_a_no_may_name_what_is_to_change_and_leaving_a_paused_flow(decided: Make
         "confirming": {"flow": "book", "action": "Book?"},
     }
     assert short(decided({"commands": said(("deny", "when", None))}, **open_to)) == ["deny when"]
-    assert short(decided({"commands": said(("deny", "A.guests", None))}, **open_to)) in (
-        ["deny guests"],
-        ["deny"],
-    )
+    assert short(decided({"commands": said(("deny", "A.guests", None))}, **open_to)) == ["deny guests"]
+    assert short(decided({"commands": said(("deny", "B.phone", None))}, **open_to)) == ["deny"]
     assert short(decided({"commands": said(("deny", None, None))}, **open_to)) == ["deny"]
     paused = {"flow": "book", "paused": ["call", "pay"]}
     assert short(decided({"commands": said(("cancel_flow", "call", None))}, **paused)) == ["cancel_flow call"]
