@@ -39,7 +39,7 @@ class Addresses:
         >>> [slot.address for slot in called.slots]
         ['order_id', 'B.order_id']
         >>> called.read(CommandAnswer(type="set_slot", name="B.order_id", value="4471"))
-        SetSlot(name='order_id', flow='cancel', type='set_slot', value='4471')
+        SetSlot(type='set_slot', name='order_id', flow='cancel', value='4471')
     """
 
     def __init__(
