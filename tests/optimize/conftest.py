@@ -16,8 +16,14 @@ import pytest
 pytest.importorskip("sklearn")
 pytest.importorskip("scipy")
 
+from jazzmine_dspy.artifacts import bind_recall
+from jazzmine_dspy.datasets import load_dataset
+from jazzmine_dspy.optimize.budget import Budget
+from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import RunResult, optimize
+from jazzmine_dspy.program.turn import TurnProgram
 
 NAME = "jazzmine_tests_scripts"
 
@@ -161,3 +167,17 @@ def hashed_files(folder: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="session")
 def files_of() -> Callable[[Path], dict[str, bytes]]:
     return hashed_files
+
+
+@pytest.fixture
+def given(tiny: Callable[..., Recipe]) -> Callable[..., tuple[RunContext, TurnProgram]]:
+    """What a phase of a run is given: makes a context and a program with recall, nothing fitted."""
+
+    def made(lm: Any = None, **settings: Any) -> tuple[RunContext, TurnProgram]:
+        recipe = tiny(**settings)
+        dataset = load_dataset(recipe.dataset)
+        program = TurnProgram(dataset.flows)
+        bind_recall(program, "minilm")
+        return RunContext(recipe, dataset, NullProgress(), Budget(recipe.budget), lm=lm), program
+
+    return made

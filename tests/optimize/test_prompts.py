@@ -9,31 +9,14 @@ from typing import Any
 import dspy
 import pytest
 
-from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.models.errors import RecipeError
-from jazzmine_dspy.optimize.budget import Budget
-from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.search import _metric
 from jazzmine_dspy.optimize.pipeline.cascade import fit_questions
 from jazzmine_dspy.optimize.pipeline.prompts import compile_prompts
 from jazzmine_dspy.optimize.pipeline.selection import fit_selection
-from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
-from jazzmine_dspy.program.turn import TurnProgram
-
-
-@pytest.fixture
-def given(tiny: Callable[..., Recipe]) -> Callable[..., tuple[RunContext, TurnProgram]]:
-    def made(lm: Any = None, **settings: Any) -> tuple[RunContext, TurnProgram]:
-        recipe = tiny(**settings)
-        dataset = load_dataset(recipe.dataset)
-        program = TurnProgram(dataset.flows)
-        bind_recall(program, "minilm")
-        return RunContext(recipe, dataset, NullProgress(), Budget(recipe.budget), lm=lm), program
-
-    return made
 
 
 @pytest.mark.parametrize("kind", ["right", "wrong"])

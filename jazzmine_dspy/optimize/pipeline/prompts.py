@@ -16,6 +16,7 @@ from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import Attempt, Candidate, Optimizer, calls_per_turn
 from jazzmine_dspy.optimize.optimizers.search import candidates
+from jazzmine_dspy.optimize.pipeline.copied import copied_turns
 from jazzmine_dspy.optimize.pipeline.measure import assert_answered, within_budget
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.turn import TurnProgram
@@ -121,6 +122,12 @@ def compile_prompts(
             if candidate.compiled and not _changed(candidate, base):
                 notes = candidate.notes or ("it changes no prompt",)
                 context.progress.note(f"{attempt.name}: {'; '.join(notes)}")
+                continue
+            if tried and (copied := copied_turns(candidate.program, context.dataset)):
+                context.progress.note(
+                    f"{attempt.name} is left out: its prompts hold words of {len(copied)} test turns, "
+                    f"such as {copied[0]}"
+                )
                 continue
             found = _scored(context, candidate, sample, best)
             _assert_reachable(context, found)

@@ -28,10 +28,10 @@ def test_it_is_large_enough_and_mostly_unseen() -> None:
     kinds = Counter(each.kind for each in suite.conversations)
     assert set(kinds) == KINDS
     assert min(kinds.values()) >= 8
-    assert len(suite.conversations) >= 100
+    assert len(suite.conversations) >= 120
     unseen = unseen_registries(REPAIR)
     assert len(unseen) == 3
-    assert sum(each.registry in unseen for each in suite.conversations) >= 60
+    assert sum(each.registry in unseen for each in suite.conversations) >= 80
     assert all(turn.expect is not None for each in suite.conversations for turn in each.turns)
 
 
