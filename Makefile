@@ -15,7 +15,7 @@ QUICKSTART := optimize/programs/quickstart
 SUPPORT := optimize/programs/support
 TEXT ?= where is my order? it should have been here on Monday
 
-.PHONY: help setup setup-dev quickstart test lint format types imports rows mutants bench bench-routing bench-first-hour chaos report build clean
+.PHONY: help setup setup-dev quickstart test lint format types imports rows mutants bench bench-routing bench-understanding bench-first-hour chaos report build clean
 
 help:
 	@echo "make quickstart   compile a small program, compare it, and decide one turn (10 minutes at most)"
@@ -23,6 +23,7 @@ help:
 	@echo "make test         all tests;  make rows  what they prove;  make bench  measurements"
 	@echo "make mutants      one seeded mistake per row, which its tests must notice"
 	@echo "make bench-routing  the flow router on public data, beside other routers"
+	@echo "make bench-understanding  how well messages are understood, beside the targets (a quarter of an hour)"
 	@echo "make bench-first-hour  compiling with a hosted language model: how long it takes, and what outages do"
 	@echo "make chaos        50,000 turns on a real Redis while workers, connections and records fail"
 	@echo "make lint types imports   the other checks;  make format  fixes the style"
@@ -99,6 +100,12 @@ ROUTING ?=
 
 bench-routing: setup-dev
 	$(BIN)/python tools/bench_routing.py $(if $(ROUTING),$(ROUTING),--docs)
+
+# Some sections: make bench-understanding UNDERSTANDING="--only without,values"
+UNDERSTANDING ?=
+
+bench-understanding: setup-dev
+	$(BIN)/python tools/bench_understanding.py $(if $(UNDERSTANDING),$(UNDERSTANDING),--docs)
 
 # Nine minutes; a quick look: make bench-first-hour HOUR=--quick
 HOUR ?=

@@ -1,0 +1,1 @@
+"""How well messages are understood, beside the targets: see tools/bench_understanding.py."""

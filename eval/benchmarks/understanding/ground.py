@@ -1,0 +1,111 @@
+"""What is measured on: the suite's turns and the shipped test part, each opened once and logged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from jazzmine_dspy.datasets import Dataset, Example, load_dataset
+from jazzmine_dspy.eval.suite import Suite, load_suite, log_opening
+from understanding import draw
+from understanding.rehearsal import Staged, staged
+
+REASON = "bench-understanding"
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Suite, dataset and public data; nothing is opened before it is asked for.
+
+    Args:
+        suite_path, dataset_path: Their folders.
+        data: Folder of the public data.
+    """
+
+    suite_path: Path
+    dataset_path: Path
+    data: Path
+
+    @cached_property
+    def suite(self) -> Suite:
+        """All of the suite."""
+        found = load_suite(self.suite_path)
+        log_opening(found, REASON)
+        return found
+
+    @cached_property
+    def working(self) -> Suite:
+        """The registries that rules and prompts may be worked on with."""
+        return only(self.suite, set(self.suite.registries) - self.suite.unseen)
+
+    @cached_property
+    def unseen(self) -> Suite:
+        """The registries that nothing is fitted on."""
+        return only(self.suite, self.suite.unseen)
+
+    @cached_property
+    def staged(self) -> list[Staged]:
+        """The turns of the unseen registries, each after the expected conversation."""
+        return staged(self.unseen)
+
+    @cached_property
+    def staged_working(self) -> list[Staged]:
+        """The same of the others."""
+        return staged(self.working)
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The shipped dataset."""
+        return load_dataset(self.dataset_path)
+
+    @cached_property
+    def test(self) -> list[Example]:
+        """Its test part."""
+        self.dataset.open_test(REASON)
+        return self.dataset.examples("test")
+
+    def suite_turns(self, n: int) -> list[Staged]:
+        """As many turns of each unseen registry, from different conversations, drawn by seed."""
+        return [each for group in self._by_registry(n) for each in group]
+
+    def _by_registry(self, n: int) -> list[list[Staged]]:
+        names = sorted(self.unseen.registries)
+        return [
+            draw.turns(
+                [(one.conversation.id, one) for one in self.staged if one.conversation.registry == name],
+                share,
+            )
+            for name, share in zip(names, shares(n, len(names)), strict=True)
+        ]
+
+    def suite_conversations(self, n: int) -> list[Staged]:
+        """All turns of as many conversations of each unseen registry."""
+        names = sorted(self.unseen.registries)
+        chosen: set[str] = set()
+        for name, share in zip(names, shares(n, len(names)), strict=True):
+            of = [one.id for one in self.unseen.conversations if one.registry == name]
+            chosen.update(draw.conversations(of, share))
+        return [each for each in self.staged if each.conversation.id in chosen]
+
+    def test_turns(self, n: int) -> list[Example]:
+        """Turns of the shipped test part, from different conversations, drawn by seed."""
+        return draw.turns([(each.conversation_id, each) for each in self.test], n)
+
+
+def only(suite: Suite, names: Sequence[str] | set[str] | frozenset[str]) -> Suite:
+    """Some of a suite's registries."""
+    held = {name: flows for name, flows in suite.registries.items() if name in names}
+    conversations = tuple(each for each in suite.conversations if each.registry in held)
+    return Suite(suite.path, held, conversations, suite.unseen & set(held))
+
+
+def shares(n: int, groups: int) -> list[int]:
+    """A number in nearly equal parts.
+
+    Example:
+        >>> shares(10, 3), shares(0, 0)
+        ([4, 3, 3], [])
+    """
+    return [n // groups + (place < n % groups) for place in range(groups)]

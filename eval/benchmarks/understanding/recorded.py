@@ -1,0 +1,166 @@
+"""What a large language model answers: read from recordings, or asked by file.
+
+One recording holds the answers for all lines of a system: ``eval/recordings/understanding-SYSTEM``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from jazzmine_dspy import eval as scoring
+from jazzmine_dspy.artifacts import bind_recall
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.contribution import TurnScores, mean
+from jazzmine_dspy.eval.evaluation import TurnResult
+from jazzmine_dspy.lm import resolve_lm
+from jazzmine_dspy.models.awaiting import Awaiting, Gathered
+from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.turn import TurnProgram
+from understanding.ground import Ground
+from understanding.plain import Plain
+from understanding.rehearsal import Staged, judged
+from understanding.soni import Soni
+from understanding.tokens import counted
+
+SUITE_TURNS, TEST_TURNS, CONVERSATIONS, COMPARED = 150, 100, 30, 60
+
+Make = Callable[[FlowRegistry, dspy.LM], Any]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a system made of some turns.
+
+    Args:
+        right: Whether each turn is right, by key.
+        clusters: The conversation of each, by key.
+        opening: Whether nothing ran before, by key.
+        tokens: Prompt tokens a turn, counted by one tokenizer for all systems.
+    """
+
+    right: Mapping[str, bool]
+    clusters: Mapping[str, str]
+    opening: Mapping[str, bool]
+    tokens: float
+
+    def rows(self, name: str = "right") -> tuple[list[TurnScores], list[str]]:
+        """Scores and conversations, as intervals are made of."""
+        return [{name: mean(each)} for each in self.right.values()], [
+            self.clusters[key] for key in self.right
+        ]
+
+
+def ours(flows: FlowRegistry, lm: dspy.LM) -> TurnProgram:
+    """This project's prompts in the full wording, asked of every turn, nothing compiled."""
+    program = TurnProgram(flows, policy=Policy(wording="full")).with_policy("lm")
+    bind_recall(program, "minilm")
+    return program.bind(lm=lm)
+
+
+def plain(flows: FlowRegistry, lm: dspy.LM) -> Plain:
+    """The plain signature."""
+    return Plain(flows, lm)
+
+
+def soni_in(folder: Path) -> Make:
+    """soni's module, installed in a folder."""
+    return lambda flows, lm: Soni(flows, lm, folder)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A set of turns that one system is asked about."""
+
+    name: str
+    system: str
+    turns: Callable[[Ground], Sequence[Staged]] = lambda _: ()
+    examples: Callable[[Ground], Sequence[Example]] = lambda _: ()
+
+
+LINES = {
+    line.name: line
+    for line in (
+        Line("suite-turns", "ours", turns=lambda ground: ground.suite_turns(SUITE_TURNS)),
+        Line("test-turns", "ours", examples=lambda ground: ground.test_turns(TEST_TURNS)),
+        Line("suite-conversations", "ours", turns=lambda ground: ground.suite_conversations(CONVERSATIONS)),
+        *(
+            Line(
+                f"compared-{system}",
+                system,
+                turns=lambda ground: ground.suite_turns(COMPARED // 2),
+                examples=lambda ground: ground.test_turns(COMPARED // 2),
+            )
+            for system in ("ours", "soni", "plain")
+        ),
+    )
+}
+
+
+def answered(line: Line, ground: Ground, lm: str, make: Make) -> Answered:
+    """Ask a system about the turns of a line, and judge its answers.
+
+    Args:
+        lm: ``recording:FOLDER``, ``deferred:FOLDER`` or any other language model.
+        make: The system over a registry.
+
+    Raises:
+        Awaiting: answers are awaited; all requests are written.
+        Stale: the recording does not hold them all.
+    """
+    model, tokens = counted(resolve_lm(lm))
+    turns, examples = list(line.turns(ground)), list(line.examples(ground))
+    by_registry: dict[str, list[Staged]] = defaultdict(list)
+    for each in turns:
+        by_registry[each.conversation.registry].append(each)
+    gathered, results = Gathered(), dict[str, TurnResult]()
+    asked: list[tuple[FlowRegistry, list[Example]]] = [
+        (ground.unseen.registries[name], [each.example for each in group])
+        for name, group in by_registry.items()
+    ]
+    for flows, some in [*asked, *([(ground.dataset.flows, examples)] if examples else [])]:
+        try:
+            found = scoring.evaluate(make(flows, model), some)
+        except Awaiting as awaiting:
+            gathered.add(awaiting)
+            continue
+        results |= {turn.example.key: turn for turn in found.turns}
+    gathered.check()
+    decisions: dict[str, TurnDecision | None] = {key: result.decision for key, result in results.items()}
+    right = judged(ground.unseen, turns, decisions)
+    right |= {each.key: results[each.key].scores["commands_exact"].value == 1.0 for each in examples}
+    return Answered(
+        right,
+        {
+            **{each.key: each.conversation.id for each in turns},
+            **{e.key: e.conversation_id for e in examples},
+        },
+        {**{each.key: each.opening for each in turns}, **{e.key: e.turn.flow is None for e in examples}},
+        sum(tokens) / len(right) if right else 0.0,
+    )
+
+
+def asked_of(lines: Iterable[str], ground: Ground, lm: str, make: Make) -> tuple[int, int]:
+    """Ask about the turns of some lines; how many answers are awaited, and in how many lines.
+
+    Raises:
+        Awaiting: requests could not be written.
+    """
+    keys: set[str] = set()
+    unanswered = 0
+    for name in lines:
+        try:
+            answered(LINES[name], ground, lm, make)
+        except Awaiting as awaiting:
+            if awaiting.problem is not None:
+                raise
+            keys |= awaiting.keys
+            unanswered += 1
+    return len(keys), unanswered

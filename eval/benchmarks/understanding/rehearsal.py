@@ -1,0 +1,117 @@
+"""A suite's turns one by one: each after the expected conversation, whatever a program would have made of that.
+
+All of them can be asked about at once, every system gets the same turns, and a request is the same each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.eval.suite import Suite, SuiteConversation, SuiteTurnResult, run_suite
+from jazzmine_dspy.eval.suite.gold import Gold
+from jazzmine_dspy.models.commands import Command, StartFlow
+from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.turn import TurnProgram
+from understanding.likely import follow
+
+
+@dataclass(frozen=True)
+class Staged:
+    """One turn of a suite as a program gets it. ``natural``: commands alone led to it, from the first turn on."""
+
+    conversation: SuiteConversation
+    number: int
+    turn: Turn
+    opening: bool
+    natural: bool
+
+    @property
+    def key(self) -> str:
+        """The conversation's id and the turn's number: unique in a suite."""
+        return f"{self.conversation.id}/{self.number}"
+
+    @property
+    def example(self) -> Example:
+        """The turn without labels: what is right is for the runtime to judge."""
+        return Example(
+            conversation_id=self.conversation.id,
+            turn_id=str(self.number),
+            turn=self.turn,
+            labels=Labels(),
+            role="test",
+            line=self.conversation.line,
+        )
+
+
+def decided(turn: Turn, commands: Sequence[Command]) -> TurnDecision:
+    """A decision that is nothing but its commands."""
+    starts = [each.flow for each in commands if isinstance(each, StartFlow)]
+    return TurnDecision(
+        enhancement=Enhancement(enhanced_query=turn.text),
+        selection=Selection(flows=starts),
+        commands=list(commands),
+    )
+
+
+class _Script(TurnProgram):
+    """Answers each turn of one conversation with what is written for it, and keeps the turns."""
+
+    def __init__(self, flows: FlowRegistry, lines: Sequence[Callable[[Turn], TurnDecision]]) -> None:
+        super().__init__(flows)
+        self.lines, self.turns = list(lines), list[Turn]()
+
+    async def adecide(self, turn: Turn, **_: Any) -> TurnDecision:
+        self.turns.append(turn)
+        return self.lines[len(self.turns) - 1](turn)
+
+
+def _hold(
+    suite: Suite, conversation: SuiteConversation, lines: Sequence[Callable[[Turn], TurnDecision]]
+) -> tuple[list[Turn], tuple[SuiteTurnResult, ...]]:
+    flows = suite.registries[conversation.registry]
+    script = _Script(flows, lines)
+    alone = Suite(suite.path, {conversation.registry: flows}, (conversation,), suite.unseen)
+    held = run_suite(alone, script, turns=True).conversations[0].turns
+    if len(script.turns) != len(held):
+        raise RuntimeError(f"{conversation.id}: {len(held)} messages made {len(script.turns)} turns")
+    return script.turns, held
+
+
+def _lines(suite: Suite, conversation: SuiteConversation) -> list[Callable[[Turn], TurnDecision]]:
+    gold = Gold(suite.registries[conversation.registry])
+    made = [follow(gold, turn) for turn in conversation.turns]
+    return [lambda turn, said=said: decided(turn, said) for said in made]  # type: ignore[misc]
+
+
+def staged(suite: Suite) -> list[Staged]:
+    """All turns of a suite, each with the expected state and conversation before it."""
+    found: list[Staged] = []
+    for conversation in suite.conversations:
+        turns, held = _hold(suite, conversation, _lines(suite, conversation))
+        natural = True
+        for turn, result in zip(turns, held, strict=True):
+            found.append(Staged(conversation, result.number, turn, result.opening, natural))
+            natural = natural and not result.wrong
+    return found
+
+
+def judged(
+    suite: Suite, turns: Sequence[Staged], decisions: Mapping[str, TurnDecision | None]
+) -> dict[str, bool]:
+    """Whether the state after each decision is the expected one, by key; a turn without a decision is wrong."""
+    found: dict[str, bool] = {}
+    for each in turns:
+        decision = decisions.get(each.key)
+        if decision is None:
+            found[each.key] = False
+            continue
+        short = each.conversation.model_copy(update={"turns": each.conversation.turns[: each.number]})
+        before = _lines(suite, short)[: each.number - 1]
+        _, held = _hold(suite, short, [*before, lambda _, decision=decision: decision])  # type: ignore[misc]
+        found[each.key] = not held[-1].wrong
+    return found
