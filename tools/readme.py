@@ -60,7 +60,7 @@ def _filled(text: str, name: str, content: str) -> str:
 def quality(report: dict[str, Any]) -> str:
     """The rows of the report, with intervals."""
     lines = [
-        f"> {report['first_line']}",
+        f"> {report['verdict']}",
         "",
         f"| {' | '.join(['', *SHOWN.values(), 'LM calls a turn', 'prompt tokens a turn', 'turns'])} |",
         "|---" * (len(SHOWN) + 4) + "|",

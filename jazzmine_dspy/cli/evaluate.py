@@ -115,7 +115,7 @@ def evaluate(
         reproduce += " --spread" if sample and spread else ""
         reproduce += f" --lm {lm}" if lm else ""
         reproduce += f" --wording {wording}" if wording else ""
-        out.note(f"report: {_write(found, report, title, policy, facts, reproduce)}")
+        out.note(f"report: {_write(found, report, title, policy, facts, reproduce, labelled.card)}")
     if found.decides_nothing:
         out.note(found.decides_nothing)
         raise typer.Exit(CHECK_FAILED)
@@ -219,11 +219,12 @@ def _cost(usage: dict[str, Any], currency: str) -> str:
 
 
 def _write(
-    found: Evaluation, folder: Path, title: str, policy: str, facts: dict[str, str], reproduce: str
+    found: Evaluation, folder: Path, title: str, policy: str, facts: dict[str, str], reproduce: str, card: str
 ) -> Path:
     from jazzmine_dspy.eval.report import Report, System, write_report
 
     right = found.outcomes["right"]
     line = f"{right} of {found.n} turns are right in all flows and commands; {found.degraded} are degraded."
     systems = [System(policy, found, shipped=True)]
-    return write_report(Report(title, line, systems, facts=facts, reproduce=reproduce), folder).html
+    made = Report(title, line, systems, facts=facts, reproduce=reproduce, card=card)
+    return write_report(made, folder).html

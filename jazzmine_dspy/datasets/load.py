@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from jazzmine_dspy.program.turn import TurnProgram
 
 OPENED_FILE = ".opened.jsonl"
+CARD_FILE = "card.md"
 
 
 class Dataset:
@@ -86,6 +87,12 @@ class Dataset:
                     remedy="Label turns of its conversations, or give it others with `datasets split`.",
                 )
         return found
+
+    @property
+    def card(self) -> str:
+        """The text of ``card.md`` in the folder: where the data comes from; empty where there is none."""
+        path = self.path / CARD_FILE
+        return path.read_text("utf-8") if path.is_file() else ""
 
     def to_dspy(self, split: str, program: TurnProgram) -> list[dspy.Example]:
         """The labelled turns of a split as examples for DSPy's optimizers and for ``dspy.Evaluate``.

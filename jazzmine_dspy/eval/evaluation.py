@@ -11,6 +11,7 @@ from typing import Any
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.contribution import TurnScores
 from jazzmine_dspy.eval.metrics import LARGEST
+from jazzmine_dspy.eval.slices import commands_of, flows_of, place_of
 from jazzmine_dspy.eval.stats import Difference, Metric, Resamples, paired_metric, summarise
 from jazzmine_dspy.models.decision import STAGES, StageRecord, TurnDecision, Usage
 from jazzmine_dspy.models.errors import InputError
@@ -138,6 +139,20 @@ class Evaluation:
             name: (counted[name], self._summary(keep, SLICE_METRICS))
             for name, keep in chosen.items()
             if counted[name]
+        }
+
+    @cached_property
+    def parts(self) -> dict[str, dict[str, tuple[int, dict[str, Metric]]]]:
+        """The same by flow, by wanted command and by place, the largest first: how many turns, and some metrics."""
+        return {name: self._sliced(names) for name, names in _PARTS.items()}
+
+    def _sliced(self, names: Callable[[Example], Iterable[str]]) -> dict[str, tuple[int, dict[str, Metric]]]:
+        held = [frozenset(names(turn.example)) for turn in self.turns]
+        counts = Counter(name for each in held for name in sorted(each))
+        chosen = dict(zip(map(id, self.turns), held, strict=True))
+        return {
+            name: (n, self._summary(lambda turn, name=name: name in chosen[id(turn)], SLICE_METRICS))  # type: ignore[misc]
+            for name, n in sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:_MOST]
         }
 
     def _summary(
@@ -270,6 +285,16 @@ class Evaluation:
             "completion_tokens_per_turn": total.completion_tokens / per,
             "cost_per_turn": None if cost is None else cost / per,
         }
+
+
+_PARTS: dict[str, Callable[[Example], Iterable[str]]] = {
+    "place": place_of,
+    "command": commands_of,
+    "flow": flows_of,
+}
+
+_MOST = 40
+"""Parts of one kind that are told, of the largest: of a thousand flows few have turns enough for a figure."""
 
 
 def _has_tag(tag: str) -> Callable[[TurnResult], bool]:

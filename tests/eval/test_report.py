@@ -6,7 +6,9 @@ import io
 import json
 import math
 import re
-from html import unescape
+import shutil
+import subprocess
+from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from jazzmine_dspy.eval.report import (
     Gain,
     OpenSetScore,
     Paths,
+    Prompt,
     RaceRow,
     RecallChoice,
     Report,
@@ -122,6 +125,10 @@ def report(support: list[Example], support_flows: list[str], noisy: Any) -> Repo
     shipped = run(quality=0.9, source="head", seed=3)
     return Report(
         title=f"support {NASTY}",
+        verdict=f"It gets better {NASTY}",
+        prompts=[Prompt("fused", f"Say it.\n{NASTY}\nBriefly.", f"Say it.\n{NASTY}\nIn full: {NASTY}")],
+        card=f"# Card\n\n{NASTY}",
+        recipe=f'name = "{NASTY}"',
         first_line=f"The heads carry it {NASTY}",
         systems=[
             System("TF-IDF", run(quality=0.55, source="head"), covers=frozenset({"flow_set_exact"})),
@@ -274,6 +281,80 @@ def test_texts_are_escaped_everywhere(page: Page, written: Paths) -> None:
     assert "<script" not in text
     assert text.count("&lt;script&gt;") >= 7
     assert "<script" not in re.sub(r"^    .*$", "", written.markdown.read_text("utf-8"), flags=re.MULTILINE)
+
+
+def test_the_verdict_comes_first(page: Page, written: Paths) -> None:
+    text = unescape(written.html.read_text("utf-8"))
+    assert f"<h1>It gets better {NASTY}</h1>" in text
+    assert text.index("It gets better") < text.index("The heads carry it")
+    lines = written.markdown.read_text("utf-8").splitlines()
+    assert lines[2].startswith("**It gets better")
+
+
+def test_the_compiled_prompt_is_shown_as_a_difference(written: Paths) -> None:
+    text = written.html.read_text("utf-8")
+    assert f'<span class="removed">-Briefly.\n</span><span class="added">+In full: {escape(NASTY)}' in text
+    assert "    -Briefly." in written.markdown.read_text("utf-8")
+
+
+def test_there_is_a_figure_by_place_command_and_flow(
+    page: Page, report: Report, support: list[Example]
+) -> None:
+    shipped = report.systems[-1].evaluation
+    for kind, wanted in {
+        "place": {"opening", "a flow is running"},
+        "command": {c.type for e in support[:260] for c in e.labels.commands or ()}
+        | {"no command" for e in support[:260] if e.labels.commands == ()},
+        "flow": {f for e in support[:260] for f in (*(e.labels.flows or ()), e.turn.flow) if f},
+    }.items():
+        assert set(shipped.parts[kind]) == wanted
+        shown = page.tables[f"table-by-{kind}"][1:]
+        assert len(shown) == len(wanted)
+        assert [int(row[1]) for row in shown] == [n for n, _ in shipped.parts[kind].values()]
+    running = [e for e in support[:260] if e.turn.flow]
+    assert shipped.parts["place"]["a flow is running"][0] == len(running)
+    value = shipped.parts["place"]["a flow is running"][1]["flow_set_exact"].value
+    right = [t.scores["flow_set_exact"].value for t in shipped.turns if t.example.turn.flow]
+    assert value == pytest.approx(sum(right) / len(right))
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium to look at the page with")
+@pytest.mark.parametrize("width", [390, 1200])
+def test_a_browser_shows_the_page(written: Paths, tmp_path: Path, width: int) -> None:
+    """No error, no request beside the page, and nothing that sticks out of a narrow screen."""
+    frame = tmp_path / "frame.html"
+    look = """
+      const frame = document.querySelector("iframe"), held = frame.contentDocument;
+      const texts = [...held.querySelectorAll("td, dd, h1, h2, p, pre")].map(e => getComputedStyle(e).fontSize);
+      document.body.dataset.found = JSON.stringify({
+        wide: held.documentElement.scrollWidth, title: held.title, sections: held.querySelectorAll("section").length,
+        asked: frame.contentWindow.performance.getEntriesByType("resource").length,
+        smallest: Math.min(...texts.map(parseFloat)),
+      });
+    """
+    held = escape(written.html.read_text("utf-8"))
+    frame.write_text(
+        f'<!doctype html><body><iframe style="border:0;width:{width}px;height:900px" srcdoc="{held}"></iframe>'
+        f"<script>window.onload = () => {{ {look} }};</script>",
+        "utf-8",
+    )
+    done = subprocess.run(
+        [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+         f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1400,1000", "--dump-dom", frame.as_uri()],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    told = re.search(r'data-found="([^"]*)"', done.stdout)
+    assert told is not None
+    found = json.loads(unescape(told[1]))
+    assert found["title"] == f"support {NASTY}"
+    assert found["sections"] > 8
+    assert found["asked"] == 0
+    assert found["wide"] <= width
+    assert found["smallest"] >= 12
+    assert not [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 
 def test_plots_are_there_and_described(page: Page) -> None:

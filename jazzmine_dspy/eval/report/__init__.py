@@ -7,6 +7,7 @@ from jazzmine_dspy.eval.report.model import (
     Curve,
     Gain,
     OpenSetScore,
+    Prompt,
     RaceRow,
     RecallChoice,
     Report,
@@ -16,6 +17,6 @@ from jazzmine_dspy.eval.report.terminal import terminal_table
 from jazzmine_dspy.eval.report.write import Paths, write_document, write_report
 
 __all__ = [
-    "Change", "Choosing", "Curve", "Gain", "OpenSetScore", "Paths", "RaceRow", "RecallChoice", "Report", "System",
-    "document", "terminal_table", "write_document", "write_report",
+    "Change", "Choosing", "Curve", "Gain", "OpenSetScore", "Paths", "Prompt", "RaceRow", "RecallChoice", "Report",
+    "System", "document", "terminal_table", "write_document", "write_report",
 ]  # fmt: skip

@@ -26,9 +26,11 @@ def document(report: Report) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "title": report.title,
+        "verdict": report.verdict,
         "first_line": report.first_line,
         "shipped": shipped,
         "systems": [_system(system) for system in report.systems],
+        "parts": _parts(report.systems[shipped]),
         "stage_race": [asdict(row) for row in report.stage_race],
         "gains": [asdict(gain) for gain in report.gains],
         "facts": dict(report.facts),
@@ -36,6 +38,9 @@ def document(report: Report) -> dict[str, Any]:
         "compared": list(report.compared),
         "examples_changed": [asdict(change) for change in report.examples_changed],
         "choosing": _choosing(report.choosing) if report.choosing is not None else None,
+        "prompts": [asdict(one) for one in report.prompts],
+        "card": report.card,
+        "recipe": report.recipe,
     }
 
 
@@ -50,6 +55,17 @@ def _choosing(found: Choosing) -> dict[str, Any]:
             for one in found.curves
         ],
         "open_set": [{**asdict(one), "figures": dict(one.figures)} for one in found.open_set],
+    }
+
+
+def _parts(system: System) -> dict[str, list[dict[str, Any]]]:
+    """The shipped choice by place, wanted command and flow."""
+    return {
+        kind: [
+            {"name": name, "n": n, "metrics": {key: held.to_json() for key, held in metrics.items()}}
+            for name, (n, metrics) in found.items()
+        ]
+        for kind, found in system.evaluation.parts.items()
     }
 
 

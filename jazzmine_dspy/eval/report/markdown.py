@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from jazzmine_dspy.eval.report import choosing, tables
+from jazzmine_dspy.eval.report import choosing, prompts, tables
 from jazzmine_dspy.eval.report.shown import bounded, resolve, shown
 from jazzmine_dspy.eval.report.tables import Cell, Figure, Table, parts
 
@@ -16,7 +17,9 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]|])")
 def render(data: dict[str, Any]) -> str:
     """The whole document as Markdown."""
     shipped = data["systems"][data["shipped"]]["name"]
-    lines = [f"# {_escaped(data['title'])}", "", f"**{_escaped(data['first_line'])}**", ""]
+    verdict, first = data.get("verdict"), data["first_line"]
+    lines = [f"# {_escaped(data['title'])}", "", f"**{_escaped(verdict or first)}**", ""]
+    lines += [_escaped(first), ""] if verdict else []
     sections = [
         (
             "Result",
@@ -29,6 +32,10 @@ def render(data: dict[str, Any]) -> str:
         ("Cost and latency by stage", tables.stage_costs(data), ""),
         ("Who answered", tables.sources(data), ""),
         (f"By kind of turn: {shipped}", tables.slices(data), ""),
+        *(
+            (f"By {name.lower()}: {shipped}", tables.part(data, kind), "")
+            for kind, name in tables.PARTS.items()
+        ),
         (f"What is taken for what: {shipped}", tables.top_confusions(data), ""),
         (f"Is confidence to be believed: {shipped}", tables.trust(data), _calibration(data)),
         ("What decided the gates", choosing.words(data), ""),
@@ -51,14 +58,23 @@ def render(data: dict[str, Any]) -> str:
     for title, table, note in sections:
         if table.rows:
             lines += [f"## {_escaped(title)}", "", *([note, ""] if note else []), *_table(data, table), ""]
+    for one in data.get("prompts", ()):
+        if found := prompts.changed(one):
+            lines += [f"## The compiled prompt: {_escaped(one['predictor'])}", "", *_indented(found), ""]
     notes = [
         f"- **{_escaped(one['name'])}**: {_escaped(one['note'])}" for one in data["systems"] if one["note"]
     ]
     if notes:
         lines += ["## The systems", "", *notes, ""]
     if data["reproduce"]:
-        lines += ["## To reproduce", "", *(f"    {line}" for line in data["reproduce"].splitlines()), ""]
+        lines += ["## To reproduce", "", *_indented(data["reproduce"].splitlines()), ""]
+    if data.get("recipe"):
+        lines += ["## The recipe", "", *_indented(data["recipe"].splitlines()), ""]
     return "\n".join(lines)
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
 
 
 def _calibration(data: dict[str, Any]) -> str:

@@ -66,6 +66,15 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Prompt:
+    """What one predictor sends about the same turn before and after compiling, message by message as text."""
+
+    predictor: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
 class RecallChoice:
     """One way to recall that a run tried: the shares of turns whose flows are all among the first 1, 3 and 5."""
 
@@ -129,6 +138,10 @@ class Report:
         gains: Paired differences behind the first line.
         facts: Recipe, LM, seed, budget spent, sample sizes; shown in order.
         reproduce: The command that makes the same report.
+        verdict: What it comes to, in one plain sentence; the first line where it is empty.
+        prompts: What compiling changed in the prompts.
+        card: The dataset's card, as it is written.
+        recipe: The recipe, one setting a line.
         examples_changed: A few turns, first with the answer of the uncompiled program, then of the compiled.
         compared: Names of the programs that ``examples_changed`` compares.
         choosing: How the selection was fitted; None where the report is not of a run.
@@ -144,3 +157,7 @@ class Report:
     examples_changed: Sequence[Change] = ()
     compared: tuple[str, str] = ("LM uncompiled", "LM compiled")
     choosing: Choosing | None = None
+    verdict: str = ""
+    prompts: Sequence[Prompt] = ()
+    card: str = ""
+    recipe: str = ""

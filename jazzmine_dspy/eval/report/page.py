@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from jazzmine_dspy.eval.report import choosing, figures, tables
+from jazzmine_dspy.eval.report import choosing, figures, prompts, tables
 from jazzmine_dspy.eval.report.markup import Markup, join, tag
 from jazzmine_dspy.eval.report.shown import DASH, TOO_FEW, resolve, shown
 from jazzmine_dspy.eval.report.tables import Cell, Figure, Scored, Table, parts
@@ -42,7 +42,8 @@ def _top(data: dict[str, Any]) -> Markup:
     return tag(
         "header",
         tag("p", data["title"], cls="eyebrow"),
-        tag("h1", data["first_line"]),
+        tag("h1", data.get("verdict") or data["first_line"]),
+        tag("p", data["first_line"], cls="lede") if data.get("verdict") else None,
         _warning(data),
         tag("div", *_tiles(data), cls="tiles"),
     )
@@ -140,11 +141,15 @@ def _sections(data: dict[str, Any]) -> list[Markup]:
         _section(
             f"Commands by kind: {name}", "F1 of each kind, type and arguments alike.", figures.kinds(data)
         ),
-        _section(f"By kind of turn: {name}", "", _table(data, tables.slices(data))),
+        _section(f"By kind of turn: {name}", "", *_slices(data)),
         _section(
             "Every metric", "In percent, save the sentiment error.", _table(data, tables.all_metrics(data))
         ),
     ]
+    for one in data.get("prompts", ()):
+        if prompts.changed(one):
+            note = "What the language model is sent about one turn: compiled against uncompiled."
+            found.append(_section(f"The compiled prompt: {one['predictor']}", note, prompts.difference(one)))
     if data["examples_changed"]:
         before, after = data["compared"]
         note = f"A few turns that {before} and {after} decide differently."
@@ -152,6 +157,18 @@ def _sections(data: dict[str, Any]) -> list[Markup]:
             _section("What changed", note, *(_change(one, before, after) for one in data["examples_changed"]))
         )
     return found
+
+
+def _slices(data: dict[str, Any]) -> list[Markup]:
+    shown_parts = [(kind, tables.part(data, kind)) for kind in tables.PARTS]
+    return [
+        *(_table(data, table) for table in [tables.slices(data)] if table.rows),
+        *(
+            _details(f"By {tables.PARTS[kind].lower()}", _table(data, table))
+            for kind, table in shown_parts
+            if table.rows
+        ),
+    ]
 
 
 def _selection(data: dict[str, Any], name: str) -> list[Markup]:
@@ -213,6 +230,8 @@ def _foot(data: dict[str, Any]) -> Markup:
         tag("h2", "How this was made"),
         tag("dl", *notes, *(join(tag("dt", key), tag("dd", value)) for key, value in data["facts"].items())),
         join(tag("h3", "To reproduce"), tag("pre", data["reproduce"])) if data["reproduce"] else None,
+        _details("The recipe", tag("pre", data["recipe"])) if data.get("recipe") else None,
+        _details("The dataset's card", tag("pre", data["card"], cls="text")) if data.get("card") else None,
     )
 
 

@@ -210,6 +210,32 @@ def slices(data: Document) -> Table:
     return Table("slices", ("Kind of turn", "Turns", *(f"{label(name)}, %" for name in metrics)), rows)
 
 
+PARTS = {"place": "Where the turn stands", "command": "Wanted command", "flow": "Flow, started or running"}
+
+
+def part(data: Document, kind: str) -> Table:
+    """The shipped choice by place, wanted command or flow."""
+    held = data.get("parts", {}).get(kind, [])
+    metrics = [name for name in _PART_METRICS if any(name in one["metrics"] for one in held)]
+    rows = tuple(
+        (
+            one["name"].replace("_", " "),
+            Figure(pointer("parts", kind, i, "n"), "count"),
+            *(
+                Scored(pointer("parts", kind, i, "metrics", name), kind_of(name))
+                if name in one["metrics"]
+                else DASH
+                for name in metrics
+            ),
+        )
+        for i, one in enumerate(held)
+    )
+    return Table(f"by-{kind}", (PARTS[kind], "Turns", *(f"{label(name)}, %" for name in metrics)), rows)
+
+
+_PART_METRICS = ("flow_set_exact", "commands_exact", "joint_goal")
+
+
 def top_confusions(data: Document, most: int = 10) -> Table:
     """What the shipped choice takes for what, most frequent first."""
     at = data["shipped"]

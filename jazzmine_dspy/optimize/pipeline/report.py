@@ -27,6 +27,7 @@ from jazzmine_dspy.optimize.pipeline.heads import worth
 from jazzmine_dspy.optimize.pipeline.heats import Heat
 from jazzmine_dspy.optimize.pipeline.outcome import Outcome, Systems, objective_difference
 from jazzmine_dspy.optimize.pipeline.rows import collect_rows, predict_all
+from jazzmine_dspy.optimize.pipeline.verdict import compiled_prompts, recipe_text, verdict
 
 _NOTES = {
     "TF-IDF + logistic regression": "chooses flows only; the rest is left to the floors",
@@ -138,6 +139,10 @@ def build_report(
         reproduce=f"jazzmine-dspy optimize optimize/recipes/{recipe.name}.toml",
         examples_changed=_changes(context.objective, systems),
         choosing=choosing(context, outcome, systems),
+        verdict=verdict(context, outcome, systems),
+        prompts=compiled_prompts(outcome, context.dataset.examples("dev_a")),
+        card=context.dataset.card,
+        recipe=recipe_text(recipe),
     )
 
 
