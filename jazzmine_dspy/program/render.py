@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jazzmine_dspy.models._base import thaw
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.slots import ReadingContext
@@ -21,6 +22,9 @@ _SHOWN_LONG, _SHOWN_SHORT = 300, 120
 _SHOWN_EXAMPLE = 60
 _ROOM_LONG, _ROOM_SHORT = 3200, 480
 """Characters of all flows offered, above which no more examples are added: about 800 and 120 tokens."""
+
+_HELD, _HELD_IN_FULL = 40, 160
+"""Characters of a value that is held; in the full wording a value may be asked for whole, such as an address."""
 
 _PLAIN = ("text", "boolean")
 """Types whose example would tell nothing of their form."""
@@ -56,10 +60,14 @@ def situation(turn: Turn, at: ReadingContext | None = None) -> str:
     if turn.offering:
         parts.append(f"asked whether to go back to {one_line(turn.offering, 64)}")
     if turn.slots:
-        parts.append(f"known {_held(turn.slots.as_dict())}")
+        limit = _HELD if at is None else _HELD_IN_FULL
+        parts.append(f"known {_held(turn.slots.as_dict(), limit)}")
     if turn.paused:
         aside = turn.paused_slots.as_dict() if at is not None else {}
-        shown = [f"{name} ({_held(aside[name])})" if aside.get(name) else name for name in turn.paused]
+        shown = [
+            f"{name} ({_held(aside[name], _HELD_IN_FULL)})" if aside.get(name) else name
+            for name in turn.paused
+        ]
         parts.append("paused " + ", ".join(shown))
     if turn.entities:
         parts.append("talked about " + ", ".join(quoted(entity.name, 60) for entity in turn.entities[-3:]))
@@ -70,8 +78,16 @@ def situation(turn: Turn, at: ReadingContext | None = None) -> str:
     return "; ".join(parts) or "nothing running"
 
 
-def _held(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={quoted(str(value), 40)}" for name, value in values.items())
+def _held(values: Mapping[str, Any], limit: int = _HELD) -> str:
+    return ", ".join(f"{name}={_value(value, limit)}" for name, value in values.items())
+
+
+def _value(value: Any, limit: int) -> str:
+    """A value as it would be answered: numbers, booleans and lists as JSON, a long one as a cut text."""
+    if isinstance(value, str):
+        return quoted(value, limit)
+    shown = json.dumps(thaw(value), ensure_ascii=False).translate(_BREAKS)
+    return shown if len(shown) <= limit else quoted(shown, limit)
 
 
 def history(turn: Turn, last: int, limit: int = _SHOWN) -> str:

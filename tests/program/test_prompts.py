@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from jazzmine_dspy.lm.requests import demo_texts, response_schema, system_text, user_text
 from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.models import FlowRegistry, Turn
+from jazzmine_dspy.models.slots import ReadingContext
 from jazzmine_dspy.program import render
 from jazzmine_dspy.program.ports import Recalled
 
@@ -256,3 +257,19 @@ def test_more_candidates_than_letters_are_cut(registry: FlowRegistry) -> None:
     many = [Recalled("track_order", 1.0)] * 12
     assert [line[0] for line in render.flows_offered(registry, many).splitlines()] == list("ABCDEFGH")
     assert render.flows_offered(registry, []) == "none"
+
+
+def test_held_values_are_shown_as_they_would_be_answered() -> None:
+    """Not as Python prints them: a model copies what it sees."""
+    held = {
+        "guests": 4,
+        "sea_view": True,
+        "items": ["two bathrobes", "ice"],
+        "address": "6 Larch Close, " * 6,
+    }
+    turn = Turn(text="and soap", flow="room_service", slots=held)
+    shown = render.situation(turn)
+    assert 'guests=4, items=["two bathrobes", "ice"], sea_view=true' in shown
+    assert "…" in shown
+    in_full = render.situation(turn, ReadingContext())
+    assert f"address={json.dumps(held['address'])}" in in_full
