@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from typing import Any
 
 import dspy
 
 from jazzmine_dspy.datasets.schema import Labels
+from jazzmine_dspy.eval.findings import Finding, findings
 from jazzmine_dspy.eval.metrics import stage_score
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.models.decision import STAGES, Enhancement, Selection, Stage, TurnDecision
@@ -75,7 +74,7 @@ def metric(
         >>> metric(gold, pred)
         0.0
         >>> metric(gold, pred, None, "fused").feedback
-        'commands should be [{"type": "chitchat"}], not [{"type": "handoff"}].'
+        "expected chitchat, got handoff; the user said 'hi'"
     """
     labels, turn = _gold(gold)
     decision, failed = _answer(pred)
@@ -123,34 +122,29 @@ def _causes(decision: TurnDecision) -> list[str]:
     return [part.partition(": ")[2] for cause in said for part in cause.split("; ")]
 
 
-_LABELLED: Mapping[Stage, tuple[tuple[str, str], ...]] = {
-    "enhance": (
-        ("enhanced", "enhanced_query"), ("sentiment", "sentiment_score"), ("intent", "intent"),
-        ("is_cancellation", "is_cancellation"), ("is_continuation", "is_continuation"),
-    ),
-    "select": (("flows", "flows"),),
-    "understand": (("commands", "commands"),),
-}  # fmt: skip
+def findings_of(gold: Any, pred: Any, predictor: str = "") -> tuple[Finding, ...]:
+    """What is wrong with a prediction, finding by finding; empty where it is right.
+
+    Args:
+        gold: An example of ``Dataset.to_dspy``.
+        pred: What ``program.trainable()`` answered, or a program itself.
+        predictor: Whose answers are looked at; "" for all.
+
+    Raises:
+        InputError: as :func:`metric`.
+        LMUnansweredError: as :func:`metric`.
+    """
+    labels, turn = _gold(gold)
+    decision, failed = _answer(pred)
+    return findings(decision, failed, labels, turn, _stages_of(predictor))
+
+
+def _stages_of(predictor: str) -> list[Stage]:
+    name = predictor.rpartition(".")[2]
+    return [stage for stage in STAGES if name in (stage, "fused")] or list(STAGES)
 
 
 def _words(decision: TurnDecision, failed: str, labels: Labels, turn: Turn, predictor: str) -> str:
     """What is wrong with an answer, for a language model that rewrites the prompt."""
-    name = predictor.rpartition(".")[2]
-    stages = [stage for stage in STAGES if name in (stage, "fused")] or list(STAGES)
-    if failed:
-        return f"The answer could not be used: {failed}."
-    wanted = labels.model_dump(mode="json")
-    given = {**decision.enhancement.model_dump(mode="json"), **decision.model_dump(mode="json")}
-    given["flows"] = list(decision.selection.flows)
-    wrong = []
-    for stage in stages:
-        if stage != "enhance" and stage_score(stage, decision, labels, turn) == 1.0:
-            continue
-        for label, field in _LABELLED[stage]:
-            if wanted[label] is not None and wanted[label] != given[field]:
-                wrong.append(f"{field} should be {_shown(wanted[label])}, not {_shown(given[field])}.")
-    return "\n".join(wrong) or "The answer is right."
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    found = findings(decision, failed, labels, turn, _stages_of(predictor))
+    return "\n".join(each.text for each in found) or "The answer is right."

@@ -50,6 +50,7 @@ class RunContext:
         lm_facts: Its name and identity.
         started_from: Hash of the program whose prompts were the start.
         work: Folder for what a run keeps for the next.
+        teacher: Another language model, which shows right answers and writes prompts; counted by a meter of its own.
     """
 
     recipe: Recipe
@@ -60,6 +61,7 @@ class RunContext:
     lm_facts: dict[str, Any] = field(default_factory=dict)
     started_from: str | None = None
     work: Path = Path(".jazzmine")
+    teacher: dspy.LM | None = None
 
     @property
     def objective(self) -> Objective:

@@ -14,7 +14,9 @@ from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import DeadCompileError, calls_per_turn
-from jazzmine_dspy.optimize.optimizers.search import candidates, labeled
+from jazzmine_dspy.optimize.optimizers.means import Means
+from jazzmine_dspy.optimize.optimizers.registry import candidates
+from jazzmine_dspy.optimize.optimizers.search import labeled
 from jazzmine_dspy.optimize.pipeline.added import check_added
 from jazzmine_dspy.optimize.pipeline.check import PARTS, check_labels
 from jazzmine_dspy.optimize.pipeline.prompts import turns_to_compile_on, uncompiled
@@ -131,7 +133,7 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
         steps.append(step(f"try {attempt.name}", len(sample), worded))
     steps += [
         step(f"try {attempt.name}", len(sample) + attempt.calls // per_turn, shown)
-        for attempt in candidates(recipe, asking, train)
+        for attempt in candidates(recipe, asking, train, Means(recipe, sample))
     ]
     steps += [step(name, -(-calls // per_turn), shown) for name, calls in _after_compiling(context, per_turn)]
     return Plan(recipe.lm, tuple(steps), limits.lm_calls, price, limits.tokens, limits.money)

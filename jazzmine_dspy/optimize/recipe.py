@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -18,9 +18,6 @@ from jazzmine_dspy.models.parsing import MalformedError, from_toml, read_file
 from jazzmine_dspy.optimize.calibration.gates import DELTA, TARGET_ERROR
 from jazzmine_dspy.program.policy import Shape
 from jazzmine_dspy.signatures.contract import Wording
-
-Optimizer = Literal["none", "labeled_few_shot", "bootstrap", "bootstrap_random_search"]
-
 
 _Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _SECRET = re.compile(r"(?:key|key_id|secret|password|token|authorization|headers?)$", re.IGNORECASE)
@@ -122,7 +119,7 @@ class Recipe(Value):
     # Left out of the JSON form where it is not given: recipes without it keep their fingerprints.
     wording: Wording | None = Field(default=None, exclude_if=_not_given)
     lm_settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
-    optimizer: Optimizer = "bootstrap_random_search"
+    optimizer: str = "bootstrap_random_search"
     seed: int = Field(default=0, ge=0)
     top_k: int = Field(default=4, ge=1, le=8)
     history_shown: int = Field(default=5, ge=0, le=10)
@@ -153,6 +150,17 @@ class Recipe(Value):
             less = " (less of it is better)" if name in LOWER_IS_BETTER else ""
             known = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(OBJECTIVES)}"
             raise ValueError(f"{name!r} cannot be raised{less}: {known}")
+        return name
+
+    @field_validator("optimizer")
+    @classmethod
+    def _registered(cls, name: str) -> str:
+        from jazzmine_dspy.optimize.optimizers.registry import OPTIMIZERS
+
+        if name not in OPTIMIZERS:
+            near = difflib.get_close_matches(name, OPTIMIZERS, n=1)
+            known = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(OPTIMIZERS)}"
+            raise ValueError(f"nobody registered the optimizer {name!r}: {known}")
         return name
 
     @field_validator("constraints")

@@ -24,6 +24,8 @@ from jazzmine_dspy.optimize.optimizers.candidates import (
     assert_alive,
     calls_per_turn,
 )
+from jazzmine_dspy.optimize.optimizers.means import Means
+from jazzmine_dspy.optimize.optimizers.registry import optimizer
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.batch import at_once
 from jazzmine_dspy.program.turn import TurnProgram
@@ -35,32 +37,42 @@ _POOL = 48
 Allowed = Callable[[], bool]
 
 
-def candidates(
-    recipe: Recipe,
-    base: TurnProgram,
-    train: Sequence[Example],
-    allowed: Allowed = lambda: True,
-) -> Iterator[Attempt]:
-    """The candidates of a recipe, each made when it is asked for.
+@optimizer("labeled_few_shot")
+def labeled_few_shot(base: TurnProgram, train: Sequence[Example], means: Means) -> Iterator[Attempt]:
+    """One set of labelled demonstrations."""
+    if means.recipe.demos.labeled:
+        yield _labeled(base, train, means, 0)
 
-    Args:
-        recipe: Which optimizer, how many candidates and demonstrations, the seed.
-        base: The uncompiled program with the policy ``lm``, unbound from any language model: a compile runs
-            under ``dspy.context(lm=…)``.
-        train: Labelled turns to learn from.
-        allowed: Whether the budget allows another turn.
-    """
-    search = recipe.optimizer == "bootstrap_random_search"
-    attempts = min(recipe.demos.attempts, len(train)) * calls_per_turn(base)
-    for number in range(recipe.demos.candidates if search else 1):
-        seed = recipe.seed * 1000 + number
-        if recipe.optimizer in ("labeled_few_shot", "bootstrap_random_search") and recipe.demos.labeled:
-            name = f"labeled {number + 1}"
-            yield Attempt(name, 0, functools.partial(labeled, name, recipe, base, train, seed))
-        if recipe.optimizer in ("bootstrap", "bootstrap_random_search") and recipe.demos.bootstrapped:
-            name = f"bootstrap {number + 1}"
-            make = functools.partial(bootstrap, name, recipe, base, train, seed, allowed)
-            yield Attempt(name, attempts, make)
+
+@optimizer("bootstrap")
+def bootstrapped(base: TurnProgram, train: Sequence[Example], means: Means) -> Iterator[Attempt]:
+    """One set of right answers: the program's own, or a teacher's."""
+    if means.recipe.demos.bootstrapped:
+        yield _bootstrapped(base, train, means, 0)
+
+
+@optimizer("bootstrap_random_search")
+def random_search(base: TurnProgram, train: Sequence[Example], means: Means) -> Iterator[Attempt]:
+    """So many sets of each of these two kinds, drawn by seed."""
+    for number in range(means.recipe.demos.candidates):
+        if means.recipe.demos.labeled:
+            yield _labeled(base, train, means, number)
+        if means.recipe.demos.bootstrapped:
+            yield _bootstrapped(base, train, means, number)
+
+
+def _labeled(base: TurnProgram, train: Sequence[Example], means: Means, number: int) -> Attempt:
+    name, seed = f"labeled {number + 1}", means.recipe.seed * 1000 + number
+    return Attempt(name, 0, functools.partial(labeled, name, means.recipe, base, train, seed))
+
+
+def _bootstrapped(base: TurnProgram, train: Sequence[Example], means: Means, number: int) -> Attempt:
+    name, seed = f"bootstrap {number + 1}", means.recipe.seed * 1000 + number
+    calls = min(means.recipe.demos.attempts, len(train)) * calls_per_turn(base)
+    make = functools.partial(
+        bootstrap, name, means.recipe, base, train, seed, means, teacher_lm=means.teacher
+    )
+    return Attempt(name, means.own_calls(calls), make)
 
 
 def labeled(name: str, recipe: Recipe, base: TurnProgram, train: Sequence[Example], seed: int) -> Candidate:
@@ -84,8 +96,11 @@ def bootstrap(
     train: Sequence[Example],
     seed: int,
     allowed: Allowed = lambda: True,
+    *,
+    teacher_lm: dspy.LM | None = None,
 ) -> Candidate:
-    """Demonstrations from the program's own right answers, taught by labelled ones.
+    """Demonstrations from right answers of the program itself or of a teacher's language model, taught by labelled
+    ones.
 
     The conversations that teach and those that are attempted are apart: shown its own label, a turn is
     easily right.
@@ -107,18 +122,19 @@ def bootstrap(
         scores.append(_metric(objective, example, prediction))
         return scores[-1]
 
-    optimizer = dspy.BootstrapFewShot(
+    bootstrapper = dspy.BootstrapFewShot(
         metric=metric,
         metric_threshold=recipe.demos.threshold,
         max_bootstrapped_demos=recipe.demos.bootstrapped,
         max_labeled_demos=0,
         max_rounds=1,
         max_errors=len(trainset) + 1,
+        teacher_settings={"lm": teacher_lm} if teacher_lm is not None else None,
     )
     # DSPy tries one after another until it has enough; all were paid for when the candidate was admitted.
-    lost = _ask_ahead(teacher, list(trainset.all), recipe) if recipe.hosted else 0
+    lost = _ask_ahead(teacher, list(trainset.all), recipe, teacher_lm) if recipe.hosted else 0
     with quiet():
-        program = optimizer.compile(base.deepcopy(), teacher=teacher, trainset=trainset)
+        program = bootstrapper.compile(base.deepcopy(), teacher=teacher, trainset=trainset)
     program._compiled = False  # a frozen sub-module would drop out of a saved state (DSPy)
     if not scores and lost:
         raise LMUnansweredError(
@@ -136,7 +152,9 @@ def bootstrap(
     return candidate
 
 
-def _ask_ahead(teacher: TurnProgram, examples: Sequence[Any], recipe: Recipe) -> int:
+def _ask_ahead(
+    teacher: TurnProgram, examples: Sequence[Any], recipe: Recipe, teacher_lm: dspy.LM | None = None
+) -> int:
     """Ask about all attempts at once, where the run's store of answers then has what the optimizer asks.
 
     It does not depend on how much is asked at once: so a run asks the same with any concurrency.
@@ -144,14 +162,14 @@ def _ask_ahead(teacher: TurnProgram, examples: Sequence[Any], recipe: Recipe) ->
     Returns:
         How many the language model did not answer.
     """
-    lm, limits = dspy.settings.lm, recipe.budget.model_dump(exclude_none=True)
+    lm, limits = teacher_lm or dspy.settings.lm, recipe.budget.model_dump(exclude_none=True)
     remembers = hasattr(getattr(lm, "engine", None), "will_replay") and lm.kwargs.get("temperature") == 0
     if not remembers or not limits.keys() <= {"minutes", "lm_calls"}:
         return 0
 
     def ask(example: Any) -> bool:
         try:
-            with dspy.context(trace=[]):
+            with dspy.context(lm=lm, trace=[]):
                 teacher(**example.inputs())
         except LMUnansweredError:
             return False

@@ -15,7 +15,8 @@ from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import Attempt, Candidate, Optimizer, calls_per_turn
-from jazzmine_dspy.optimize.optimizers.search import candidates
+from jazzmine_dspy.optimize.optimizers.means import Means
+from jazzmine_dspy.optimize.optimizers.registry import OPTIMIZERS
 from jazzmine_dspy.optimize.pipeline.copied import copied_turns
 from jazzmine_dspy.optimize.pipeline.measure import assert_answered, within_budget
 from jazzmine_dspy.optimize.recipe import Recipe
@@ -108,11 +109,17 @@ def compile_prompts(
     def allowed(calls: int = 1) -> bool:
         return context.budget.allows(calls, keep_calls=context.calls_kept(), share_of_time=COMPILE_TIME)
 
-    make = optimizer or functools.partial(candidates, context.recipe)
+    def left() -> int | None:
+        calls = context.budget.meter.calls_left
+        scoring = len(sample) * calls_per_turn(base)
+        return None if calls is None else max(0, calls - context.calls_kept() - scoring)
+
+    make = optimizer or OPTIMIZERS[context.recipe.optimizer]
+    means = Means(context.recipe, sample, allowed, left, context.teacher, context.progress.note)
     tried: list[Tried] = []
     best: Tried | None = None
     with context.asking():
-        for attempt in (*uncompiled(context.recipe, base), *make(base, train, allowed)):
+        for attempt in (*uncompiled(context.recipe, base), *make(base, train, means)):
             # A candidate that the budget cuts short is not asked the same questions as the others.
             if tried and not allowed(attempt.calls + len(sample) * calls_per_turn(base)):
                 context.progress.note(f"the budget for compiling is spent before candidate {attempt.name!r}")

@@ -18,7 +18,8 @@ from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.optimizers import search as optimizers
 from jazzmine_dspy.optimize.optimizers.candidates import DeadCompileError
-from jazzmine_dspy.optimize.optimizers.search import bootstrap, candidates, labeled
+from jazzmine_dspy.optimize.optimizers.registry import candidates
+from jazzmine_dspy.optimize.optimizers.search import bootstrap, labeled
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
