@@ -16,6 +16,7 @@ from jazzmine_dspy.models.decision import SourceKind, Stage
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.parsing import MalformedError, from_toml, read_file
 from jazzmine_dspy.optimize.calibration.gates import DELTA, TARGET_ERROR
+from jazzmine_dspy.optimize.registered import optimizers
 from jazzmine_dspy.program.policy import Shape
 from jazzmine_dspy.signatures.contract import Wording
 
@@ -25,6 +26,14 @@ _SECRET = re.compile(r"(?:key|key_id|secret|password|token|authorization|headers
 
 def _not_given(value: object) -> bool:
     return value is None
+
+
+def _without_secrets(settings: dict[str, Any]) -> dict[str, Any]:
+    for key, value in settings.items():
+        # An address may carry a user, a password or a key.
+        if _SECRET.search(key) or (isinstance(value, str) and re.search(r"://[^/]*@|://.*\?", value)):
+            raise ValueError(f"{key} is a secret: a recipe is kept and tracked; set the provider's variable")
+    return settings
 
 
 class BudgetPart(Value):
@@ -51,6 +60,51 @@ class DemosPart(Value):
     candidates: int = Field(default=3, ge=1, le=64)
     attempts: int = Field(default=12, ge=1)
     threshold: float = Field(default=0.8, gt=0, le=1)
+
+
+class SearchPart(Value):
+    """How far optimizers search that write prompts: ``gepa``, ``miprov2``, ``copro``, ``simba``, ``better_together``.
+
+    Args:
+        turns: Turns of train, and of dev-A, that a prompt is tried on.
+        candidates: Texts that are written at a time.
+        rounds: How often texts are written anew from what was learnt of the earlier ones.
+        trials: Combinations of texts and demonstrations that ``miprov2`` tries.
+        rollouts: Turns that ``gepa`` asks about in all.
+        fields: Whether ``gepa`` words the descriptions of fields too.
+        then: What ``better_together`` takes, in this order.
+    """
+
+    turns: int = Field(default=24, ge=1)
+    candidates: int = Field(default=4, ge=2, le=32)
+    rounds: int = Field(default=2, ge=1, le=32)
+    trials: int = Field(default=8, ge=1, le=256)
+    rollouts: int = Field(default=200, ge=1)
+    fields: bool = True
+    then: tuple[str, ...] = ("bootstrap", "gepa")
+
+
+class TeacherPart(Value):
+    """Another language model, which shows right answers and writes prompts. What it is asked is counted apart.
+
+    Args:
+        lm: Its name; "" for none, so that the run's own language model does both.
+        lm_settings: Its settings; secrets are refused.
+        price: Money per million prompt tokens and per million answer tokens; LiteLLM's table where it is left out.
+        lm_calls: Calls that it may be asked; None is no limit.
+        tokens: Tokens that it may take, sent and answered together.
+    """
+
+    lm: str = ""
+    lm_settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    price: tuple[_Money, _Money] | None = None
+    lm_calls: int | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=0)
+
+    @field_validator("lm_settings")
+    @classmethod
+    def _no_secrets(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        return _without_secrets(settings)
 
 
 class SamplePart(Value):
@@ -137,6 +191,9 @@ class Recipe(Value):
     price: tuple[_Money, _Money] | None = None
     budget: BudgetPart = BudgetPart()
     demos: DemosPart = DemosPart()
+    # Left out of the JSON form where they are as they come: recipes without them keep their fingerprints.
+    search: SearchPart = Field(default=SearchPart(), exclude_if=lambda part: part == SearchPart())
+    teacher: TeacherPart = Field(default=TeacherPart(), exclude_if=lambda part: part == TeacherPart())
     sample: SamplePart = SamplePart()
     gates: GatesPart = GatesPart()
     clarify: ClarifyPart = ClarifyPart()
@@ -155,11 +212,9 @@ class Recipe(Value):
     @field_validator("optimizer")
     @classmethod
     def _registered(cls, name: str) -> str:
-        from jazzmine_dspy.optimize.optimizers.registry import OPTIMIZERS
-
-        if name not in OPTIMIZERS:
-            near = difflib.get_close_matches(name, OPTIMIZERS, n=1)
-            known = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(OPTIMIZERS)}"
+        if name not in (registered := optimizers()):
+            near = difflib.get_close_matches(name, registered, n=1)
+            known = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(registered)}"
             raise ValueError(f"nobody registered the optimizer {name!r}: {known}")
         return name
 
@@ -178,13 +233,7 @@ class Recipe(Value):
     @field_validator("lm_settings")
     @classmethod
     def _no_secrets(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        for key, value in settings.items():
-            # An address may carry a user, a password or a key.
-            if _SECRET.search(key) or (isinstance(value, str) and re.search(r"://[^/]*@|://.*\?", value)):
-                raise ValueError(
-                    f"{key} is a secret: a recipe is kept and tracked; set the provider's variable"
-                )
-        return settings
+        return _without_secrets(settings)
 
     @property
     def fingerprint(self) -> str:

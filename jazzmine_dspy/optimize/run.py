@@ -22,7 +22,8 @@ from jazzmine_dspy.eval.report import Report, write_report
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.optimizers.candidates import Optimizer, calls_per_turn
+from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
+from jazzmine_dspy.optimize.optimizers.protocol import Optimizer
 from jazzmine_dspy.optimize.pipeline import race
 from jazzmine_dspy.optimize.pipeline.acts import fit_acts, gate_acts, race_acts
 from jazzmine_dspy.optimize.pipeline.added import check_added, train_heads

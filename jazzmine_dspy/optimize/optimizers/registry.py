@@ -1,53 +1,27 @@
-"""The optimizers that a recipe can name: ours, and those of other packages."""
+"""The candidates that a recipe names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.models.extensions import Extensions
-from jazzmine_dspy.optimize.optimizers.candidates import Attempt, Optimizer
+from jazzmine_dspy.optimize.optimizers.candidates import Attempt
 from jazzmine_dspy.optimize.optimizers.means import Means
+from jazzmine_dspy.optimize.optimizers.protocol import Optimizer
 from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.optimize.registered import optimizer, optimizers
 from jazzmine_dspy.program.turn import TurnProgram
 
-O = TypeVar("O", bound=Callable[..., Iterator[Attempt]])  # noqa: E741
 
-
-def _checked(_name: str, thing: Any) -> Optimizer:
-    if not callable(thing):
-        raise ValueError("it cannot be called with a program, turns and the run's means")
-    found: Optimizer = thing
-    return found
-
-
-OPTIMIZERS: Extensions[Optimizer] = Extensions("optimizer", "jazzmine_dspy.optimizers", _checked)
-"""By the name that a recipe gives. A package offers its own as entry points of these names."""
-
-
-def optimizer(name: str) -> Callable[[O], O]:
-    """Register an optimizer, by which recipes can name it: ``optimizer = "NAME"``.
-
-    Args:
-        name: Lower-case letters, digits, ``_``, ``.`` and ``-``. No other optimizer may have it.
+def named(name: str) -> Optimizer:
+    """The optimizer of that name.
 
     Raises:
-        ExtensionError: the name is taken or cannot be one, or the thing cannot be called.
-
-    Example:
-        >>> @optimizer("polite")
-        ... def polite(base, train, means):
-        ...     yield from ()
-        >>> "polite" in OPTIMIZERS
-        True
+        KeyError: nobody registered one.
+        ExtensionError: the package that offers it cannot be loaded.
     """
-
-    def register(made: O) -> O:
-        OPTIMIZERS.add(name, made, origin=f"{made.__module__}.{made.__qualname__}")
-        return made
-
-    return register
+    found: Optimizer = optimizers()[name]
+    return found
 
 
 @optimizer("none")
@@ -71,4 +45,4 @@ def candidates(
         train: Labelled turns to learn from.
         means: What it may use; None is all that it wants, and no turn of dev-A.
     """
-    return OPTIMIZERS[recipe.optimizer](base, train, means or Means(recipe))
+    return named(recipe.optimizer)(base, train, means or Means(recipe))

@@ -25,8 +25,8 @@ from jazzmine_dspy.optimize.optimizers.candidates import (
     calls_per_turn,
 )
 from jazzmine_dspy.optimize.optimizers.means import Means
-from jazzmine_dspy.optimize.optimizers.registry import optimizer
 from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.optimize.registered import optimizer
 from jazzmine_dspy.program.batch import at_once
 from jazzmine_dspy.program.turn import TurnProgram
 

@@ -14,9 +14,10 @@ from jazzmine_dspy.eval.stats import pooled
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
-from jazzmine_dspy.optimize.optimizers.candidates import Attempt, Candidate, Optimizer, calls_per_turn
+from jazzmine_dspy.optimize.optimizers.candidates import Attempt, Candidate, calls_per_turn
 from jazzmine_dspy.optimize.optimizers.means import Means
-from jazzmine_dspy.optimize.optimizers.registry import OPTIMIZERS
+from jazzmine_dspy.optimize.optimizers.protocol import Optimizer
+from jazzmine_dspy.optimize.optimizers.registry import named
 from jazzmine_dspy.optimize.pipeline.copied import copied_turns
 from jazzmine_dspy.optimize.pipeline.measure import assert_answered, within_budget
 from jazzmine_dspy.optimize.recipe import Recipe
@@ -114,7 +115,7 @@ def compile_prompts(
         scoring = len(sample) * calls_per_turn(base)
         return None if calls is None else max(0, calls - context.calls_kept() - scoring)
 
-    make = optimizer or OPTIMIZERS[context.recipe.optimizer]
+    make = optimizer or named(context.recipe.optimizer)
     means = Means(context.recipe, sample, allowed, left, context.teacher, context.progress.note)
     tried: list[Tried] = []
     best: Tried | None = None
