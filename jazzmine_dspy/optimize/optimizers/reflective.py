@@ -96,6 +96,7 @@ class PromptGEPA(Teleprompter):
                 track_best_outputs=False,
                 seed=self.means.recipe.seed,
             )
+        writer.close()
         best = cast("Texts", found.best_candidate)
         changed = [name for name, text in best.items() if text != adapter.texts()[name]]
         by = "templates" if writer.lm is None else str(writer.lm.model)

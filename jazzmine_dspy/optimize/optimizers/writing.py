@@ -19,7 +19,9 @@ MARK = "Often wrong, so mind:"
 """Stands before the lines that templates have written."""
 
 _CLASSES = 5
-"""Classes of errors that templates speak of, the commonest first."""
+"""Classes of errors that templates speak of, the commonest of each kind first."""
+_ACTED_ON = ("commands", "flows", UNUSABLE)
+"""Errors that templates speak of before others: a dialogue goes wrong by them."""
 _TRIES = 2
 """Texts that cannot be used in a row, and none before, after which a model is taken to be too small to write."""
 _SHORTEST, _LONGEST = 8, 8000
@@ -58,7 +60,8 @@ class Writer:
     def __init__(self, lm: dspy.LM | None, note: Callable[[str], None]) -> None:
         self.lm = lm
         self.note = note
-        self.calls = self.written = self.failed = 0
+        self.written = self.failed = 0
+        self._why = ""
         self.seen: Counter[tuple[str, ...]] = Counter()
         self._examples: dict[tuple[str, ...], list[Finding]] = {}
 
@@ -101,7 +104,7 @@ class Writer:
         """
         plain = current.partition(MARK)[0].rstrip()
         lines = []
-        for kind, _ in sorted(self.seen.items(), key=lambda pair: (-pair[1], pair[0])):
+        for kind in sorted(self.seen, key=lambda kind: (kind[0] not in _ACTED_ON, -self.seen[kind], kind)):
             line = _line(kind, self._examples[kind][0])
             if line and (not field or self._examples[kind][0].field == field):
                 lines.append(line)
@@ -117,7 +120,6 @@ class Writer:
     ) -> str | None:
         if self.lm is None:
             return None
-        self.calls += 1
         try:
             with dspy.context(lm=self.lm, adapter=dspy.JSONAdapter(), trace=[]):
                 text = str(dspy.Predict(signature)(**inputs)[output] or "").strip()
@@ -134,13 +136,19 @@ class Writer:
             self.written += 1
             return text
         self.failed += 1
+        self._why = why
         if self.failed >= _TRIES and not self.written:
+            self.close()
+        return None
+
+    def close(self) -> None:
+        """No more is to be written: say so where the model could not."""
+        if self.lm is not None and self.failed and not self.written:
             self.note(
                 f"{self.lm.model} is too small to write instructions: of {self.failed} texts none could be used "
-                f"({why[:200]}); templates of the commonest errors take its place"
+                f"({self._why[:200]}); templates of the commonest errors take its place"
             )
             self.lm = None
-        return None
 
 
 def _unfit(text: str, current: str) -> str:
@@ -165,8 +173,9 @@ def _line(kind: tuple[str, ...], example: Finding) -> str:
     wanted, got = kind[1:]
     if wanted == "order":
         return f"Give the commands in the order in which they are said: {said} is {example.wanted}."
-    # What selection says, it is not asked for as a command.
-    if (wanted and wanted not in UNDERSTOOD) or (got and got not in UNDERSTOOD):
+    # What selection says, understanding is not asked for.
+    wanted, got = (each if each in UNDERSTOOD else "" for each in (wanted, got))
+    if not wanted and not got:
         return ""
     if not got:
         return f"Do not leave out {wanted}: {said} is {example.wanted}."

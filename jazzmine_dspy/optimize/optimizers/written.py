@@ -108,6 +108,9 @@ def _made(
             "templates of the commonest errors take its place"
         )
         return _by_templates(name, student, trainset, base, means)
+    for predictor in compiled.predictors():
+        # A state names the model it was made with, and the run's own cannot be saved.
+        predictor.lm = None
     return Candidate(name, base.with_compiled(compiled))
 
 
