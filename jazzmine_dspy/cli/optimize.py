@@ -176,6 +176,16 @@ def _priced(spent: dict[str, Any], price: Price | None, lm: str) -> list[str]:
     ]
 
 
+def _taught(spent: dict[str, Any]) -> list[str]:
+    if "teacher" not in spent:
+        return []
+    from jazzmine_dspy.lm.prices import Price
+    from jazzmine_dspy.optimize.budget import spending
+
+    apart = spent["teacher"]
+    return [f"on the teacher: {spending(apart, Price(**apart['price']) if apart['price'] else None)}"]
+
+
 def _show(result: RunResult, recipe: Path) -> None:
     from jazzmine_dspy.eval.report import terminal_table
     from jazzmine_dspy.lm.prices import Price
@@ -191,6 +201,7 @@ def _show(result: RunResult, recipe: Path) -> None:
         "ships: " + ", ".join(f"{stage} {source}" for stage, source in result.shipped.items()),
         f"spent: {spending(spent, price)}, {spent['minutes']:.1f} minutes",
         *_priced(spent, price, result.manifest["recipe"]["lm"]),
+        *_taught(spent),
         f"program: {result.folder}",
         f"report: {result.report_paths.html}",
         *_to_try(result.manifest["recipe"]["lm"], recipe),

@@ -50,7 +50,8 @@ class RunContext:
         lm_facts: Its name and identity.
         started_from: Hash of the program whose prompts were the start.
         work: Folder for what a run keeps for the next.
-        teacher: Another language model, which shows right answers and writes prompts; counted by a meter of its own.
+        teacher: Another language model, which shows right answers and writes prompts.
+        teacher_budget: Counts what it is asked.
     """
 
     recipe: Recipe
@@ -62,6 +63,7 @@ class RunContext:
     started_from: str | None = None
     work: Path = Path(".jazzmine")
     teacher: dspy.LM | None = None
+    teacher_budget: Budget | None = None
 
     @property
     def objective(self) -> Objective:
@@ -73,6 +75,11 @@ class RunContext:
         """Money per million prompt tokens and per million completion tokens; None where nobody knows it."""
         found = self.budget.meter.price
         return None if found is None else (found.prompt, found.completion)
+
+    def spent(self) -> dict[str, Any]:
+        """What the run has spent; apart from it, as ``teacher``, what its teacher was asked."""
+        apart = self.teacher_budget
+        return {**self.budget.spent(), **({} if apart is None else {"teacher": apart.spent()})}
 
     def on_progress(self, done: int, total: int) -> None:
         """Tell of a phase that spends nothing."""

@@ -20,8 +20,8 @@ from jazzmine_dspy.datasets.demos import unlabelled_fields
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.report import Report, write_report
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
-from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.opening import open_context
 from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
 from jazzmine_dspy.optimize.optimizers.protocol import Optimizer
 from jazzmine_dspy.optimize.pipeline import race
@@ -69,6 +69,7 @@ def optimize(
     start_from: str | Path | None = None,
     lm: dspy.LM | None = None,
     optimizer: Optimizer | None = None,
+    teacher: dspy.LM | None = None,
 ) -> RunResult:
     """Run a recipe: what ``jazzmine-dspy optimize`` does.
 
@@ -80,6 +81,7 @@ def optimize(
             uncompiled.
         lm: A language model to ask instead of the one that the recipe names.
         optimizer: Makes the candidates instead of the optimizer that the recipe names.
+        teacher: A language model that shows right answers and writes prompts, instead of the recipe's ``teacher``.
 
     Raises:
         RecipeError: the recipe cannot be run: the dataset lacks the labels of its objective, or the language model
@@ -90,6 +92,9 @@ def optimize(
     recipe = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
     if lm is not None:
         recipe = recipe.model_copy(update={"lm": lm.model, "lm_settings": {}})
+    if teacher is not None:
+        named = recipe.teacher.model_copy(update={"lm": teacher.model, "lm_settings": {}})
+        recipe = recipe.model_copy(update={"teacher": named})
     folder = Path(out) if out is not None else Path("optimize/programs") / recipe.name
     artifacts.check_target(folder)
     started = dt.datetime.now(dt.UTC)
@@ -100,7 +105,9 @@ def optimize(
     check_added(recipe)
     check_labels(recipe, dataset)
     base, started_from = start_program(recipe, dataset, start_from)
-    context = _context(recipe, dataset, progress, started_from, lm)
+    context = open_context(
+        recipe, dataset, progress, _WORK, started_from=started_from, lm=lm, teacher=teacher
+    )
     tracker = None if recipe.tracking == "none" else Tracker(recipe.tracking, _WORK / "mlflow", recipe.name)
     try:
         outcome = _compile(context, base, optimizer)
@@ -110,7 +117,7 @@ def optimize(
         before = context.budget.spent()
         systems = final_rows(context, outcome, dataset.examples("test"), learnt)
         report = build_report(context, outcome, systems, before)
-        spent = {**context.budget.spent(), "report": context.budget.since(before)}
+        spent = {**context.spent(), "report": context.budget.since(before)}
         dates = {"started": started.isoformat(), "ended": dt.datetime.now(dt.UTC).isoformat()}
         artifacts.save(
             outcome.program,
@@ -338,24 +345,3 @@ def start_program(
         program = TurnProgram(dataset.flows, policy=Policy.model_validate(shown), signatures=folder)
     artifacts.bind_recall(program, recipe.embedder)
     return program, started_from
-
-
-def _context(
-    recipe: Recipe, dataset: Dataset, progress: Progress, started_from: str | None, lm: dspy.LM | None
-) -> RunContext:
-    budget = Budget(recipe.budget, price=price_for(recipe))
-    given: dict[str, Any] = {"started_from": started_from, "work": _WORK}
-    if recipe.lm != "none":
-        from jazzmine_dspy.lm import ReplayStore, lm_identity, metered, replayed, resolve_lm
-        from jazzmine_dspy.lm.deferred import DeferredLM
-
-        lm = lm or resolve_lm(recipe.lm, **recipe.lm_settings)
-        given["lm_facts"] = {"model": lm.model, "identity": lm_identity(lm)}
-        # The folder of a deferred model is its store; another would hide an answer that was corrected there.
-        kept = lm if isinstance(lm, DeferredLM) else replayed(lm, ReplayStore(_WORK / "replay.db"))
-        counted = metered(kept, budget.meter)
-        # What this run has asked before it need not ask again: it costs no call.
-        given["lm"] = replayed(counted, ReplayStore(":memory:"))
-    elif recipe.optimizer != "none":
-        progress.note("no language model is asked, so no prompt is compiled")
-    return RunContext(recipe, dataset, progress, budget, **given)

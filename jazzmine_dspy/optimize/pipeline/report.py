@@ -190,6 +190,8 @@ def _facts(
             else f"{candidate.score:.3f} on {candidate.scored} turns of dev-A"
         )
         facts[f"candidate {candidate.name}"] = "; ".join([score, *candidate.notes])
+    if (apart := context.teacher_budget) is not None:
+        facts["spent on the teacher"] = f"{recipe.teacher.lm}: {spending(apart.spent(), apart.meter.price)}"
     if spent["replayed_calls"]:
         facts["latencies of the LM rows"] = (
             f"{spent['replayed_calls']} of {spent['lm_calls']} calls were answered from the replay store, in no time; "

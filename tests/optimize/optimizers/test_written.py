@@ -180,3 +180,19 @@ def test_a_teacher_writes_and_shows_and_the_student_answers(
     assert student.engine.calls or name == "bootstrap"
     assert not [text for text in map(everything, student.engine.requests) if "JSON object:" not in text]
     assert candidate.demonstrations()["fused"] or candidate.reworded(base)
+
+
+@pytest.mark.row("O9")
+def test_what_a_teacher_is_asked_is_counted_apart(
+    small: Callable[..., Recipe], library: Path, run_recipe: Any
+) -> None:
+    student, teacher = thinking(library), thinking(library)
+    teacher.model = "scripted/teacher"
+    recipe = small(optimizer="copro", teacher={"lm": "scripted/teacher", "price": [1.0, 1.0]})
+    ran = run_recipe(recipe, student, teacher=teacher)
+    spent = json.loads((ran.result.folder / "run.json").read_text("utf-8"))["spent"]
+    assert spent["lm_calls"] == student.engine.calls
+    assert spent["teacher"]["lm_calls"] == teacher.engine.calls > 0
+    assert spent["teacher"]["money"] > 0
+    assert spent["money"] is None, "nobody knows the student's price"
+    assert ran.result.manifest["lm"]["teacher"]["model"] == "scripted/teacher"
