@@ -28,9 +28,10 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
 from routing.figures import filled
-from understanding import recorded, with_lm
+from understanding import latency, public, recorded, values, with_lm, without
 from understanding.figures import Figure, block
 from understanding.ground import Ground
+from understanding.programs import Programs
 
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.awaiting import Awaiting
@@ -128,6 +129,12 @@ def _facts(options: argparse.Namespace, ground: Ground) -> str:
 
 
 SECTIONS: dict[str, Section] = {
+    "without": lambda ground, options: without.figures(ground, Programs(options.program)),
+    "values": lambda ground, _: values.figures(ground),
+    "sgd": lambda ground, options: public.sgd(ground, Programs(options.program)),
+    "star": lambda ground, options: public.star(ground, Programs(options.program)),
+    "latency": lambda ground, options: latency.figures(ground, options.program),
+    "overlap": lambda ground, _: without.overlap(ground),
     "recorded": lambda ground, options: with_lm.figures(_sources(options), ground),
     "compared": lambda ground, options: with_lm.compared(_sources(options), ground),
 }

@@ -12,7 +12,9 @@ from jazzmine_dspy.cli._output import AsJson, output
 from jazzmine_dspy.cli._programs import LM, APIBase, Name, PolicyOption, WordingOption, open_program
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.eval.suite import SuiteResult
+    from collections.abc import Sequence
+
+    from jazzmine_dspy.eval.suite import Overlap, Suite, SuiteResult
     from jazzmine_dspy.models.registry import FlowRegistry
     from jazzmine_dspy.program.turn import TurnProgram
 
@@ -36,6 +38,12 @@ def hold(
     at_least: Annotated[
         float, typer.Option(min=0, max=1, metavar="SHARE", help="Conversations that must be right.")
     ] = 1.0,
+    overlap: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DATASET", help="Say how much of the suite's wording stands in its training texts."
+        ),
+    ] = None,
     _json: AsJson = False,
 ) -> None:
     """Hold a suite's conversations with a program, and compare each turn's state with the expected one.
@@ -58,15 +66,38 @@ def hold(
 
     if log_opening(loaded, f"test {program}"):
         out.note(f"note: unseen registries are opened, which is logged: {', '.join(sorted(loaded.unseen))}")
+    shared = None if overlap is None else _overlap(loaded, overlap)
     result = run_suite(loaded, opened, turns=turns)
     recorded = recordings_of(lms)
     more = {"unseen": sorted(loaded.unseen), "at_least": at_least, "recording": recorded}
+    if shared is not None:
+        more["overlap"] = [each.to_json() for each in shared]
     out.document({**result.to_json(), **more})
     _show(result)
+    _show_overlap(shared or ())
     if recorded is not None:
         out.show(f"recording: {in_words(recorded)}")
     if result.share < at_least:
         raise typer.Exit(CHECK_FAILED)
+
+
+def _overlap(suite: Suite, dataset: Path) -> list[Overlap]:
+    from jazzmine_dspy.datasets import load_dataset
+    from jazzmine_dspy.eval.suite import overlaps, training_texts
+
+    return overlaps(suite, training_texts(load_dataset(dataset)))
+
+
+def _show_overlap(shared: Sequence[Overlap]) -> None:
+    out = output()
+    for each in shared:
+        told = each.to_json()
+        out.show(
+            f"{each.n} words in a row: {each.shared} of {each.grams} ({told['share']:.1%}) stand in training texts, "
+            f"{each.touched} of {each.messages} messages hold one ({told['share_of_messages']:.1%})"
+        )
+        for worst in each.worst:
+            out.show(f"    {worst.message!r}: {worst.run!r}, in {worst.text!r}")
 
 
 def _show(result: SuiteResult) -> None:

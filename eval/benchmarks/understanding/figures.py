@@ -111,10 +111,10 @@ def shown(figure: Figure) -> str:
     share = figure.unit == "%"
     scale = 100.0 if share or figure.unit == "points" else 1.0
     digits = 0 if figure.unit == "tokens" else 1
-    said = f"{figure.value * scale:,.{digits}f}" + ("" if share else f" {figure.unit}")
+    said = f"{round(figure.value * scale, digits) + 0.0:,.{digits}f}" + ("" if share else f" {figure.unit}")
     if figure.low is not None and figure.high is not None:
         return f"{said} [{figure.low * scale:.{digits}f}, {figure.high * scale:.{digits}f}]"
-    return f"{said} [too few]" if share else said
+    return f"{said} [too few]" if share and figure.conversations else said
 
 
 def target(figure: Figure) -> str:

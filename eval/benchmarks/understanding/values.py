@@ -1,0 +1,142 @@
+"""Values alone: the right slot is given, and what its type reads in the message is compared with the right value."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.contribution import TurnScores, mean
+from jazzmine_dspy.eval.equality import value_key
+from jazzmine_dspy.eval.stats import summarise
+from jazzmine_dspy.eval.suite import Suite
+from jazzmine_dspy.eval.suite.gold import Gold
+from jazzmine_dspy.eval.suite.model import one_of
+from jazzmine_dspy.models.commands import ResumeFlow, SlotValue, StartFlow
+from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.registry import FlowRegistry, reading_context
+from jazzmine_dspy.models.slots import ReadingContext, Slot, ask_type, pattern_matches
+from jazzmine_dspy.program.heads.acts.readings import part_value
+from understanding.figures import Figure, figure
+from understanding.ground import Ground
+from understanding.likely import follow
+
+SECTION = "values alone, right slot given"
+GROUPS: dict[str, tuple[tuple[str, ...], float]] = {
+    "date, time, duration": (("date", "time", "duration"), 0.95),
+    "money, phone, email": (("money", "phone", "email"), 0.98),
+    "number": (("number",), 0.95),
+    "choice": (("choice",), 0.90),
+    "boolean": (("boolean",), 0.90),
+}
+
+
+class Said(NamedTuple):
+    """A message and one value in it.
+
+    Args:
+        right: Values of which each is right.
+        held: What the flow held before: a correction names it too.
+        of: "suite" or "test part".
+    """
+
+    conversation: str
+    text: str
+    slot: Slot
+    right: tuple[Any, ...]
+    held: tuple[Any, ...]
+    at: ReadingContext
+    of: str
+
+
+def reading(slot: Slot, text: str, at: ReadingContext, held: Collection[Any] = ()) -> list[Any]:
+    """What the slot's type reads in a message: the value that it is, else those inside it but the one held, else the
+    value that a part of it is, as where the program knows the slot.
+
+    Example:
+        >>> slot = Slot(name="guests", type="number")
+        >>> at = ReadingContext()
+        >>> reading(slot, "three", at), reading(slot, "we are 4", at), reading(slot, "not 4 but 5", at, [4])
+        ([3], [4], [5])
+    """
+    if (whole := ask_type(slot, "read", text, None, at)) is not None:
+        return [whole]
+    inside = pattern_matches(slot, text) if slot.pattern else ask_type(slot, "occurrences", text, [], at)
+    keys = {value_key(ask_type(slot, "normal", value, value, at)): value for value in inside}
+    old = {value_key(ask_type(slot, "normal", value, value, at)) for value in held}
+    if found := [value for key, value in keys.items() if key not in old] or list(keys.values()):
+        return found
+    part = part_value(slot, text, at, last=bool(held))
+    return [] if part is None else [part]
+
+
+def is_read(said: Said) -> bool:
+    """Whether the type reads a right value, and no other."""
+    found = reading(said.slot, said.text, said.at, said.held)
+    normal = {value_key(ask_type(said.slot, "normal", value, value, said.at)) for value in found}
+    right = {value_key(ask_type(said.slot, "normal", value, value, said.at)) for value in said.right}
+    return len(normal) == 1 and normal <= right
+
+
+def of_suite(suite: Suite) -> Iterator[Said]:
+    """The values that a suite expects of each message."""
+    for conversation in suite.conversations:
+        flows = suite.registries[conversation.registry]
+        at = reading_context(flows, conversation.date, conversation.locale)
+        gold = Gold(flows)
+        for turn in conversation.turns:
+            was, before = gold.flow, dict(gold.slots)
+            commands = follow(gold, turn)
+            flow = flows.get(gold.flow or "")
+            for each in commands:
+                slot = flow.slot(each.name) if flow and isinstance(each, SlotValue) else None
+                if slot is None or each.name not in turn.expect.slots:
+                    continue
+                held = before.get(each.name) if was == gold.flow else None
+                right = tuple(one_of(turn.expect.slots[each.name]))
+                old = () if held is None else (held,)
+                yield Said(conversation.id, turn.user, slot, right, old, at, "suite")
+
+
+def of_examples(examples: Iterable[Example], flows: FlowRegistry) -> Iterator[Said]:
+    """The values that labels give."""
+    for example in examples:
+        turn = example.turn
+        at = reading_context(flows, turn.date, turn.locale)
+        running = flows.get(turn.flow or "")
+        for each in example.labels.commands or ():
+            if isinstance(each, StartFlow | ResumeFlow):
+                running = flows.get(each.flow or (turn.paused[-1] if turn.paused else ""), running)
+            elif isinstance(each, SlotValue) and (slot := _slot(flows, each.flow, running, each.name)):
+                held = turn.slots.as_dict().get(each.name)
+                old = () if held is None else (held,)
+                yield Said(example.conversation_id, turn.text, slot, (each.value,), old, at, "test part")
+
+
+def _slot(flows: FlowRegistry, named: str | None, running: Flow | None, name: str) -> Slot | None:
+    flow = flows.get(named) if named else running
+    return flow.slot(name) if flow else None
+
+
+def figures(ground: Ground) -> Iterator[Figure]:
+    """Shares of values read, by group, and in each by where they are from and by type."""
+    said = [*of_suite(ground.unseen), *of_examples(ground.test, ground.dataset.flows)]
+    yield from grouped(said)
+
+
+def grouped(said: Sequence[Said]) -> Iterator[Figure]:
+    """The figures of some values."""
+    right = [is_read(each) for each in said]
+    for group, (kinds, target) in GROUPS.items():
+        held = [(each, ok) for each, ok in zip(said, right, strict=True) if each.slot.type.value in kinds]
+        yield _figure(group, held, target)
+        for of in ("suite", "test part"):
+            yield _figure(f"· {of}", [pair for pair in held if pair[0].of == of])
+        for kind in kinds if len(kinds) > 1 else ():
+            yield _figure(f"· {kind}", [pair for pair in held if pair[0].slot.type.value == kind])
+
+
+def _figure(what: str, held: Sequence[tuple[Said, bool]], target: float | None = None) -> Figure:
+    rows: list[TurnScores] = [{"read": mean(ok)} for _, ok in held]
+    metric = summarise(rows, [each.conversation for each, _ in held]).get("read")
+    return figure(SECTION, what, metric, target=target)
