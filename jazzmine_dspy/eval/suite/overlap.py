@@ -64,7 +64,7 @@ def training_texts(dataset: Dataset) -> Iterator[str]:
     the flows say, and the phrases that the package's own weights were fitted on."""
     seen: set[str] = set()
     for part in ("train", "dev_a", "dev_b"):
-        for example in dataset.examples(part):  # type: ignore[arg-type]
+        for example in dataset.examples(part):
             said = [example.turn.text, *(message.text for message in example.turn.history)]
             for text in (*said, example.labels.enhanced or ""):
                 if text and text not in seen:
