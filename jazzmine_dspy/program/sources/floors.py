@@ -8,13 +8,10 @@ from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot
 from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.program.acts import typed_values
 from jazzmine_dspy.program.clarify import TOO_CLOSE, close_pair, margin_of, relative
-from jazzmine_dspy.program.heads.acts import Acts
 from jazzmine_dspy.program.heads.acts.readings import free_text
-from jazzmine_dspy.program.sources.heads import acts_head, head_input
+from jazzmine_dspy.program.sources.heads import chosen_of, told_starts
 from jazzmine_dspy.program.sources.registry import source
 from jazzmine_dspy.program.stage import Answer, Context, Declined, Source, Steps
-
-_LIKELY = 0.5
 
 
 @source("enhance", "floor")
@@ -33,31 +30,27 @@ class SelectFloor(Source[Selection]):
 
     def steps(self, context: Context) -> Steps[Answer[Selection] | Declined]:
         """Always answer."""
-        wants = yield from self._wants(context)
+        told = yield from told_starts(self.policy, self.bindings, context)
         # A head that cannot judge these flows says why, and the reason tells who answered instead.
         before = f"{context.memo['head left']}: " if "head left" in context.memo else ""
-        needed = self.policy.floor_score[context.turn.load]
-        others = [one for one in context.recalled if one.name != context.turn.flow]
-        best = next(iter(context.recalled if wants is None else others), None)
-        if best is None or (best.score < needed if wants is None else wants < _LIKELY):
+        if told is not None:
+            chosen, pair = chosen_of(told, self.policy, self.kind, context)
+        else:
+            chosen, pair = self._nearest(context)
+        if pair:
+            return Answer(Selection(clarify=pair, reason=TOO_CLOSE), self.trust)
+        if not chosen:
             return Answer(Selection(reason=f"{before}no candidate is near enough"), self.trust)
+        return Answer(Selection(flows=chosen, reason=f"{before}best recalled flow"), self.trust)
+
+    def _nearest(self, context: Context) -> tuple[list[str], list[str]]:
+        """What recall alone says: the best flow, or the two that are too close to choose between."""
+        best = next(iter(context.recalled), None)
+        if best is None or best.score < self.policy.floor_score[context.turn.load]:
+            return [], []
         margin = margin_of(self.policy, self.kind, [best.name], context.registry)
         pair = close_pair(relative(context.recalled), [best.name], margin)
-        if pair and not context.asked_already:
-            return Answer(Selection(clarify=pair, reason=TOO_CLOSE), self.trust)
-        return Answer(Selection(flows=[best.name], reason=f"{before}best recalled flow"), self.trust)
-
-    def _wants(self, context: Context) -> Steps[float | None]:
-        """How likely the message wants a task, by a head that knows acts; None where none is asked for commands."""
-        head = acts_head(self.bindings) if "head" in self.policy.orders["understand"] else None
-        if not isinstance(head, Acts):
-            return None
-        try:
-            given = yield from head_input(head, context, context.choosable, rewritten=False)
-            return head.probabilities(given)["start"]
-        except Exception:
-            # The floor answers all the same; the stage of the commands, which asks the same, tells what is broken.
-            return None
+        return ([], pair) if pair and not context.asked_already else ([best.name], [])
 
 
 @source("understand", "floor")

@@ -10,10 +10,13 @@ import numpy as np
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Selection
 from jazzmine_dspy.program.bindings import Bindings
-from jazzmine_dspy.program.clarify import TOO_CLOSE, close_pair, margin_of
+from jazzmine_dspy.program.clarify import NONE, TOO_CLOSE, close_pair, margin_of
 from jazzmine_dspy.program.clauses import selection_of
 from jazzmine_dspy.program.heads.acts import Acts
+from jazzmine_dspy.program.heads.acts.readings import free_text, whole_value
 from jazzmine_dspy.program.heads.acts.shipped import SHIPPED, shipped_head
+from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_NEAR
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import (
     Clause,
     HeadInput,
@@ -25,6 +28,17 @@ from jazzmine_dspy.program.ports import (
 )
 from jazzmine_dspy.program.sources.registry import source
 from jazzmine_dspy.program.stage import CANDIDATES, Answer, Context, Declined, Features, Source, Steps
+from jazzmine_dspy.program.starts import Starts, starts, values_for
+
+ACTS = "acts"
+"""Where the context keeps the probabilities of acts, which two stages ask for."""
+
+LIKELY = 0.5
+SHORT = 3
+"""Words of a message that says hardly more than an answer."""
+
+UNCLEAR = 0.4
+"""Share of the best of several flows below which it is asked about: it was right in one of four such turns."""
 
 
 @source("enhance", "head")
@@ -54,7 +68,9 @@ class ActsSource(Source[list[Command]]):
             # Nobody bound one, and the shipped one is for another embedding model or for none: nothing is broken.
             return Declined("no head is bound")
         given = yield from head_input(head, context, context.choosable, rewritten=False)
-        found: HeadOutput[list[Command]] = head.predict(given)
+        known = context.memo.get(ACTS)
+        found: HeadOutput[list[Command]]
+        found = head.told(given, known) if isinstance(head, Acts) and known else head.predict(given)
         answer = Answer(found.value, found.confidence)
         context.memo["unsure"] = answer
         if self._leaves(head, answer):
@@ -95,18 +111,98 @@ class SelectHead(Source[Selection]):
         open_to = frozenset(flows)
         given = yield from head_input(head, context, flows)
         found: SelectionOutput = head.predict(given)
+        new = not _knows(head, flows)
+        told = None
+        if new or (context.turn.flow and not found.flows):
+            told = yield from told_starts(self.policy, self.bindings, context)
+        if told is not None and new:
+            return self._by_starts(told, context)
         if found.left:
             context.memo["head left"] = found.reason
             return Declined(found.reason)
+        middle = _in_the_middle(found, told)
+        if middle is not None:
+            name, share = middle
+            found = found._replace(flows=(name,), confidence=share, reason="another task in the middle")
         order = reordered(context.recalled, found.ranking, open_to)
         chosen = list(dict.fromkeys(found.flows))
         ranking = [(name, probability) for name, probability in found.ranking if name in open_to]
-        pair = close_pair(ranking, chosen, margin_of(self.policy, self.kind, chosen, context.registry))
+        margin = margin_of(self.policy, self.kind, chosen, context.registry)
+        pair = [] if middle is not None else close_pair(ranking, chosen, margin)
         if pair and not context.asked_already:
             return Answer(Selection(clarify=pair, reason=TOO_CLOSE), found.confidence, candidates=order)
         reason = found.reason or ("likeliest flow" if chosen else "no flow is likely")
         selection = selection_of(context.turn.text, chosen, reason)
         return Answer(selection, found.confidence, candidates=order)
+
+    def _by_starts(self, told: Starts, context: Context) -> Answer[Selection]:
+        """Of flows that the head did not learn: what else speaks for each of them decides."""
+        order = reordered(context.recalled, told.ranking, frozenset(context.choosable))
+        chosen, pair = chosen_of(told, self.policy, self.kind, context)
+        if pair:
+            return Answer(Selection(clarify=pair, reason=TOO_CLOSE), told.wanted, candidates=order)
+        if not chosen:
+            return Answer(Selection(reason=NOT_NEAR), 1.0 - told.wanted, candidates=order)
+        return Answer(Selection(flows=chosen, reason=NEW_FLOW), told.ranking[0][1], candidates=order)
+
+
+def _knows(head: HeadPort[Any], flows: Sequence[str]) -> bool:
+    """Whether a head has learnt any of some flows; one that does not say has."""
+    labels = getattr(head, "labels", None)
+    return labels is None or any(name in labels for name in flows)
+
+
+def _in_the_middle(found: SelectionOutput, told: Starts | None) -> tuple[str, float] | None:
+    """The other flow that a message in the middle of one wants; few of the turns that a head learnt from want any."""
+    named = [(name, share) for name, share in found.ranking if name != NONE]
+    if found.flows or told is None or told.wanted < LIKELY or not named:
+        return None
+    # Which one, who has learnt them knows better.
+    (best, share), total = named[0], sum(share for _, share in named)
+    return (best, told.wanted * share / total) if share > LIKELY * total else None
+
+
+def told_starts(policy: Policy, bindings: Bindings, context: Context) -> Steps[Starts | None]:
+    """What recall, the head of acts and typed values say of flows that nobody has learnt.
+
+    None where the head of acts is not asked for the commands, or the embedding model is not the bundled one.
+    """
+    head = acts_head(bindings) if "head" in policy.orders["understand"] else None
+    if not isinstance(head, Acts) or shipped_head(bindings.embedder) is None:
+        return None
+    turn = context.turn
+    flow = context.registry.get(turn.flow or "")
+    if flow is not None and any(
+        whole_value(slot, free_text(turn.text), context.at) is not None for slot in flow.slots
+    ):
+        # It is a value of the running flow, and nothing else.
+        return None
+    try:
+        given = yield from head_input(head, context, context.choosable, rewritten=False)
+        acts = context.memo[ACTS] = head.probabilities(given)
+    except Exception:
+        # The stage of the commands, which asks the same, tells what is broken.
+        return None
+    if turn.awaiting and len(turn.text.split()) <= SHORT and acts["start"] < LIKELY:
+        # First of all a short message answers what was asked, however near to a flow it is.
+        return None
+    return starts(
+        context.recalled,
+        acts,
+        turn.flow,
+        lambda name: values_for(context.registry[name], turn.text, context.at),
+    )
+
+
+def chosen_of(told: Starts, policy: Policy, kind: str, context: Context) -> tuple[list[str], list[str]]:
+    """The flow that a message starts, if any, or the two that are too close to choose between."""
+    if told.wanted < LIKELY:
+        return [], []
+    chosen = [told.ranking[0][0]]
+    shares = [(name, share / told.wanted) for name, share in told.ranking]
+    margin = margin_of(policy, kind, chosen, context.registry)
+    pair = close_pair(shares, chosen, 1.0 if shares[0][1] < UNCLEAR else margin)
+    return ([], pair) if pair and not context.asked_already else (chosen, [])
 
 
 def head_input(

@@ -105,8 +105,12 @@ class Acts:
 
     def predict(self, given: HeadInput) -> HeadOutput[list[Command]]:
         """The commands of a message, and the probability that they are all right."""
-        commands, told = self.composed(given, self.probabilities(given))
-        return HeadOutput(commands, self.sure.of(told))
+        return self.told(given, self.probabilities(given))
+
+    def told(self, given: HeadInput, p: Mapping[str, float]) -> HeadOutput[list[Command]]:
+        """The same where the probabilities of acts are known."""
+        commands, seen = self.composed(given, p)
+        return HeadOutput(commands, self.sure.of(seen))
 
     def composed(self, given: HeadInput, p: Mapping[str, float]) -> tuple[list[Command], list[float]]:
         """The commands that probabilities of acts come to, and :func:`signs` of them."""
@@ -142,6 +146,16 @@ class Acts:
         return cls(state.arrays["weights"], state.arrays["scales"], sure, float(said["gate"]))
 
 
+def _free(scene: Scene, values: Sequence[Command]) -> bool:
+    """Whether one of the values is a text that only its place in the message tells."""
+    return any(
+        slot.type in ("text", "list") and not slot.pattern
+        for name in scene.starting
+        for slot in scene.tasks[name].slots
+        if slot.name in [command.slot_name for command in values]
+    )
+
+
 def signs(p: Mapping[str, float], scene: Scene, commands: Sequence[Command]) -> list[float]:
     """What tells how likely a decision is right, in numbers of about 1."""
     on = acts_on(p, scene)
@@ -159,6 +173,6 @@ def signs(p: Mapping[str, float], scene: Scene, commands: Sequence[Command]) -> 
         float(bool(scene.starting)),
         float(len(commands) > 1),
         float(bool(values)),
-        float(loose and bool(values)),
+        float((loose and bool(values)) or _free(scene, values)),
         float(len(scene.turn.text.split()) > 8),
     ]

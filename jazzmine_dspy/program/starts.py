@@ -1,0 +1,126 @@
+"""Whether a message starts a flow that was never learnt, and which: recall, acts and typed values weighed together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.slots import ReadingContext
+from jazzmine_dspy.program.heads.acts.readings import values_in
+from jazzmine_dspy.program.ports import Recalled
+
+# Fitted with MiniLM, on none of what the parts below have learnt: the fitting parts of datasets/support, the working
+# suite, and registries cut from public data (other halves than those of the tests). Fitted on any two of the three,
+# they tell the turns of the third as well.
+_FLOW = {"similarity": 3.6, "support": 0.8, "fused": 4.1, "values": 1.0, "marked": 1.25}
+_START = {"similarity": 13.8, "beside": -0.37, "values": 1.5}
+_OFFSET = -6.2
+_RUNNING = {"similarity": -3.4, "start": 0.55, "values": 0.9}
+"""Added while a flow runs: most messages answer it then, and only their words tell of another one."""
+
+_INSTEAD = ("resume_flow", "repeat", "restart", "skip", "handoff")
+"""Acts of messages that want no other flow, however near to one they are."""
+
+_MOST = 2
+"""Values that count."""
+
+_LEAST = 1e-3
+_VAGUE = frozenset(("text", "list", "boolean", "number"))
+"""Types of which a message holds values that say nothing of what it wants."""
+
+
+class Starts(NamedTuple):
+    """What a message may start.
+
+    Args:
+        ranking: Flows with probabilities, best first; they sum to ``wanted``.
+        wanted: Probability, from 0 to 1, that it starts any of them.
+    """
+
+    ranking: tuple[tuple[str, float], ...]
+    wanted: float
+
+
+class Values(NamedTuple):
+    """How many of a flow's slots a message holds values for, and how many of these have a form or options."""
+
+    all: int = 0
+    marked: int = 0
+
+
+def values_for(flow: Flow, text: str, at: ReadingContext) -> Values:
+    """What of a message a flow has slots for; one value counts once.
+
+    Example:
+        >>> from jazzmine_dspy.models import FlowRegistry
+        >>> slots = [{"name": "size", "type": "choice", "options": ["small", "large"]}, {"name": "to", "type": "email"}]
+        >>> flow = FlowRegistry([{"name": "order", "description": "Order.", "slots": slots}])["order"]
+        >>> values_for(flow, "a large one for ann@post.net", ReadingContext())
+        Values(all=2, marked=1)
+    """
+    found: set[tuple[str, ...]] = set()
+    marked = 0
+    for slot in flow.slots:
+        if slot.type.value in _VAGUE and not slot.pattern:
+            continue
+        told = (slot.type.value, *map(str, values_in(slot, text, at)))
+        if len(told) > 1 and told not in found:
+            found.add(told)
+            marked += bool(slot.pattern or slot.options)
+    return Values(min(len(found), _MOST), min(marked, _MOST))
+
+
+def starts(
+    recalled: Sequence[Recalled],
+    acts: Mapping[str, float],
+    running: str | None,
+    values: Callable[[str], Values],
+) -> Starts | None:
+    """Weigh what speaks for each flow, and for any at all.
+
+    Args:
+        recalled: What recall found, similarities included; None comes back where it tells of none.
+        acts: The probability of each act.
+        running: The flow that runs.
+        values: What of the message a flow has slots for.
+    """
+    others = [one for one in recalled if one.name != running]
+    if not others or not any(one.similarity for one in others):
+        return None
+    if any(acts[act] >= 0.5 and acts[act] > acts["start"] for act in _INSTEAD):
+        return Starts(tuple((one.name, 0.0) for one in others), 0.0)
+    near = max(one.similarity for one in others)
+    beside = max(share for act, share in acts.items() if act not in ("start", "value"))
+    odds = _OFFSET + _START["similarity"] * near + _START["beside"] * _odds(beside)
+    if running:
+        odds += _RUNNING["similarity"] * near + _RUNNING["start"] * _odds(acts["start"])
+    weight = _START["values"] + (_RUNNING["values"] if running else 0.0)
+    if odds + _MOST * weight < 0:
+        # No value could speak for one: most answers to a question are spared the reading.
+        return Starts(tuple((one.name, 0.0) for one in others), 0.0)
+    told = [values(one.name) for one in others]
+    top = max(one.score for one in others)
+    scores = np.array(
+        [
+            _FLOW["similarity"] * one.similarity + _FLOW["support"] * float(np.log(one.support + 1e-4))
+            + _FLOW["fused"] * (one.score / top if top > 0 else 0.0)
+            + _FLOW["values"] * held.all + _FLOW["marked"] * held.marked
+            for one, held in zip(others, told, strict=True)
+        ]
+    )  # fmt: skip
+    shares = np.exp(scores - scores.max())
+    shares /= shares.sum()
+    best = int(shares.argmax())
+    # What the running flow has a slot for may as well be its own.
+    own = values(running).all if running else 0
+    odds += weight * max(0, told[best].all - own)
+    wanted = float(1.0 / (1.0 + np.exp(-odds)))
+    order = np.argsort(-shares, kind="stable")
+    return Starts(tuple((others[place].name, float(shares[place] * wanted)) for place in order), wanted)
+
+
+def _odds(share: float) -> float:
+    return float(np.log(max(share, _LEAST) / max(1.0 - share, _LEAST)))
