@@ -24,9 +24,12 @@ from jazzmine_dspy.models.commands import (
     SlotValue,
 )
 from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.program.acts import LEAVE, NO, REPEAT, TALK, YES
+from jazzmine_dspy.program.heads.acts.opening import texts_in
 from jazzmine_dspy.program.heads.acts.readings import (
     free_text,
     items,
+    named_boolean,
     named_most,
     part_value,
     values_in,
@@ -48,7 +51,25 @@ _ALONE = {
 _OPEN = frozenset(("text", "list", "boolean"))
 """Types of values that a message may be whatever it says."""
 
+_NO_TEXT = YES | NO | LEAVE | REPEAT | TALK
+"""Messages that are no text, whatever is asked."""
+
+_AS_SAID = frozenset(("phone", "email", "text", "number"))
+"""Types whose values stand in the message as they are."""
+
+_GRAVE = frozenset(("affirm", "deny", "clear", "cancel_flow", "resume_flow", "restart", "handoff"))
+"""Acts that are not done because nothing else is likelier; a yes is done only where it is likely."""
+
+_AT_LEAST, _LEAD = 0.35, 1.5
+"""How likely one of them has to be then, and how much likelier than the next one."""
+
+_EITHER = (("affirm", "deny"), ("affirm", "cancel_flow"), ("affirm", "repeat"))
+"""Acts of which a message does one: the likelier, and of equal ones the second."""
+
 _LIKELY = 0.5
+_SURE = 0.6
+"""How likely a yes has to be beside a value, which most messages give without one."""
+
 _TOPIC = 60
 
 
@@ -83,11 +104,21 @@ def acts_on(p: Mapping[str, float], scene: Scene) -> set[str]:
     """The acts that are likely and that the state leaves room for; the likeliest one where none is."""
     may = {act: share for act, share in p.items() if _possible(act, scene)}
     found = {act for act, share in may.items() if share >= _LIKELY}
-    if not found and may:
-        found = {max(may, key=lambda act: may[act])}
-    if {"affirm", "deny"} <= found:
-        found -= {"affirm" if may["deny"] >= may["affirm"] else "deny"}
+    if not found:
+        found = _likeliest(may)
+    for one, other in _EITHER:
+        if {one, other} <= found:
+            found.discard(other if may[one] > may[other] else one)
     return found
+
+
+def _likeliest(may: Mapping[str, float]) -> set[str]:
+    """What a message does where nothing is likely: hardly anything that is not easily taken back."""
+    ranked = sorted(may, key=lambda act: -may[act])
+    best, second = ranked[0], may[ranked[1]] if len(ranked) > 1 else 0.0
+    if best not in _GRAVE or (best != "affirm" and may[best] >= max(_AT_LEAST, _LEAD * second)):
+        return {best}
+    return {next((act for act in ranked if act not in _GRAVE), "nothing")}
 
 
 def _possible(act: str, scene: Scene) -> bool:
@@ -146,7 +177,7 @@ def compose(p: Mapping[str, float], scene: Scene, agrees: Callable[[], bool]) ->
     commands += given
     if cleared is not None:
         commands.append(ClearSlot(name=cleared))
-    if "affirm" in on and not denies:
+    if "affirm" in on and not denies and (p["affirm"] >= _SURE or not given):
         commands.append(Affirm())
     if "skip" in on and turn.awaiting and turn.awaiting not in [c.slot_name for c in given]:
         commands.append(SkipSlot(name=turn.awaiting))
@@ -195,6 +226,11 @@ def _meant(turn: Turn, slots: Sequence[Slot]) -> str | None:
     return named_most(turn.text, told)
 
 
+def _telling(slot: Slot) -> tuple[bool, bool, bool]:
+    """Which of several slots a value belongs to: those first whose type tells more of it, then those needed."""
+    return slot.type not in ("phone", "email"), slot.type == "number", not slot.required
+
+
 class _Values:
     """The values of a message, and whose they are."""
 
@@ -206,18 +242,21 @@ class _Values:
 
     def first(self, flow: Flow) -> list[Command]:
         """Values for a flow that starts or is taken up again: of a kind of which the message holds exactly one."""
-        commands: list[Command] = []
-        taken: set[str] = set()
+        found: dict[str, Any] = {}
+        taken: list[str] = []
+        for slot in sorted(flow.slots, key=_telling):
+            values = [] if slot.type == "boolean" else values_in(slot, self._text, self._scene.at)
+            # One value is one slot's: the last digits of a phone number are no order's.
+            values = [value for value in values if not any(str(value) in other for other in taken)]
+            if len(values) == 1:
+                found[slot.name] = values[0]
+                taken += [str(values[0])] if slot.type in _AS_SAID else []
+        if len(self._scene.starting) < 2:
+            found = {**texts_in(flow, self._text), **found}
         for slot in flow.slots:
-            if slot.type == "boolean":
-                continue
-            found = [
-                value for value in values_in(slot, self._text, self._scene.at) if str(value) not in taken
-            ]
-            if len(found) == 1:
-                taken.add(str(found[0]))
-                commands.append(SetSlot(name=slot.name, value=found[0], flow=None))
-        return commands
+            if slot.type == "boolean" and (told := named_boolean(slot, self._text)) is not None:
+                found[slot.name] = told
+        return [SetSlot(name=slot.name, value=found[slot.name]) for slot in flow.slots if slot.name in found]
 
     def given(self) -> list[Command]:
         """Values for the running flow: the awaited slot first, then what types tell of the others."""
@@ -265,6 +304,13 @@ class _Values:
             value = self._loose(slot, bool(found))
             if value is not None:
                 found[slot.name] = value
+        for name, value in texts_in(flow, self._text, opening=False).items():
+            if name not in found and (name not in held.names or changes) and value != held.get(name):
+                found[name] = value
+        for each in flow.slots:
+            told = named_boolean(each, self._text) if each.type == "boolean" else None
+            if told is not None and each is not slot and told != held.get(each.name):
+                found[each.name] = told
         if not found and changes:
             filled = [each for each in order if each.name in held.names and each.type not in _OPEN]
             for each in filled:
@@ -282,7 +328,8 @@ class _Values:
         if slot.type == "boolean":
             return self._agrees()
         if slot.type == "text" and not beside:
-            return free_text(self._text)
+            # A bare yes or no, thanks and the like say nothing of what was asked.
+            return None if plain(self._text) in _NO_TEXT else free_text(self._text)
         if slot.type == "list":
             return items(self._text)
         return None

@@ -11,8 +11,8 @@ from jazzmine_dspy.models.text import plain
 
 _AROUND = re.compile(
     r"^(?:(?:it'?s|it is|its|that'?s|that is|that would be|this is|i'?m|i am|my name is|the name is|name is|call it|"
-    r"well|um+|uh+|hm+|oh|ok|okay|ah|so|just|say|maybe|please|put|write|take|then|for|to|from|"
-    r"lets|let's|better|rather|make it|make that|no|sorry|oops|i mean|i meant|the|a|an)\b[\s,.:]*)+",
+    r"well|wait|actually|hang on|hold on|um+|uh+|hm+|oh|ok|okay|ah|so|just|say|maybe|please|put|write|take|then|for|"
+    r"to|from|lets|let's|better|rather|make it|make that|no|sorry|oops|i mean|i meant|the|a|an)\b[\s,.:]*)+",
     re.IGNORECASE,
 )
 _AFTER = re.compile(
@@ -72,16 +72,35 @@ def items(text: str) -> list[str]:
     return [free_text(part) for part in _BETWEEN.split(free_text(text)) if part.strip()]
 
 
+def named_boolean(slot: Slot, text: str) -> bool | None:
+    """What a message says of a yes or no by its slot's name: true with it, false without, None where neither is said.
+
+    Example:
+        >>> slot = Slot(name="sea_view", type="boolean")
+        >>> named_boolean(slot, "a double with sea view"), named_boolean(slot, "without a sea view, please")
+        (True, False)
+        >>> named_boolean(slot, "sea view or not, I don't mind") is None
+        True
+    """
+    name = r"\W+".join(map(re.escape, slot.name.lower().split("_")))
+    found = re.findall(
+        rf"\b(with|without|no|plus) (?:an? |the |my |our |any )?{name}\b(?! or\b)", text.lower()
+    )
+    told = {word in ("with", "plus") for word in found}
+    return told.pop() if len(told) == 1 else None
+
+
 def named_most(text: str, told: Sequence[tuple[str, str]]) -> str | None:
     """Whose words the text says most of, with their beginnings compared; None where it says none of anybody's."""
-    said = {_stem(word) for word in plain(text).split() if word not in _COMMON}
+    said = {stem(word) for word in plain(text).split() if word not in _COMMON}
     best, most = None, 0
     for name, words in told:
-        common = len(said & {_stem(word) for word in plain(words).split() if word not in _COMMON})
+        common = len(said & {stem(word) for word in plain(words).split() if word not in _COMMON})
         if common > most:
             best, most = name, common
     return best
 
 
-def _stem(word: str) -> str:
+def stem(word: str) -> str:
+    """The beginning of a word, by which its forms are compared."""
     return word.removesuffix("'s")[:5].rstrip("s") if len(word) > 3 else word
