@@ -18,6 +18,7 @@ from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
 from jazzmine_dspy.program._calls import CallLog
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.first_call import LOADING_S, is_ready, make_ready, unloaded
+from jazzmine_dspy.program.nearest import nearest_of, shown
 from jazzmine_dspy.program.outages import Asking, late
 from jazzmine_dspy.program.patience import deadline_in_force
 from jazzmine_dspy.program.ports import EmbedderPort, RecallPort
@@ -163,10 +164,11 @@ def _ask(effect: Predict, owner: _Predictors, bindings: Bindings, limit: _Limit)
         with limit.stopped():
             make_ready(lm)
     asking = Asking(lm, limit.clock, limit.ends)
+    demos = shown(predictor, bindings.embedder, effect.said, effect.exclude)
 
     def once() -> Any:
         with _logged(log, asking.lm):
-            return predictor(**effect.inputs, config=dict(effect.config))
+            return predictor(**effect.inputs, **demos, config=dict(effect.config))
 
     def attempt() -> Any:
         seconds = asking.seconds()
@@ -296,10 +298,12 @@ async def _aask(effect: Predict, owner: _Predictors, bindings: Bindings, limit: 
         with limit.stopped():
             await asyncio.to_thread(make_ready, lm)
     asking = Asking(lm, limit.clock, limit.ends)
+    chosen = functools.partial(shown, predictor, bindings.embedder, effect.said, effect.exclude)
+    demos = await asyncio.to_thread(chosen) if nearest_of(predictor) else {}
 
     async def once() -> Any:
         with _logged(log, asking.lm):
-            return await predictor.acall(**effect.inputs, config=dict(effect.config))
+            return await predictor.acall(**effect.inputs, **demos, config=dict(effect.config))
 
     async def attempt() -> Any:
         seconds = asking.seconds()

@@ -10,6 +10,7 @@ import dspy
 
 from jazzmine_dspy._version import __version__
 from jazzmine_dspy.models.errors import ArtifactError
+from jazzmine_dspy.program.nearest import NEAREST, with_nearest
 from jazzmine_dspy.signatures.contract import CONTRACTS, fingerprint
 
 States = Mapping[str, Mapping[str, Any]]
@@ -42,7 +43,8 @@ def states_of(program: HasPredictors) -> States:
     """The whole state of the predictors that a program asks, as an artefact keeps it."""
     found = {}
     for name in program.active_predictors():
-        state = program.predictor(name).dump_state(json_mode=True)
+        predictor = program.predictor(name)
+        state = with_nearest(predictor, predictor.dump_state(json_mode=True))
         found[name] = {key: value for key, value in state.items() if key not in _PASSING}
     return found
 
@@ -53,7 +55,7 @@ def put(states: States, program: HasPredictors) -> None:
         predictor = program.predictor(name)
         passing = {key: getattr(predictor, key, None) for key in _PASSING}
         lm = predictor.lm
-        predictor.load_state({**passing, "lm": None, **state})
+        predictor.load_state({**passing, "lm": None, NEAREST: 0, **state})
         predictor.lm = lm
         predictor.demos = [dspy.Example(**demo) for demo in predictor.demos]
 

@@ -51,11 +51,16 @@ Steps = Generator["Effect", Any, T]
 
 @dataclass(frozen=True)
 class Predict:
-    """Ask the language model through one of the program's predictors."""
+    """Ask the language model through one of the program's predictors.
+
+    ``said`` is what nearest demonstrations are found by, ``exclude`` the conversations whose turns are not shown.
+    """
 
     predictor: str
     inputs: Mapping[str, Any]
     config: Mapping[str, Any]
+    said: str = ""
+    exclude: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.asked import as_turn
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.driver import adrive, drive
+from jazzmine_dspy.program.nearest import marks_of, nearest_of, with_nearest
 from jazzmine_dspy.program.patience import bearing_outages
 from jazzmine_dspy.program.prompts import CONTRACT, HasPredictors, check_contract, contract_of
 from jazzmine_dspy.program.stage import Effect, Parallel, Predict, PredictFailed, Steps
@@ -65,32 +66,35 @@ class StagePredict(dspy.Predict):
         self.name = name
         self.lm, self.config, self.fields = source.lm, dict(source.config), source.fields
         self.demos = list(source.demos)
+        self.nearest = nearest_of(source)
 
     @property
     def shown(self) -> list[dspy.Example]:
         """The demonstrations as they are sent and saved; an example without an answer of this predictor is none."""
+        return self._shown(self.demos)
+
+    def _shown(self, demos: Sequence[Any]) -> list[dspy.Example]:
         outputs = self.signature.output_fields
-        found = [self._own(demo) for demo in self.demos]
+        found = [self._own(demo) for demo in demos]
         return [demo for demo in found if any(name in demo for name in outputs)]
 
     def forward(self, **kwargs: Any) -> dspy.Prediction:
         """As DSPy's own."""
-        return super().forward(**{"demos": self.shown, **kwargs})
+        return super().forward(**{**kwargs, "demos": self._shown(kwargs.get("demos", self.demos))})
 
     async def aforward(self, **kwargs: Any) -> dspy.Prediction:
         """As DSPy's own."""
-        return await super().aforward(**{"demos": self.shown, **kwargs})
+        return await super().aforward(**{**kwargs, "demos": self._shown(kwargs.get("demos", self.demos))})
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """DSPy's state, with the demonstrations as they are sent."""
         state: dict[str, Any] = super().dump_state(json_mode=json_mode)
-        return {**state, "demos": [demo.toDict() for demo in self.shown]}
+        return with_nearest(self, {**state, "demos": [demo.toDict() for demo in self.shown]})
 
     def _own(self, demo: Any) -> dspy.Example:
         special = (demo.get(STAGES_FIELD) or {}).get(self.name, {})
         held = {name: demo[name] for name in self.signature.fields if name in demo}
-        marks = {"augmented": True} if demo.get("augmented") else {}
-        return dspy.Example(**marks, **{**held, **special})
+        return dspy.Example(**marks_of(demo), **{**held, **special})
 
 
 class TrainableProgram(dspy.Module):

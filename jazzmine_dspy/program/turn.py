@@ -20,6 +20,7 @@ from jazzmine_dspy.program.batch import WORKERS, adecide_many, decide_many
 from jazzmine_dspy.program.bindings import Bindings, Ports
 from jazzmine_dspy.program.driver import adrive, drive
 from jazzmine_dspy.program.first_call import make_ready_soon
+from jazzmine_dspy.program.nearest import with_nearest
 from jazzmine_dspy.program.patience import DEADLINE
 from jazzmine_dspy.program.policy import Policy, PolicyName, Shape
 from jazzmine_dspy.program.prompts import CONTRACT, check_contract, contract_of, put, states_of
@@ -207,6 +208,9 @@ class TurnProgram(dspy.Module):
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """DSPy's state of the predictors; beside it the policy, and what the predictors were compiled for."""
         state: dict[str, Any] = super().dump_state(json_mode=json_mode)
+        state |= {
+            name: with_nearest(self.predictor(name), state[name]) for name in CONTRACTS if name in state
+        }
         return {**state, "policy": self.policy.model_dump(mode="json"), CONTRACT: contract_of(CONTRACTS)}
 
     def load_state(self, state: dict[str, Any], **options: Any) -> None:

@@ -15,6 +15,7 @@ from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.pipeline.outcome import Outcome, Systems, objective_difference
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.driver import drive
+from jazzmine_dspy.program.nearest import shown
 from jazzmine_dspy.program.sources.lm import call_for
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.adapter import DecisionAdapter
@@ -79,7 +80,9 @@ def _sent(program: TurnProgram, name: str, example: Example) -> str | None:
     context = drive(floor.steps_to("select", example.turn, (example.conversation_id,)), floor, floor.bindings)
     predictor, call = program.predictor(name), call_for(context, name, program.policy)
     try:
-        messages = DecisionAdapter().format(predictor.signature, predictor.demos, dict(call.inputs))
+        chosen = shown(predictor, program.bindings.embedder, call.said, call.exclude)
+        demos = chosen.get("demos", predictor.demos)
+        messages = DecisionAdapter().format(predictor.signature, demos, dict(call.inputs))
     except JazzmineError:
         return None
     return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in messages)

@@ -16,6 +16,7 @@ from jazzmine_dspy.models.messages import Entity
 from jazzmine_dspy.program import render
 from jazzmine_dspy.program.addresses import Addresses
 from jazzmine_dspy.program.clauses import flow_mode
+from jazzmine_dspy.program.nearest import found_by
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.sources.registry import source
@@ -115,7 +116,8 @@ def call_for(context: Context, predictor: str, policy: Policy) -> Predict:
         addressed=addresses.slots if addresses else None,
     )
     config = {"response_format": schema, "max_tokens": _MAX_TOKENS[policy.wording][predictor]}
-    return Predict(predictor, {name: every[name] for name in wanted}, config)
+    inputs = {name: every[name] for name in wanted}
+    return Predict(predictor, inputs, config, found_by(turn), context.exclude)
 
 
 @source("enhance", "lm")
