@@ -1,9 +1,10 @@
-"""Fill the marked blocks of README.md and docs/method/figures.md from what the commands have left behind.
+"""Fill the marked blocks of README.md and of pages in docs/ from what commands have left behind, or print.
 
 Run: .venv/bin/python tools/readme.py [TRANSCRIPT]
 
 The figures are those of ``eval/reports/support/report.json`` (``make report``), ``.cache/bench.json``
-(``make bench``) and ``.cache/chaos.txt`` (``make chaos``); the transcript is the file named, or stays.
+(``make bench``) and ``.cache/chaos.txt`` (``make chaos``); the transcript is the file named, or stays. The conversation
+is held anew, by ``chat`` with the shipped program and the messages of ``docs/examples/conversation.txt``.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from __future__ import annotations
 import json
 import re
 import statistics
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = (ROOT / "README.md", ROOT / "docs" / "method" / "figures.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "method" / "figures.md", ROOT / "docs" / "understanding.md")
+MESSAGES = ROOT / "docs" / "examples" / "conversation.txt"
+PROGRAM = ROOT / "optimize" / "programs" / "support"
 REPORT = ROOT / "eval" / "reports" / "support" / "report.json"
 BENCH = ROOT / ".cache" / "bench.json"
 CHAOS = ROOT / ".cache" / "chaos.txt"
@@ -31,7 +35,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 def main(transcript: Path | None) -> None:
     """Rewrite the blocks in place."""
-    blocks: dict[str, str] = {}
+    blocks = {"conversation": f"```text\n{conversation()}\n```"}
     if transcript is not None:
         shown = _ESCAPES.sub("", transcript.read_text(encoding="utf-8")).strip()
         blocks["transcript"] = f"```text\n{shown}\n```"
@@ -48,6 +52,14 @@ def main(transcript: Path | None) -> None:
         for name, content in blocks.items():
             text = _filled(text, name, content)
         path.write_text(text, encoding="utf-8")
+
+
+def conversation() -> str:
+    """What ``chat`` prints of the messages, without a language model."""
+    command = [Path(sys.executable).with_name("jazzmine-dspy"), "chat", PROGRAM, "--lm", "none"]
+    with MESSAGES.open(encoding="utf-8") as messages:
+        done = subprocess.run(command, stdin=messages, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def _filled(text: str, name: str, content: str) -> str:

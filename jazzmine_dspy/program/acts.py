@@ -56,6 +56,14 @@ TALK = _set(
     "lovely thanks|brilliant thanks|ok thank you|great thank you|many thanks|thx|ty"
 )
 
+WAIT = _set(
+    "hang on|hang on a second|hold on|hold on a second|hold on a minute|one moment|one moment please|just a moment|"
+    "a moment please|wait|wait a moment|wait a minute|wait a second|just a second|just a minute|one second|one sec|"
+    "a second please|give me a second|give me a minute|give me a moment|let me check|let me look|let me see|"
+    "let me think|hm let me look|hm|hmm|um|umm|brb"
+)
+"""What asks for time and says nothing."""
+
 _FILLERS = _set(
     "the|a|an|please|i|mean|meant|want|to|would|like|one|that|number|option|yes|no|my|it's|is|thanks|do"
 )
@@ -108,7 +116,7 @@ def closed_act(turn: Turn) -> list[Command] | None:
         return [Handoff()]
     if said in TALK:
         return [ChitChat()]
-    return None
+    return [] if said in WAIT and turn.flow else None
 
 
 def picked(turn: Turn) -> list[str] | None:

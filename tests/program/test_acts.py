@@ -22,6 +22,7 @@ from jazzmine_dspy.program.acts import (
     REPEAT,
     RESTART,
     TALK,
+    WAIT,
     YES,
     awaited_value,
     closed_act,
@@ -44,6 +45,13 @@ CHOICE = Slot(name="speed", type="choice", options=["standard", "next_day"])
 def kinds(text: str, **state: Any) -> list[str] | None:
     commands = closed_act(Turn(text=text, **state))
     return None if commands is None else [one.type for one in commands]
+
+
+@pytest.mark.row("U12")
+@pytest.mark.parametrize("text", sorted(WAIT))
+def test_who_asks_for_time_says_nothing_least_of_all_yes(text: str) -> None:
+    assert kinds(f"{text.capitalize()}...", **ASKED) == kinds(text, **CITY) == []
+    assert kinds(text) is None
 
 
 @pytest.mark.row("U14")

@@ -24,7 +24,7 @@ from jazzmine_dspy.models.commands import (
     SlotValue,
 )
 from jazzmine_dspy.models.text import plain
-from jazzmine_dspy.program.acts import LEAVE, NO, REPEAT, TALK, YES
+from jazzmine_dspy.program.acts import LEAVE, NO, REPEAT, TALK, WAIT, YES
 from jazzmine_dspy.program.heads.acts.opening import texts_in
 from jazzmine_dspy.program.heads.acts.readings import (
     free_text,
@@ -51,7 +51,9 @@ _ALONE = {
 _OPEN = frozenset(("text", "list", "boolean"))
 """Types of values that a message may be whatever it says."""
 
-_NO_TEXT = YES | NO | LEAVE | REPEAT | TALK
+_NO_TEXT = (
+    YES | NO | LEAVE | REPEAT | TALK | WAIT | {"go back", "ok go back", "back", "go on", "continue", "next"}
+)
 """Messages that are no text, whatever is asked."""
 
 _AS_SAID = frozenset(("phone", "email", "text", "number"))
