@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -129,6 +129,10 @@ class ClarifyPart(Value):
     cost: float | None = Field(default=None, gt=0)
 
 
+Prefer = Literal["quality", "cost", "calls"]
+"""What a run prefers where quality costs something."""
+
+
 class OpenSetPart(Value):
     """Share of the messages that want no flow; None takes what flows.yaml says, else what the labels tell."""
 
@@ -143,6 +147,10 @@ class Recipe(Value):
         dataset: Folder of the dataset, from where the run starts.
         objective: The metric that the run raises.
         constraints: For further metrics, how much of them may be lost for it.
+        prefer: ``cost`` (the default): a language model takes a stage only where it is surely better, and of compiled
+            prompts within two points of the best those of the fewest tokens race; ``calls``: the same by calls in a
+            row; ``quality``: it takes a stage where it is better by estimate and a loss of two points is ruled out,
+            and the best prompts race.
         lm: Name of the language model; ``none`` runs without one.
         wording: How its prompts are worded, ``brief`` or ``full``. Left out, the prompts of a hosted model are tried in
             both, and compiled in full; those of a local one are brief.
@@ -168,6 +176,7 @@ class Recipe(Value):
     dataset: str = Field(min_length=1)
     objective: str = OBJECTIVES[0]
     constraints: dict[str, float] = Field(default_factory=dict)
+    prefer: Prefer = Field(default="cost", exclude_if=lambda prefer: prefer == "cost")
     shape: Shape = "fused"
     lm: str = "local/smollm2-135m"
     # Left out of the JSON form where it is not given: recipes without it keep their fingerprints.

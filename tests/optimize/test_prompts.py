@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,16 @@ import pytest
 
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.eval.run import evaluate
+from jazzmine_dspy.models.decision import StageRecord, TurnDecision, Usage
 from jazzmine_dspy.models.errors import RecipeError
+from jazzmine_dspy.optimize.optimizers.candidates import Attempt, Candidate, with_states
 from jazzmine_dspy.optimize.optimizers.search import _metric
 from jazzmine_dspy.optimize.pipeline.cascade import fit_questions
-from jazzmine_dspy.optimize.pipeline.prompts import compile_prompts
+from jazzmine_dspy.optimize.pipeline.prompts import Tried, chosen, compile_prompts, first_rung
 from jazzmine_dspy.optimize.pipeline.selection import fit_selection
 from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.program.prompts import states_of
+from jazzmine_dspy.program.turn import TurnProgram
 
 
 @pytest.mark.parametrize("kind", ["right", "wrong"])
@@ -92,3 +97,56 @@ def test_the_floor_asks_nothing_where_others_answer(order: tuple[str, ...], give
     assert floors.facts["source"] == "floor"
     others = policy.model_copy(update={"orders": {**policy.orders, "select": order}})
     assert fit_questions(context, program.with_policy(others), fitted, dev_b) is None
+
+
+def _tried(
+    name: str, score: float, calls: int, tokens: int, *, scored: int = 4, compiled: bool = True
+) -> Tried:
+    usage = Usage(lm_calls=calls, prompt_tokens=tokens)
+    record = StageRecord(source="lm", usage=usage)
+    answers = {"a": TurnDecision.model_construct(stages={"select": record})}
+    return Tried(Candidate(name, None, compiled=compiled), score, scored, answers)  # type: ignore[arg-type]
+
+
+@pytest.mark.row("C5")
+def test_what_is_preferred_picks_the_candidate() -> None:
+    tried = [
+        _tried("uncompiled", 0.60, 1, 400, compiled=False),
+        _tried("many", 0.71, 1, 2000),
+        _tried("few", 0.70, 1, 900),
+        _tried("twice", 0.705, 2, 700),
+        _tried("not whole", 0.90, 1, 100, scored=2),
+    ]
+    picked = {prefer: chosen(prefer, tried, 4) for prefer in ("quality", "calls", "cost")}
+    assert {prefer: each and each.name for prefer, each in picked.items()} == {
+        "quality": "many", "calls": "few", "cost": "twice",
+    }  # fmt: skip
+    assert chosen("cost", [], 4) is None
+
+
+@pytest.mark.row("O5")
+def test_the_worse_half_of_the_candidates_is_not_asked_again(given: Any, scripts: Any) -> None:
+    """All candidates see the first half of the turns, the better ones and the uncompiled prompts all of them."""
+    context, program = given(scripts.lm_of("right"), objective="flow_set_exact", sample={"dev_a": 0})
+    train = context.dataset.examples("train", "dev_a", "dev_b")
+
+    def optimizer(base: TurnProgram, *_: Any) -> Iterator[Attempt]:
+        for name in ("one", "two", "three", "four"):
+            yield Attempt(name, 0, functools.partial(reworded, name, base))
+
+    def reworded(name: str, base: TurnProgram) -> Candidate:
+        states = states_of(base)
+        next(iter(states.values()))["signature"]["instructions"] += f"\nBe careful ({name})."
+        return Candidate(name, with_states(base, states))
+
+    found = compile_prompts(context, program, train, train, optimizer)
+    turns = found.tried[0].scored
+    assert turns >= 16
+    asked = {each.name: each.scored for each in found.tried}
+    half = first_rung(turns)
+    assert list(asked.values()) == [turns, turns, turns, half, half]
+    assert found.best is not None
+    assert found.best.scored == turns
+    pooled_again = compile_prompts(context, program, train, train, lambda *_: iter(())).tried[0]
+    assert found.tried[0].score == pytest.approx(pooled_again.score)
+    assert set(found.tried[0].answers) == set(pooled_again.answers)

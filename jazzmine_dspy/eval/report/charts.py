@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jazzmine_dspy.eval.report.markup import Markup, join, tag
 
@@ -198,6 +198,18 @@ def scatter(label: str, points: Sequence[Point], *, across: str, up: str, width:
         text(width - 8, bottom + 36, across, "k", "end"),
         tag("line", cls="axis", x1=left, x2=width - 8, y1=bottom, y2=bottom),
     ]
+    best = front(points)
+    if len(best) > 1:
+        corners = " ".join(f"{x(point.x):.2f},{y(point.y):.2f}" for point in _stairs(best))
+        names = ", ".join(point.name for point in best)
+        parts.append(
+            tag(
+                "polyline",
+                tag("title", f"Nothing is better at its cost: {names}"),
+                cls="front",
+                points=corners,
+            )
+        )
     taken: list[tuple[float, float, float]] = []
     for point in sorted(points, key=lambda point: (not point.strong, -point.y)):
         place, size = x(point.x), 7.0 if point.strong else 5.5
@@ -212,6 +224,31 @@ def scatter(label: str, points: Sequence[Point], *, across: str, up: str, width:
         )
         parts += [mark, _name_tag(point, place, y(point.y) + 4, taken, width)]
     return svg(width, height, label, *parts)
+
+
+def front(points: Sequence[Point]) -> list[Point]:
+    """The Pareto front, the cheapest first: the points than which none is better and as cheap.
+
+    Example:
+        >>> [each.name for each in front([
+        ...     Point("rules", 0, 0.5, None, None, "s0"), Point("worse", 300, 0.4, None, None, "s1"),
+        ...     Point("model", 200, 0.8, None, None, "s2"),
+        ... ])]
+        ['rules', 'model']
+    """
+    found: list[Point] = []
+    for point in sorted(points, key=lambda each: (each.x, -each.y)):
+        if not found or point.y > found[-1].y:
+            found.append(point)
+    return found
+
+
+def _stairs(points: Sequence[Point]) -> list[Point]:
+    """The points with a corner before each but the first: what can be had for a cost."""
+    steps = list(points[:1])
+    for point in points[1:]:
+        steps += [replace(point, y=steps[-1].y), point]
+    return steps
 
 
 def _name_tag(

@@ -61,9 +61,8 @@ def costs(data: Document) -> list[Markup]:
         ]
         if points:
             said = f"{label(metric)} against prompt tokens per turn"
-            plot = charts.scatter(
-                said, points, across="prompt tokens per turn", up=f"{label(metric).lower()}, %"
-            )
+            up = f"{label(metric).lower()}, %"
+            plot = charts.scatter(said, points, across="prompt tokens per turn", up=up)
             found.append(_panel(label(metric), "", plot))
     return found
 

@@ -106,7 +106,8 @@ def _sections(data: dict[str, Any]) -> list[Markup]:
         ),
         _section(
             "What it costs",
-            "Up and to the left is better: more turns right for fewer prompt tokens.",
+            "Up and to the left is better: more turns right for fewer prompt tokens. "
+            "On the dashed line nothing is better at its cost.",
             tag("div", *figures.costs(data), cls="grid2"),
         ),
         _section(

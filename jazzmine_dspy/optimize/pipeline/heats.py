@@ -59,7 +59,7 @@ class Heat(NamedTuple):
         seen = f"on {self.difference.n} turns only a difference of {self.difference.detectable:.3f} or more would show"
         if self.won:
             gain, least = self.difference.value, self.difference.lower_bound_one_sided
-            why = "" if least > SURE else f"; it costs no call, and a loss of {-self.least:g} is ruled out"
+            why = "" if least > SURE else f"; a loss of {-self.least:g} is ruled out"
             return (
                 f"{self.challenger} ships: better by {gain:+.3f}, at least by {least:+.3f}{why}{self._where}"
             )
@@ -106,8 +106,8 @@ def run_heat(
     must break no constraint on dev-B.
 
     Args:
-        least: Zero, or less for a challenger that costs no call: it must be better by estimate then, and a loss of more
-            than that must be ruled out.
+        least: Zero, or less for a challenger that costs no call, or whose cost is no matter: it must be better by
+            estimate then, and a loss of more than that must be ruled out.
     """
     metric = objective.metric
     mine, theirs = by_turn(challenger.evaluation), by_turn(incumbent.evaluation)

@@ -11,7 +11,7 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.contribution import TurnScores
 from jazzmine_dspy.eval.objective import has_label
 from jazzmine_dspy.eval.stats import pooled
-from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.decision import TurnDecision, Usage
 from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import Attempt, Candidate, calls_per_turn
@@ -19,8 +19,9 @@ from jazzmine_dspy.optimize.optimizers.means import Means
 from jazzmine_dspy.optimize.optimizers.protocol import Optimizer
 from jazzmine_dspy.optimize.optimizers.registry import named
 from jazzmine_dspy.optimize.pipeline.copied import copied_turns
+from jazzmine_dspy.optimize.pipeline.heats import MARGIN
 from jazzmine_dspy.optimize.pipeline.measure import assert_answered, within_budget
-from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.optimize.recipe import Prefer, Recipe
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.program.wording import in_wording
 from jazzmine_dspy.signatures.contract import Wording
@@ -35,6 +36,7 @@ class Tried:
     scored: int = 0
     answers: Mapping[str, TurnDecision] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    scores: tuple[TurnScores, ...] = ()
 
     @property
     def name(self) -> str:
@@ -45,6 +47,13 @@ class Tried:
     def program(self) -> TurnProgram:
         """Asks the language model in every stage."""
         return self.candidate.program
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        """Calls and tokens that a turn took on the average."""
+        spent = sum((answer.usage for answer in self.answers.values()), Usage())
+        per = max(1, len(self.answers))
+        return spent.lm_calls / per, (spent.prompt_tokens + spent.completion_tokens) / per
 
 
 @dataclass(frozen=True)
@@ -118,14 +127,14 @@ def compile_prompts(
     make = optimizer or named(context.recipe.optimizer)
     means = Means(context.recipe, sample, allowed, left, context.teacher, context.progress.note)
     tried: list[Tried] = []
-    best: Tried | None = None
+    first = sample[: first_rung(len(sample))]
     with context.asking():
         for attempt in (*uncompiled(context.recipe, base), *make(base, train, means)):
             # A candidate that the budget cuts short is not asked the same questions as the others.
-            if tried and not allowed(attempt.calls + len(sample) * calls_per_turn(base)):
+            if tried and not allowed(attempt.calls + len(first) * calls_per_turn(base)):
                 context.progress.note(f"the budget for compiling is spent before candidate {attempt.name!r}")
                 continue
-            context.progress.phase(f"try {attempt.name}", len(sample))
+            context.progress.phase(f"try {attempt.name}", len(first))
             candidate = attempt.make()
             if candidate.compiled and not _changed(candidate, base):
                 notes = candidate.notes or ("it changes no prompt",)
@@ -137,13 +146,79 @@ def compile_prompts(
                     f"such as {copied[0]}"
                 )
                 continue
-            found = _scored(context, candidate, sample, best)
+            found = _scored(context, candidate, first, _leader(tried))
             _assert_reachable(context, found)
             tried.append(found)
-            whole = found.score is not None and found.scored == len(sample)
-            if best is None or (whole and (best.score is None or (found.score or 0.0) > best.score)):
-                best = found
-    return PromptsFit(tuple(tried), best)
+        for place in going_on([(each.candidate.compiled, each.score or 0.0) for each in tried]):
+            if len(first) < len(sample) and tried[place].scored == len(first):
+                name = tried[place].name
+                if tried[place] is not tried[0] and not allowed(
+                    (len(sample) - len(first)) * calls_per_turn(base)
+                ):
+                    context.progress.note(f"the budget for compiling is spent before all turns for {name!r}")
+                    continue
+                context.progress.phase(f"try {name} on", len(sample) - len(first))
+                more = _scored(context, tried[place].candidate, sample[len(first) :], _leader(tried))
+                tried[place] = _joined(context, tried[place], more)
+    return PromptsFit(tuple(tried), chosen(context.recipe.prefer, tried, len(sample)))
+
+
+def first_rung(turns: int) -> int:
+    """On how many of the turns every candidate is scored; the better half of them goes on to the rest.
+
+    Successive halving in two rungs (Jamieson and Talwalkar 2016); under 16 turns half of them would tell nothing.
+
+    Example:
+        >>> first_rung(60), first_rung(12)
+        (30, 12)
+    """
+    return turns if turns < _LEAST_TO_HALVE else -(-turns // 2)
+
+
+def going_on(scored: Sequence[tuple[bool, float]]) -> list[int]:
+    """Which candidates are scored on the remaining turns: all that are not compiled, and the better half of the others.
+
+    Example:
+        >>> going_on([(False, 0.1), (True, 0.2), (True, 0.5), (True, 0.4)])
+        [0, 2, 3]
+    """
+    compiled = [place for place, (is_compiled, _) in enumerate(scored) if is_compiled]
+    ranked = sorted(compiled, key=lambda place: (-scored[place][1], place))
+    kept = set(ranked[: -(-len(ranked) // 2)])
+    return [place for place, (is_compiled, _) in enumerate(scored) if not is_compiled or place in kept]
+
+
+def chosen(prefer: Prefer, tried: Sequence[Tried], turns: int) -> Tried | None:
+    """Which candidate goes on to the race: of those that were scored on all turns the best, by what is preferred.
+
+    Where quality is preferred that is the highest score; else, of those within two points of it, the one that takes
+    the fewest tokens a turn, or the fewest calls.
+    """
+    whole = [each for each in tried if each.score is not None and each.scored >= turns]
+    if not whole:
+        return tried[0] if tried else None
+    highest = max(each.score or 0.0 for each in whole)
+    near = [each for each in whole if prefer != "quality" and (each.score or 0.0) >= highest - MARGIN]
+    near = near or [each for each in whole if each.score == highest]
+    if prefer == "quality":
+        return near[0]
+    return min(near, key=lambda each: each.cost[:: 1 if prefer == "calls" else -1])
+
+
+def _leader(tried: Sequence[Tried]) -> Tried | None:
+    return max(tried, key=lambda each: each.score or 0.0, default=None)
+
+
+def _joined(context: RunContext, one: Tried, more: Tried) -> Tried:
+    scores = (*one.scores, *more.scores)
+    notes = (*one.notes, *(note for note in more.notes if note not in one.notes))
+    score = (pooled(scores, context.objective.metric) or 0.0) if scores else None
+    return Tried(
+        one.candidate, score, one.scored + more.scored, {**one.answers, **more.answers}, notes, scores
+    )
+
+
+_LEAST_TO_HALVE = 16
 
 
 def uncompiled(recipe: Recipe, base: TurnProgram) -> list[Attempt]:
@@ -214,7 +289,7 @@ def _scored(
         notes = (*notes, f"{lost} of {len(sample)} turns unanswered")
     # Pooled, so that finding what is not there costs something where the metric is an F1 of counts.
     score = (pooled(scores, objective.metric) or 0.0) if scores else None
-    return Tried(candidate, score, len(scores) + lost, answers, notes)
+    return Tried(candidate, score, len(scores) + lost, answers, notes, tuple(scores))
 
 
 def _assert_reachable(context: RunContext, found: Tried) -> None:

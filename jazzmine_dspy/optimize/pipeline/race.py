@@ -313,7 +313,13 @@ def race_one(
     if selection is not None:
         ours, theirs = _with_evidence(context, program, selection, ours, theirs)
     asks = any("lm" in order for order in challenger.orders.values())
-    heat = run_heat(stage, ours, theirs, context.objective, least=SURE if asks else -MARGIN)
+    heat = run_heat(
+        stage,
+        ours,
+        theirs,
+        context.objective,
+        least=SURE if asks and context.recipe.prefer != "quality" else -MARGIN,
+    )
     if heat is None:
         return standing, evaluation
     heats = (*standing.heats, heat)
