@@ -28,7 +28,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
 from routing.figures import filled
-from understanding import latency, public, recorded, values, with_lm, without
+from understanding import gate, latency, public, recorded, values, with_lm, without
 from understanding.figures import Figure, block
 from understanding.ground import Ground
 from understanding.programs import Programs
@@ -129,10 +129,11 @@ def _facts(options: argparse.Namespace, ground: Ground) -> str:
 
 
 SECTIONS: dict[str, Section] = {
-    "without": lambda ground, options: without.figures(ground, Programs(options.program)),
+    "without": lambda ground, options: without.figures(ground, options.programs),
     "values": lambda ground, _: values.figures(ground),
-    "sgd": lambda ground, options: public.sgd(ground, Programs(options.program)),
-    "star": lambda ground, options: public.star(ground, Programs(options.program)),
+    "gate": lambda ground, options: gate.figures(ground, options.programs),
+    "sgd": lambda ground, options: public.sgd(ground, options.programs),
+    "star": lambda ground, options: public.star(ground, options.programs),
     "latency": lambda ground, options: latency.figures(ground, options.program),
     "overlap": lambda ground, _: without.overlap(ground),
     "recorded": lambda ground, options: with_lm.figures(_sources(options), ground),
@@ -180,6 +181,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     options.only = [name for name in options.only.split(",") if name]
     if unknown := [name for name in options.only if name not in SECTIONS]:
         parser.error(f"unknown section {unknown[0]!r}: {', '.join(SECTIONS)}")
+    options.programs = Programs(options.program)
     if options.ask and not options.lm:
         parser.error("--ask needs --lm")
     return options

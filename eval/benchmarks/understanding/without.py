@@ -9,7 +9,7 @@ from jazzmine_dspy.eval.suite import Suite, overlaps, run_suite, training_texts
 from understanding.figures import Figure, by_part, figure
 from understanding.ground import Ground
 from understanding.programs import Programs
-from understanding.rehearsal import Staged, judged
+from understanding.rehearsal import Staged
 
 SECTION = "without a language model"
 OVERLAP = "wording of the suite's unseen registries that stands in training texts"
@@ -37,7 +37,7 @@ def figures(ground: Ground, programs: Programs) -> Iterator[Figure]:
 def _turns(
     programs: Programs, suite: Suite, turns: Sequence[Staged], title: str, target: float | None = None
 ) -> Iterator[Figure]:
-    right = judged(suite, turns, programs.decisions(turns, suite.registries))
+    _, right = programs.on_suite(suite, turns)
     rows: list[TurnScores] = [{"right": mean(right[each.key])} for each in turns]
     clusters = [each.conversation.id for each in turns]
     opening = [each.opening for each in turns]

@@ -14,14 +14,15 @@ import pytest
 import understanding_ground as small
 from jazzmine_dspy.artifacts import save
 from jazzmine_dspy.eval.suite import load_suite
+from jazzmine_dspy.models.decision import StageRecord
 from jazzmine_dspy.models.reading import ReadingContext
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.slots import Slot
 from jazzmine_dspy.program.turn import TurnProgram
 
-ground, latency, programs, public, values, without = (
+gate, ground, latency, programs, public, rehearsal, values, without = (
     importlib.import_module(f"understanding.{name}")
-    for name in ("ground", "latency", "programs", "public", "values", "without")
+    for name in ("gate", "ground", "latency", "programs", "public", "rehearsal", "values", "without")
 )
 AT = ReadingContext(dt.date(2026, 5, 11), "en", "US", "USD")
 
@@ -38,7 +39,7 @@ def program(tmp_path: Path) -> str:
     return str(tmp_path / "program")
 
 
-@pytest.mark.parametrize("module", [public, values])
+@pytest.mark.parametrize("module", [gate, public, values])
 def test_the_examples_are_right(module: Any) -> None:
     found = doctest.testmod(module)
     assert found.attempted
@@ -95,6 +96,32 @@ def test_figures_without_a_language_model(held: Any, program: str) -> None:
     shares = [each.value for each in found if "conversations with all turns right" in each.what]
     assert len(shares) == 2
     assert all(0.0 <= share <= 1.0 for share in shares)
+
+
+def test_a_gate_is_fitted_on_the_other_registries_alone() -> None:
+    def turns(name: str, wrong: int) -> list[Any]:
+        return [gate.Sure(name, f"{name}{n}", n % 2 == 0, False, n / 100, n >= wrong) for n in range(1, 100)]
+
+    some = [*turns("a", 40), *turns("b", 40), *turns("c", 90)]
+    kept = gate.left_out(some)
+    # What "c" would want of a gate does not help it: that of "a" and "b" is taken, and most of what passes is wrong.
+    assert {each.registry: sum(ok for one, ok in kept if one.registry == each.registry) for each in some}[
+        "c"
+    ] > 55
+    found = {each.what: each for each in gate.told(kept)}
+    assert found["turns kept"].n == 297
+    assert found["right of those kept"].missed
+    assert found["· opening messages: kept"].n + found["· mid-form messages: kept"].n == 297
+
+
+def test_a_floor_or_no_decision_is_sure_of_nothing(held: Any) -> None:
+    turn = held.staged[0].turn
+    decision = rehearsal.decided(turn, [])
+    assert gate.confidence(None) == gate.confidence(decision) == 0.0
+    head, floor = StageRecord(source="head", confidence=0.8), StageRecord(source="floor", confidence=0.9)
+    sure = decision.model_copy(update={"stages": {"select": head, "understand": StageRecord(source="rule")}})
+    assert gate.confidence(sure) == 0.8
+    assert gate.confidence(sure.model_copy(update={"stages": {"select": head, "understand": floor}})) == 0.0
 
 
 def test_overlap_is_told_in_shares_alone(held: Any) -> None:
