@@ -75,8 +75,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measured(options: argparse.Namespace, ground: Ground) -> dict[str, Any]:
     began = time.perf_counter()
     held: dict[str, list[dict[str, Any]]] = {}
+    before = 0.0
     if options.add and options.out.is_file():
-        held = json.loads(options.out.read_text("utf-8"))["sections"]
+        earlier = json.loads(options.out.read_text("utf-8"))
+        held, before = earlier["sections"], earlier["about"]["minutes"]
     for name in options.only:
         started = time.perf_counter()
         held[name] = [each.to_json() for each in SECTIONS[name](ground, options)]
@@ -85,7 +87,7 @@ def _measured(options: argparse.Namespace, ground: Ground) -> dict[str, Any]:
     return {
         "about": {
             "date": dt.datetime.now(dt.UTC).date().isoformat(),
-            "minutes": (time.perf_counter() - began) / 60,
+            "minutes": before + (time.perf_counter() - began) / 60,
             "program": options.program,
         },
         "sections": sections,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 
@@ -21,8 +22,10 @@ WARM = 20
 def figures(ground: Ground, program: str) -> Iterator[Figure]:
     """Median and 95th percentile, both ways."""
     flows = ground.dataset.flows
+    load_before = os.getloadavg()[0]
     times = worst(load(program, flows=flows), [each.turn for each in ground.dataset.examples("dev_a")])
-    yield from _told("a decision, nothing cached (all texts new)", times)
+    note = f"{os.cpu_count()} cores with a load of {load_before:.1f} when it began"
+    yield from _told("a decision, nothing cached (all texts new)", times, note)
     times = conversing(program, ground.working)
     yield from _told("a turn of a conversation, with the runtime and its stores in the process", times)
 
@@ -51,7 +54,9 @@ def conversing(program: str, suite: Suite) -> list[float]:
     return times[WARM:] or times
 
 
-def _told(what: str, times: Sequence[float]) -> Iterator[Figure]:
+def _told(what: str, times: Sequence[float], note: str = "") -> Iterator[Figure]:
     found = quantiles(times)
-    yield Figure(SECTION, f"{what}: p50", found["p50"], n=len(times), target=TARGET, most=True, unit="ms")
+    yield Figure(
+        SECTION, f"{what}: p50", found["p50"], n=len(times), target=TARGET, most=True, unit="ms", note=note
+    )  # fmt: skip
     yield Figure(SECTION, f"{what}: p95", found["p95"], n=len(times), unit="ms")

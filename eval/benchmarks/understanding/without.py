@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from jazzmine_dspy.eval.contribution import TurnScores, mean
+from jazzmine_dspy.eval.stats import summarise
 from jazzmine_dspy.eval.suite import Suite, overlaps, run_suite, training_texts
 from understanding.figures import Figure, by_part, figure
 from understanding.ground import Ground
 from understanding.programs import Programs
-from understanding.rehearsal import Staged
+from understanding.rehearsal import Staged, decided, judged
 
 SECTION = "without a language model"
 OVERLAP = "wording of the suite's unseen registries that stands in training texts"
@@ -42,6 +43,9 @@ def _turns(
     clusters = [each.conversation.id for each in turns]
     opening = [each.opening for each in turns]
     yield from by_part(SECTION, title, rows, clusters, opening, "right", target=target)
+    silent = judged(suite, turns, {each.key: decided(each.turn, []) for each in turns})
+    nothing: list[TurnScores] = [{"right": mean(silent[each.key])} for each in turns]
+    yield figure(SECTION, "· if nothing were understood", summarise(nothing, clusters).get("right"))
 
 
 def shipped(ground: Ground, programs: Programs) -> Iterator[Figure]:

@@ -133,6 +133,7 @@ def test_overlap_is_told_in_shares_alone(held: Any) -> None:
 def test_latency_is_told_both_ways_with_its_n(held: Any, program: str) -> None:
     found = list(latency.figures(held, program))
     assert [each.what.rsplit(": ", 1)[1] for each in found] == ["p50", "p95"] * 2
+    assert "load of" in found[0].note
     assert all(each.value > 0 and each.n > 0 for each in found)
     assert [each.target for each in found] == [20.0, None] * 2
 
