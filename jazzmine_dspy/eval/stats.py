@@ -167,7 +167,7 @@ def _metric(name: str, scores: Sequence[TurnScores], draws: Resamples, largest: 
         low, high = wilson(value / largest, units)
         return Metric(value, low * largest, high * largest, len(rows), clusters, "wilson")
     if clusters < ENOUGH_CLUSTERS:
-        spread = _t_quantile(0.975, clusters - 1) * _standard_error(influence, clusters)
+        spread = t_quantile(0.975, clusters - 1) * _standard_error(influence, clusters)
         low, high = max(0.0, value - spread), min(largest, value + spread)
         return Metric(value, low, high, len(rows), clusters, "student_t")
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -280,12 +280,50 @@ def paired_metric(
     Raises:
         InputError: the lengths differ, or the metric says nothing about either side.
     """
+    found = linearised(a, b, clusters, name)
+    return _bounded(
+        found.value, found.moved.tolist(), found.turns, behind=found.conversations, largest=largest
+    )
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A metric of two programs on the same turns, taken apart by conversation.
+
+    ``values`` are the metric of each program, ``moved`` how much each conversation moves the difference (it sums to 0),
+    ``counts`` the turns of each conversation, ``turns`` and ``conversations`` those that the metric says something
+    about. ``sums`` holds of each program numerators and denominators, of shape (parts, conversations).
+    """
+
+    values: tuple[float, float]
+    moved: Floats
+    counts: Floats
+    turns: int
+    conversations: int
+    sums: tuple[tuple[Floats, Floats], tuple[Floats, Floats]]
+
+    @property
+    def value(self) -> float:
+        """The difference, the first program's less the second's."""
+        return self.values[0] - self.values[1]
+
+
+def linearised(
+    a: Sequence[TurnScores], b: Sequence[TurnScores], clusters: Sequence[str], name: str
+) -> Linear:
+    """What each conversation adds to the difference a - b of a metric, F1s included.
+
+    Raises:
+        InputError: the lengths differ, or the metric says nothing about either side.
+    """
+    import numpy as np
+
     if not a or not len(a) == len(b) == len(clusters):
         raise InputError(
             f"Cannot pair {len(a)} with {len(b)} turns", remedy="Evaluate both programs on the same turns."
         )
     draws = Resamples(clusters, resamples=1)
-    values, moved = [], []
+    values, moved, sums = [], [], []
     for scores in (a, b):
         rows = [row for row, turn in enumerate(scores) if name in turn]
         tops, bottoms = _part_sums(name, scores, rows, draws) if rows else (None, None)
@@ -296,14 +334,16 @@ def paired_metric(
         tops, bottoms = tops[used], bottoms[used]
         values.append(float((tops.sum(axis=1) / bottoms.sum(axis=1)).mean()))
         moved.append(_influence(tops, bottoms))
+        sums.append((tops, bottoms))
     told = [name in left or name in right for left, right in zip(a, b, strict=True)]
-    behind = len({cluster for cluster, says in zip(clusters, told, strict=True) if says})
-    return _bounded(
-        values[0] - values[1],
-        [float(x) for x in moved[0] - moved[1]],
-        sum(told),
-        behind=behind,
-        largest=largest,
+    counts = np.bincount(draws.of_turn[told], minlength=draws.size).astype(np.float64)
+    return Linear(
+        values=(values[0], values[1]),
+        moved=moved[0] - moved[1],
+        counts=counts,
+        turns=sum(told),
+        conversations=int((counts > 0).sum()),
+        sums=(sums[0], sums[1]),
     )
 
 
@@ -320,13 +360,8 @@ def pooled(scores: Sequence[TurnScores], name: str) -> float | None:
 
 def _bounded(value: float, influence: Sequence[float], n: int, *, behind: int, largest: float) -> Difference:
     clusters = len(influence)
-    error = math.sqrt(clusters / max(1, clusters - 1) * sum(x * x for x in influence))
-    if clusters < 2:
-        # One conversation says nothing about how others differ.
-        error = max(error, 1.0)
-    elif error < 1e-12:
-        error = 1.0 / n
-    both, one = (_t_quantile(level, max(1, clusters - 1)) for level in (0.975, 0.95))
+    error = paired_error(influence, n)
+    both, one = (t_quantile(level, max(1, clusters - 1)) for level in (0.975, 0.95))
     detectable = (NormalDist().inv_cdf(_LEVEL) + NormalDist().inv_cdf(_POWER)) * error
     low = high = None
     if behind >= FEWEST_CLUSTERS:
@@ -334,7 +369,18 @@ def _bounded(value: float, influence: Sequence[float], n: int, *, behind: int, l
     return Difference(value, low, high, max(-largest, value - one * error), n, detectable)
 
 
-def _t_quantile(level: float, freedom: int) -> float:
+def paired_error(influence: Sequence[float], n: int) -> float:
+    """The standard error of a difference, by conversation; never 0, since no sample shows that two never differ."""
+    clusters = len(influence)
+    error = math.sqrt(clusters / max(1, clusters - 1) * sum(x * x for x in influence))
+    if clusters < 2:
+        # One conversation says nothing about how others differ.
+        return max(error, 1.0)
+    return error if error >= 1e-12 else 1.0 / n
+
+
+def t_quantile(level: float, freedom: int) -> float:
+    """Student's t; the normal law's from 1,000 degrees of freedom."""
     if freedom > 1_000:
         return NormalDist().inv_cdf(level)
     try:

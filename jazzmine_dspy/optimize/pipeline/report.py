@@ -20,7 +20,8 @@ from jazzmine_dspy.eval.report import (
     System,
 )
 from jazzmine_dspy.eval.stats import Difference
-from jazzmine_dspy.models.decision import STAGES, TurnDecision
+from jazzmine_dspy.eval.told import decision_told, labels_told
+from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.optimize.budget import price_in_words, spending
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.pipeline.heads import worth
@@ -296,37 +297,14 @@ def _changes(objective: Objective, systems: Systems) -> list[Change]:
     pairs.sort(key=lambda pair: -abs(worth(objective, pair[1]) - worth(objective, pair[0])))
     changes = []
     for one, two in pairs[:_SHOWN]:
-        labels = two.example.labels
-        wanted = (
-            f"“{labels.enhanced}” · flows {list(labels.flows or ())} · {_commands(labels.commands or ())}"
-        )
         gain = worth(objective, two) - worth(objective, one)
         changes.append(
             Change(
                 two.example.turn.text,
-                wanted,
-                _words(one.decision),
-                _words(two.decision),
+                labels_told(two.example.labels),
+                decision_told(one.decision),
+                decision_told(two.decision),
                 None if not gain else gain > 0,
             )
         )
     return changes
-
-
-def _words(decision: TurnDecision | None) -> str:
-    if decision is None:
-        return "crashed"
-    query, flows = decision.enhancement.enhanced_query, decision.selection.flows
-    said = f"“{query}” · flows {flows} · {_commands(decision.commands)}"
-    return f"{said} · degraded" if decision.degraded else said
-
-
-def _commands(commands: object) -> str:
-    shown = []
-    for command in commands:  # type: ignore[attr-defined]
-        data = command.model_dump(mode="json")
-        rest = ", ".join(
-            str(value) for key, value in data.items() if key != "type" and value not in (None, "")
-        )
-        shown.append(f"{data['type']}({rest})" if rest else data["type"])
-    return " ".join(shown) or "no command"
