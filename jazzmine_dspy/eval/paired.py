@@ -91,7 +91,7 @@ def paired(
         seed: Of the draws.
 
     Raises:
-        InputError: the lengths differ, or no turn of a side says anything about the metric.
+        InputError: no turn of a side says anything about the metric.
 
     Example:
         >>> from jazzmine_dspy.eval.contribution import mean
@@ -224,7 +224,7 @@ def mcnemar(only_before: int, only_after: int) -> float:
         (0.0703125, 1.0)
     """
     n, fewer = only_before + only_after, min(only_before, only_after)
-    return min(1.0, 2 * sum(math.comb(n, k) for k in range(fewer + 1)) / 2**n)
+    return min(1.0, 2 * sum(math.comb(n, k) for k in range(fewer + 1)) / (1 << n))
 
 
 def holm(values: Iterable[float]) -> list[float]:

@@ -1,0 +1,357 @@
+"""Two programs on the same turns: what differs, whether that is more than chance, and where (V3)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.evaluation import LOST, SLICE_METRICS, Evaluation
+from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
+from jazzmine_dspy.eval.objective import Objective
+from jazzmine_dspy.eval.paired import Paired, holm, mcnemar, paired
+from jazzmine_dspy.eval.record import Record, RecordedTurn
+from jazzmine_dspy.eval.stats import FEWEST_CLUSTERS
+from jazzmine_dspy.eval.told import labels_told, state_told
+from jazzmine_dspy.models.errors import InputError
+
+FLAGS = {"is_cancellation": "cancellation_f1", "is_continuation": "topic_shift_f1"}
+MAIN = (*SLICE_METRICS, *FLAGS.values())
+"""What is compared beside the objective and its constraints, where it is labelled."""
+
+OPENING, MID_FORM = "opening", "mid-form"
+"""Slices: turns that no task is running before, and others."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A yes or no of the decision: turns on which one program alone has it right, and McNemar's test of them."""
+
+    name: str
+    only_before: int
+    only_after: int
+    p: float
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The objective over some turns. ``kind`` is ``state``, ``command`` or ``flow``; ``tested`` says whether there are
+    conversations enough, ten, for the difference to be told from chance."""
+
+    kind: str
+    name: str
+    turns: int
+    found: Paired
+    tested: bool
+
+
+@dataclass(frozen=True)
+class ChangedTurn:
+    """A turn whose score by the objective changed, with both answers in words."""
+
+    key: str
+    message: str
+    state: str
+    expected: str
+    before: str
+    after: str
+    gained: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How ``after`` compares with ``before``. Made by :func:`compare`.
+
+    Args:
+        names: Of the two programs.
+        objective: The metric that decides.
+        main: The objective.
+        others: Further metrics; their p-values are adjusted for their number.
+        flags: Yes-or-no parts of the decision.
+        slices: The objective by state, by kind of command and by flow; those tested have adjusted p-values.
+        outcomes: Turns by their outcome with ``before`` and with ``after``; crashes stand apart from wrong answers.
+        changed: Turns whose answers differ, right or wrong.
+        gained, lost: Turns that ``after`` has better, and worse, by the objective.
+        n: Turns that both answered. ``left_out`` were not answered by the language model of one of them.
+        conversations: That the turns are from.
+        facts: Of each program, such as its fingerprint.
+    """
+
+    names: tuple[str, str]
+    objective: str
+    main: Paired
+    others: tuple[Paired, ...]
+    flags: tuple[Flag, ...]
+    slices: tuple[Slice, ...]
+    outcomes: Mapping[tuple[str, str], int]
+    changed: int
+    gained: tuple[ChangedTurn, ...]
+    lost: tuple[ChangedTurn, ...]
+    n: int
+    left_out: int
+    conversations: int
+    facts: tuple[Mapping[str, str], Mapping[str, str]]
+
+    @property
+    def verdict(self) -> str:
+        """What was found, in one sentence."""
+        a, b = self.names
+        found = self.main
+        size = f"{self.objective} {found.before:.3f} with {a}, {found.after:.3f} with {b}"
+        bounds = "too few conversations for an interval"
+        if found.low is not None and found.high is not None:
+            bounds = f"95 % interval {found.low:+.3f} to {found.high:+.3f}"
+        told = f"{size}: {found.difference:+.3f} ({bounds}; p = {found.p:.3g}); {_counted(found)}"
+        if self.conversations == 1:
+            return f"Nothing can be told from one conversation: {told}."
+        if not self.changed:
+            return f"No difference: {a} and {b} answer all {self.n} turns alike; {size}."
+        if found.significant:
+            better = b if found.better else a
+            return f"{better} is better: {told}."
+        return (
+            f"No difference is shown: {told}; {self.n} turns of {self.conversations} conversations show one of "
+            f"{found.detectable:.3f} with 80 % power."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, as ``compare --json`` prints it."""
+        return {
+            "names": list(self.names),
+            "objective": self.objective,
+            "verdict": self.verdict,
+            "n": self.n,
+            "left_out": self.left_out,
+            "conversations": self.conversations,
+            "main": asdict(self.main),
+            "others": [asdict(one) for one in self.others],
+            "flags": [asdict(one) for one in self.flags],
+            "slices": [asdict(one) for one in self.slices],
+            "outcomes": [
+                {"before": old, "after": new, "turns": n} for (old, new), n in sorted(self.outcomes.items())
+            ],
+            "changed": self.changed,
+            "gained": [asdict(one) for one in self.gained],
+            "lost": [asdict(one) for one in self.lost],
+            "facts": [dict(one) for one in self.facts],
+        }
+
+
+def compare(
+    before: Evaluation | Record,
+    after: Evaluation | Record,
+    *,
+    objective: Objective | str = "commands_exact",
+    names: tuple[str, str] = ("A", "B"),
+    seed: int = 0,
+) -> Comparison:
+    """Compare two programs that were evaluated on the same turns.
+
+    Turns that the language model of either did not answer are left out. A crash is a wrong answer in all metrics and
+    is counted apart in ``outcomes``.
+
+    Args:
+        before, after: Evaluations, or records of them.
+        objective: The metric that decides, or an :class:`Objective`, whose constraints are compared too.
+        names: What the two are called.
+        seed: Of the draws behind p-values and intervals.
+
+    Raises:
+        InputError: the turns or their labels are not the same, both answered none, or the objective is not labelled.
+
+    Example:
+        >>> from jazzmine_dspy.datasets import Example, Labels
+        >>> from jazzmine_dspy.eval import evaluate
+        >>> from jazzmine_dspy.models import Flow, FlowRegistry, Turn
+        >>> from jazzmine_dspy.program.turn import TurnProgram
+        >>> program = TurnProgram(FlowRegistry([Flow(name="track", description="Tell where an order is.")]))
+        >>> turn, labels = Turn(text="track it"), Labels.model_validate({"commands": []})
+        >>> turns = [Example(conversation_id="c", turn_id="t1", turn=turn, labels=labels, role="dev_a", line=1)]
+        >>> floor = evaluate(program.with_policy("floor"), turns)
+        >>> found = compare(floor, floor)
+        >>> found.main.p, found.changed
+        (1.0, 0)
+    """
+    aim = Objective(objective) if isinstance(objective, str) else objective
+    old, new = (Record.of(one) if isinstance(one, Evaluation) else one for one in (before, after))
+    pairs = answered_by_both(old, new, aim.metric)
+    both = _Pairs(pairs, seed)
+    main = both.compared(aim.metric)
+    assert main is not None  # answered_by_both has looked
+    wanted = dict.fromkeys(name for name in (*aim.constraints, *MAIN) if name != aim.metric)
+    others = [one for one in map(both.compared, wanted) if one is not None]
+    moved = [(pair, move) for pair in pairs if (move := _move(pair, aim.metric))]
+    return Comparison(
+        names=names,
+        objective=aim.metric,
+        main=main,
+        others=_adjusted(others),
+        flags=tuple(_flags(pairs)),
+        slices=_slices(both, aim.metric),
+        outcomes=Counter((one.outcome, two.outcome) for one, two in pairs),
+        changed=sum(one.answer != two.answer for one, two in pairs),
+        gained=tuple(_changed(pair, True) for pair, move in moved if move > 0),
+        lost=tuple(_changed(pair, False) for pair, move in moved if move < 0),
+        n=len(pairs),
+        left_out=len(old.turns) - len(pairs),
+        conversations=len({one.example.conversation_id for one, _ in pairs}),
+        facts=(old.facts, new.facts),
+    )
+
+
+Pair = tuple[RecordedTurn, RecordedTurn]
+
+
+def answered_by_both(before: Record, after: Record, metric: str) -> list[Pair]:
+    """The turns of two records, but those that the language model of either did not answer.
+
+    Raises:
+        InputError: as :func:`compare`.
+    """
+    _check_same(before, after)
+    pairs = [
+        (one, two)
+        for one, two in zip(before.turns, after.turns, strict=True)
+        if not one.unanswered and not two.unanswered
+    ]
+    if not pairs:
+        raise InputError(
+            "No turn was answered by both programs", remedy="Evaluate both on turns of one split."
+        )
+    both = [{name for pair in pairs for name in pair[side].scores} for side in (0, 1)]
+    if metric not in both[0] & both[1]:
+        shared = ", ".join(sorted(both[0] & both[1]))
+        raise InputError(
+            f"The objective {metric!r} has no label on the turns that both answered",
+            remedy=f"Compare by one of: {shared}."
+            if shared
+            else "Label the turns; they have no metric in common.",
+        )
+    return pairs
+
+
+class _Pairs:
+    """Turns that both answered."""
+
+    def __init__(self, pairs: Sequence[Pair], seed: int) -> None:
+        self.pairs, self._seed = pairs, seed
+
+    def compared(self, metric: str, keep: Callable[[Example], bool] | None = None) -> Paired | None:
+        """A metric over the turns to keep; None where it says nothing of them."""
+        held = [pair for pair in self.pairs if keep is None or keep(pair[0].example)]
+        try:
+            return paired(
+                [one.scores for one, _ in held],
+                [two.scores for _, two in held],
+                [one.example.conversation_id for one, _ in held],
+                metric,
+                seed=self._seed,
+            )
+        except InputError:
+            return None
+
+
+def _check_same(old: Record, new: Record) -> None:
+    ours, theirs = ([turn.example for turn in one.turns] for one in (old, new))
+    if [each.key for each in ours] != [each.key for each in theirs]:
+        raise InputError(
+            "The two evaluations are not of the same turns",
+            where=f"{len(ours)} turns and {len(theirs)}",
+            remedy="Evaluate both on one split, with one sample.",
+        )
+    for one, two in zip(ours, theirs, strict=True):
+        if one.turn.digest != two.turn.digest or one.labels != two.labels:
+            raise InputError(
+                "The two evaluations are of different states of a dataset",
+                where=f"turn {one.key}",
+                remedy="Evaluate both on the same flows, turns and labels.",
+            )
+
+
+def _adjusted(found: Sequence[Paired]) -> tuple[Paired, ...]:
+    values = holm(one.p for one in found)
+    return tuple(replace(one, adjusted=value) for one, value in zip(found, values, strict=True))
+
+
+def _flags(pairs: Sequence[Pair]) -> Iterator[Flag]:
+    for name, metric in FLAGS.items():
+        held = [pair for pair in pairs if getattr(pair[0].example.labels, name) is not None]
+        if not held:
+            continue
+        right = [tuple(_flag_right(turn, metric) for turn in pair) for pair in held]
+        only_before = sum(pair == (True, False) for pair in right)
+        only_after = sum(pair == (False, True) for pair in right)
+        yield Flag(name, only_before, only_after, mcnemar(only_before, only_after))
+
+
+def _flag_right(turn: RecordedTurn, metric: str) -> bool:
+    parts = turn.scores[metric].parts if metric in turn.scores else ()
+    return turn.outcome != "crashed" and all(part.numerator == part.denominator for part in parts)
+
+
+def _slices(both: _Pairs, metric: str) -> tuple[Slice, ...]:
+    """Opening and mid-form, kinds of commands that are expected, and flows that run or are to start."""
+    examples = [one.example for one, _ in both.pairs]
+    chosen: dict[tuple[str, str], Callable[[Example], bool]] = {
+        ("state", OPENING): lambda each: each.turn.flow is None,
+        ("state", MID_FORM): lambda each: each.turn.flow is not None,
+    }
+    for kind in sorted({kind for each in examples for kind in _kinds(each)}):
+        chosen["command", kind] = lambda each, kind=kind: kind in _kinds(each)  # type: ignore[misc]
+    for flow in sorted({flow for each in examples for flow in _flows(each)}):
+        chosen["flow", flow] = lambda each, flow=flow: flow in _flows(each)  # type: ignore[misc]
+    found = [
+        Slice(*name, sum(map(keep, examples)), one, one.conversations >= FEWEST_CLUSTERS)
+        for name, keep in chosen.items()
+        if (one := both.compared(metric, keep)) is not None
+    ]
+    adjusted = iter(_adjusted([one.found for one in found if one.tested]))
+    return tuple(replace(one, found=next(adjusted)) if one.tested else one for one in found)
+
+
+def _kinds(example: Example) -> Collection[str]:
+    """Kinds of the commands that are expected; ``none`` where there are to be none."""
+    commands = example.labels.commands
+    return () if commands is None else {str(each.type) for each in commands} or {"none"}
+
+
+def _flows(example: Example) -> Collection[str]:
+    return {*([example.turn.flow] if example.turn.flow else ()), *(example.labels.flows or ())}
+
+
+def _move(pair: Pair, metric: str) -> float:
+    """How much better the second answer is, by the objective."""
+    before, after = (turn.scores[metric].value if metric in turn.scores else None for turn in pair)
+    if before is None or after is None:
+        # Counts say nothing where nothing was to be found and nothing was: that is right.
+        before, after = (1.0 if value is None else value for value in (before, after))
+    move = after - before
+    return 0.0 if abs(move) <= 1e-9 else -move if metric in LOWER_IS_BETTER else move
+
+
+def _changed(pair: Pair, gained: bool) -> ChangedTurn:
+    one, two = pair
+    example = one.example
+    return ChangedTurn(
+        key=example.key,
+        message=example.turn.text,
+        state=state_told(example.turn),
+        expected=labels_told(example.labels),
+        before=one.answer,
+        after=two.answer,
+        gained=gained,
+    )
+
+
+def _counted(found: Paired) -> str:
+    return f"{found.gained} turns gained, {found.lost} lost"
+
+
+def decides_nothing(record: Record) -> str:
+    """Why a record decides nothing, as ``Evaluation.decides_nothing``; empty where it may."""
+    silent = sum(turn.unanswered for turn in record.turns)
+    if silent <= LOST * len(record.turns):
+        return ""
+    return f"the language model did not answer {silent} of {len(record.turns)} turns: these figures decide nothing"
