@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from jazzmine_dspy._version import __version__
 from jazzmine_dspy.cli import (
     chat,
+    compare,
     contract,
     datasets,
     decide,
@@ -141,6 +142,7 @@ app.add_typer(flows.app, name="flows")
 app.command("optimize")(optimize.optimize)
 app.command("evaluate")(evaluate.evaluate)
 app.command("test")(suite.hold)
+app.command("compare")(compare.compare)
 app.command("report")(report.report)
 app.command("decide")(decide.decide)
 app.command("chat")(chat.chat)

@@ -2,104 +2,108 @@
 
 from __future__ import annotations
 
-import random
-from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
 from jazzmine_dspy.cli._output import AsJson, Quiet, output
-from jazzmine_dspy.cli._programs import LM, APIBase, Name, PolicyOption, WordingOption, open_program
+from jazzmine_dspy.cli._programs import LM, APIBase, Name, PolicyOption, WordingOption
+from jazzmine_dspy.cli._scoring import (
+    Asked,
+    Concurrency,
+    DatasetFolder,
+    ReportFolder,
+    Sample,
+    Scored,
+    Seed,
+    Split,
+    Spread,
+    drawn,
+    score,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
-    from jazzmine_dspy.datasets import Dataset, Example
-    from jazzmine_dspy.eval import Evaluation
+    from jazzmine_dspy.eval import Comparison, Evaluation, Gate, Record
     from jazzmine_dspy.lm.prices import Price
 
 
 def evaluate(
     program: Name,
-    dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="Folder of a labelled dataset.")],
-    split: Annotated[
-        str, typer.Option(help="test, train, dev_a or dev_b. Opening test is logged in the dataset.")
-    ] = "test",
+    dataset: DatasetFolder,
+    split: Split = "test",
     lm: LM = None,
     api_base: APIBase = None,
     policy: PolicyOption = "shipped",
     wording: WordingOption = None,
-    sample: Annotated[int | None, typer.Option(min=1, help="Score that many turns, drawn by seed.")] = None,
-    spread: Annotated[
-        bool, typer.Option("--spread", help="Draw the sample from as many conversations as there are.")
-    ] = False,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Of the sample and of the draws behind the intervals.")
-    ] = 0,
-    report: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write report.html, report.md and report.json.")
+    sample: Sample = None,
+    spread: Spread = False,
+    seed: Seed = 0,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BASELINE",
+            help="Fail on a significant loss against a program, or an earlier evaluation's JSON.",
+        ),
     ] = None,
-    concurrency: Annotated[
-        int, typer.Option(metavar="N", min=1, max=256, help="Turns that a hosted LM is asked about at once.")
-    ] = 8,
+    margin: Annotated[
+        float, typer.Option(metavar="SHARE", min=0, max=1, help="What may be lost against the baseline.")
+    ] = 0.0,
+    objective: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Metric of the gate. Default: that of the program's recipe."),
+    ] = None,
+    report: ReportFolder = None,
+    concurrency: Concurrency = 8,
     quiet: Quiet = False,
     _json: AsJson = False,
 ) -> None:
-    """Score a program on labelled turns, with 95 % intervals, cost and latency."""
-    from jazzmine_dspy import eval as scoring
+    """Score a program on labelled turns, with 95 % intervals, cost and latency.
+
+    Exit code 1 with --against: it loses significantly more than --margin.
+    """
     from jazzmine_dspy.artifacts import find, read_manifest
+    from jazzmine_dspy.cli._against import all_asked, is_record, side
     from jazzmine_dspy.datasets import load_dataset
     from jazzmine_dspy.lm.recording import in_words, recordings_of
 
     out = output()
     labelled = load_dataset(dataset)
-    manifest = read_manifest(find(program))
-    flows = None
-    if manifest.get("flows") != labelled.flows.checksum:
-        out.note("note: the dataset's flows are not those of the program; the dataset's are used.")
-        flows = labelled.flows
     if split == "test":
-        labelled.open_test(f"evaluate {manifest.get('name', program)}")
-    examples = _examples(labelled, split, sample, seed, spread)
-    opened = open_program(
-        program, lm=lm, api_base=api_base, serving=False, flows=flows, policy=policy, wording=wording
-    )
-    price = _price(manifest, opened.lm)
-    progress = None
-    if not quiet:
-        from jazzmine_dspy.cli._progress import RichProgress
-
-        progress = RichProgress(out.err)
-        progress.phase("evaluating", len(examples))
-    try:
-        found = scoring.evaluate(
-            opened.program,
-            examples,
-            concurrency=concurrency if _hosted(opened.lm) else 1,
-            progress=None
-            if progress is None
-            else lambda done, n: progress.step(done, n, best=None, spent={}),
-            # A turn of the training part would else find itself among the examples.
-            exclude=lambda example: (example.conversation_id,),
-            price=None if price is None else (price.prompt, price.completion),
-            seed=seed,
-        )
-    finally:
-        if progress is not None:
-            progress.close()
-    title = f"{manifest.get('name', program)} on {labelled.name}, {split}"
+        labelled.open_test(f"evaluate {read_manifest(find(program)).get('name', program)}")
+    examples = drawn(labelled, split, sample, seed, spread)
+    asked = Asked(split, lm, api_base, policy, wording, seed, concurrency, quiet)
+    # A baseline in a file that does not fit is told of before anything is asked.
+    tasks: list[Callable[[], Record | Scored]] = [lambda: score(program, labelled, examples, asked)]
+    if against is not None:
+        own = replace(asked, policy="shipped", wording=None)
+        if is_record(against):
+            held = side(against, labelled, examples, own)
+            tasks.append(lambda: held)
+        else:
+            tasks.append(lambda: side(against, labelled, examples, own))
+    scored, *others = all_asked(*tasks)
+    assert isinstance(scored, Scored)
+    found, opened, price = scored.found, scored.opened, scored.price
+    gated = _gate(scored, others[0], objective, margin) if others and not found.decides_nothing else None
+    title = f"{scored.name} on {labelled.name}, {split}"
     money = _money(found, opened.lm, price)
     recorded = recordings_of([opened.program.bindings.lm])
     priced = {"money": _total(found), "price": None if price is None else price.to_json()}
-    out.document({**found.to_json(), **priced, "recording": recorded})
+    document = {**found.to_json(), **priced, "recording": recorded, "record": scored.record().to_json()}
+    if gated is not None:
+        document["against"] = {**gated.comparison.to_json(), "gate": gated.gate.to_json()}
+    out.document(document)
     _show(found, title, opened.lm, money, "" if price is None else price.currency)
     if recorded is not None:
         out.show(f"recording: {in_words(recorded)}")
     if report is not None:
         facts = {
-            "program": f"{manifest.get('name', '')} {opened.program.fingerprint[:12]}",
+            "program": f"{scored.name} {opened.program.fingerprint[:12]}",
             "dataset": f"{labelled.name} {labelled.fingerprint[:12]}, split {split}",
             "turns": f"{found.n} of {len(labelled.examples(split))}, drawn with seed {seed}",
             "language model": opened.lm or "none",
@@ -115,28 +119,47 @@ def evaluate(
         reproduce += " --spread" if sample and spread else ""
         reproduce += f" --lm {lm}" if lm else ""
         reproduce += f" --wording {wording}" if wording else ""
-        out.note(f"report: {_write(found, report, title, policy, facts, reproduce, labelled.card)}")
+        out.note(f"report: {_write(found, report, title, policy, facts, reproduce, labelled.card, gated)}")
     if found.decides_nothing:
         out.note(found.decides_nothing)
         raise typer.Exit(CHECK_FAILED)
     if found.crashed + found.degraded == found.n:
         out.note("every turn crashed or is degraded: these are no figures of the program")
         raise typer.Exit(CHECK_FAILED)
+    if gated is not None:
+        _judge(gated)
 
 
-def _hosted(lm: str | None) -> bool:
-    return lm is not None and not lm.startswith("local/")
+class _Gated(NamedTuple):
+    comparison: Comparison
+    gate: Gate
+    undecided: str
 
 
-def _price(manifest: dict[str, Any], lm: str | None) -> Price | None:
-    """What the bound language model costs; the recipe's price is that of the one it was compiled for."""
-    from jazzmine_dspy.lm.prices import price_of
+def _gate(scored: Scored, baseline: Record | Scored, objective: str | None, margin: float) -> _Gated:
+    from jazzmine_dspy import eval as scoring
+    from jazzmine_dspy.cli._against import objective_of, record_of, undecided
 
-    if lm is None:
-        return None
-    given = (manifest.get("recipe") or {}).get("price")
-    compiled_for = lm == (manifest.get("lm") or {}).get("model")
-    return price_of(lm, (float(given[0]), float(given[1])) if given and compiled_for else None)
+    aim = objective_of(scored, name=objective)
+    old, new, seed = record_of(baseline), scored.record(), scored.asked.seed
+    compared = scoring.compare(old, new, objective=aim, names=("baseline", "program"), seed=seed)
+    return _Gated(
+        compared, scoring.gate(old, new, objective=aim, margin=margin, seed=seed), undecided(baseline)
+    )
+
+
+def _judge(gated: _Gated) -> None:
+    from jazzmine_dspy.cli._against import show
+
+    out = output()
+    show(gated.comparison)
+    out.show(f"gate {gated.gate.why}")
+    if gated.undecided:
+        out.note(f"the baseline decides nothing: {gated.undecided}")
+        raise typer.Exit(CHECK_FAILED)
+    if not gated.gate.ok:
+        out.note(f"gate {gated.gate.why}")
+        raise typer.Exit(CHECK_FAILED)
 
 
 def _total(found: Evaluation) -> float | None:
@@ -156,24 +179,6 @@ def _money(found: Evaluation, lm: str | None, price: Price | None) -> str:
     if not total or price is None:
         return words
     return f"{price.amount(total)} for {found.n} turns, {total / max(1, found.n):.6f} a turn; price: {words}"
-
-
-def _examples(dataset: Dataset, split: str, sample: int | None, seed: int, spread: bool) -> Sequence[Example]:
-    examples = dataset.examples(split)
-    if sample is None or sample >= len(examples):
-        return examples
-    draw = random.Random(seed)
-    chosen = draw.sample(range(len(examples)), len(examples) if spread else sample)
-    if spread:
-        # The first turn drawn of each conversation, then the second of each, and so on.
-        held: Counter[str] = Counter()
-        places = []
-        for index in chosen:
-            held[examples[index].conversation_id] += 1
-            places.append(held[examples[index].conversation_id])
-        chosen = [index for _, index in sorted(zip(places, chosen, strict=True), key=lambda each: each[0])]
-        chosen = chosen[:sample]
-    return [examples[index] for index in sorted(chosen)]
 
 
 def _show(found: Evaluation, title: str, lm: str | None, money: str, currency: str) -> None:
@@ -219,12 +224,22 @@ def _cost(usage: dict[str, Any], currency: str) -> str:
 
 
 def _write(
-    found: Evaluation, folder: Path, title: str, policy: str, facts: dict[str, str], reproduce: str, card: str
+    found: Evaluation,
+    folder: Path,
+    title: str,
+    policy: str,
+    facts: dict[str, str],
+    reproduce: str,
+    card: str,
+    gated: _Gated | None,
 ) -> Path:
     from jazzmine_dspy.eval.report import Report, System, write_report
 
     right = found.outcomes["right"]
     line = f"{right} of {found.n} turns are right in all flows and commands; {found.degraded} are degraded."
     systems = [System(policy, found, shipped=True)]
-    made = Report(title, line, systems, facts=facts, reproduce=reproduce, card=card)
+    made = Report(
+        title, line, systems, facts=facts, reproduce=reproduce, card=card,
+        comparison=gated.comparison if gated is not None else None,
+    )  # fmt: skip
     return write_report(made, folder).html

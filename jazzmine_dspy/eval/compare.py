@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import LOST, SLICE_METRICS, Evaluation
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.eval.paired import Paired, holm, mcnemar, paired
 from jazzmine_dspy.eval.record import Record, RecordedTurn
+from jazzmine_dspy.eval.slices import commands_of, flows_of, place_of
 from jazzmine_dspy.eval.stats import FEWEST_CLUSTERS
 from jazzmine_dspy.eval.told import labels_told, state_told
 from jazzmine_dspy.models.errors import InputError
@@ -21,8 +21,7 @@ FLAGS = {"is_cancellation": "cancellation_f1", "is_continuation": "topic_shift_f
 MAIN = (*SLICE_METRICS, *FLAGS.values())
 """What is compared beside the objective and its constraints, where it is labelled."""
 
-OPENING, MID_FORM = "opening", "mid-form"
-"""Slices: turns that no task is running before, and others."""
+SLICES = {"place": place_of, "command": commands_of, "flow": flows_of}
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Slice:
-    """The objective over some turns. ``kind`` is ``state``, ``command`` or ``flow``; ``tested`` says whether there are
+    """The objective over some turns. ``kind`` is ``place``, ``command`` or ``flow``; ``tested`` says whether there are
     conversations enough, ten, for the difference to be told from chance."""
 
     kind: str
@@ -70,7 +69,7 @@ class Comparison:
         main: The objective.
         others: Further metrics; their p-values are adjusted for their number.
         flags: Yes-or-no parts of the decision.
-        slices: The objective by state, by kind of command and by flow; those tested have adjusted p-values.
+        slices: The objective by place, by kind of command and by flow; those tested have adjusted p-values.
         outcomes: Turns by their outcome with ``before`` and with ``after``; crashes stand apart from wrong answers.
         changed: Turns whose answers differ, right or wrong.
         gained, lost: Turns that ``after`` has better, and worse, by the objective.
@@ -238,9 +237,9 @@ class _Pairs:
     def __init__(self, pairs: Sequence[Pair], seed: int) -> None:
         self.pairs, self._seed = pairs, seed
 
-    def compared(self, metric: str, keep: Callable[[Example], bool] | None = None) -> Paired | None:
+    def compared(self, metric: str, keep: Sequence[bool] | None = None) -> Paired | None:
         """A metric over the turns to keep; None where it says nothing of them."""
-        held = [pair for pair in self.pairs if keep is None or keep(pair[0].example)]
+        held = [pair for row, pair in enumerate(self.pairs) if keep is None or keep[row]]
         try:
             return paired(
                 [one.scores for one, _ in held],
@@ -292,33 +291,17 @@ def _flag_right(turn: RecordedTurn, metric: str) -> bool:
 
 
 def _slices(both: _Pairs, metric: str) -> tuple[Slice, ...]:
-    """Opening and mid-form, kinds of commands that are expected, and flows that run or are to start."""
+    """By place, by kind of command that is expected, and by flow that runs or is to start."""
     examples = [one.example for one, _ in both.pairs]
-    chosen: dict[tuple[str, str], Callable[[Example], bool]] = {
-        ("state", OPENING): lambda each: each.turn.flow is None,
-        ("state", MID_FORM): lambda each: each.turn.flow is not None,
-    }
-    for kind in sorted({kind for each in examples for kind in _kinds(each)}):
-        chosen["command", kind] = lambda each, kind=kind: kind in _kinds(each)  # type: ignore[misc]
-    for flow in sorted({flow for each in examples for flow in _flows(each)}):
-        chosen["flow", flow] = lambda each, flow=flow: flow in _flows(each)  # type: ignore[misc]
-    found = [
-        Slice(*name, sum(map(keep, examples)), one, one.conversations >= FEWEST_CLUSTERS)
-        for name, keep in chosen.items()
-        if (one := both.compared(metric, keep)) is not None
-    ]
+    found = []
+    for kind, names_of in SLICES.items():
+        for name in sorted({name for each in examples for name in names_of(each)}):
+            held = [name in names_of(each) for each in examples]
+            one = both.compared(metric, held)
+            if one is not None:
+                found.append(Slice(kind, name, sum(held), one, one.conversations >= FEWEST_CLUSTERS))
     adjusted = iter(_adjusted([one.found for one in found if one.tested]))
     return tuple(replace(one, found=next(adjusted)) if one.tested else one for one in found)
-
-
-def _kinds(example: Example) -> Collection[str]:
-    """Kinds of the commands that are expected; ``none`` where there are to be none."""
-    commands = example.labels.commands
-    return () if commands is None else {str(each.type) for each in commands} or {"none"}
-
-
-def _flows(example: Example) -> Collection[str]:
-    return {*([example.turn.flow] if example.turn.flow else ()), *(example.labels.flows or ())}
 
 
 def _move(pair: Pair, metric: str) -> float:

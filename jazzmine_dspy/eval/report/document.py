@@ -41,6 +41,7 @@ def document(report: Report) -> dict[str, Any]:
         "prompts": [asdict(one) for one in report.prompts],
         "card": report.card,
         "recipe": report.recipe,
+        "comparison": report.comparison.to_json() if report.comparison is not None else None,
     }
 
 

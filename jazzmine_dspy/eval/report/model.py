@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from jazzmine_dspy.eval.compare import Comparison
 from jazzmine_dspy.eval.diagnose import Reliability
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.stats import Difference
@@ -142,6 +143,7 @@ class Report:
         prompts: What compiling changed in the prompts.
         card: The dataset's card, as it is written.
         recipe: The recipe, one setting a line.
+        comparison: The program beside another one, on the same turns.
         examples_changed: A few turns, first with the answer of the uncompiled program, then of the compiled.
         compared: Names of the programs that ``examples_changed`` compares.
         choosing: How the selection was fitted; None where the report is not of a run.
@@ -161,3 +163,4 @@ class Report:
     prompts: Sequence[Prompt] = ()
     card: str = ""
     recipe: str = ""
+    comparison: Comparison | None = None

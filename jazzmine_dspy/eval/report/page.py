@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from jazzmine_dspy.eval.report import choosing, figures, prompts, tables
+from jazzmine_dspy.eval.report import choosing, comparison, figures, prompts, tables
 from jazzmine_dspy.eval.report.markup import Markup, join, tag
 from jazzmine_dspy.eval.report.shown import DASH, TOO_FEW, resolve, shown
 from jazzmine_dspy.eval.report.tables import Cell, Figure, Scored, Table, parts
@@ -151,6 +151,11 @@ def _sections(data: dict[str, Any]) -> list[Markup]:
         if prompts.changed(one):
             note = "What the language model is sent about one turn: compiled against uncompiled."
             found.append(_section(f"The compiled prompt: {one['predictor']}", note, prompts.difference(one)))
+    found += [
+        _section(title, note, _table(data, table))
+        for title, table, note in comparison.sections(data)
+        if table.rows
+    ]
     if data["examples_changed"]:
         before, after = data["compared"]
         note = f"A few turns that {before} and {after} decide differently."
