@@ -11,6 +11,7 @@ from jazzmine_dspy.models._base import Value, frozen_dict
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.turn import Load
+from jazzmine_dspy.program.sureness import Sureness
 from jazzmine_dspy.signatures.answers import ALIASES
 from jazzmine_dspy.signatures.contract import ANSWERED, CONTRACTS, Wording
 
@@ -33,6 +34,10 @@ def _fields(names: tuple[str, ...]) -> tuple[str, ...]:
     if strange := sorted(set(names) - set(ANSWERED)):
         raise ValueError(f"there is no field {strange[0]!r} in an answer: name some of {', '.join(ANSWERED)}")
     return tuple(field for field in ANSWERED if field in names)
+
+
+def _is_none(value: object) -> bool:
+    return value is None
 
 
 def _is_brief(wording: str) -> bool:
@@ -64,6 +69,8 @@ class Policy(Value):
             it is ``full``.
         recall: How the index ranks, as fitted by a run: numbers by the names of recall's settings. Empty where they
             are the defaults.
+        sure: How sure a turn is without a language model, and from where on none is asked, as fitted by a run. Where
+            none was fitted, what comes with the package holds for its own head. JSON holds it only where it is there.
     """
 
     model_config = ConfigDict(validate_default=True)
@@ -81,6 +88,7 @@ class Policy(Value):
     # Left out of the JSON form where it is brief: programs from before it keep their fingerprints.
     wording: Wording = Field(default="brief", exclude_if=_is_brief)
     recall: Annotated[dict[str, float], Frozen] = Field(default={})
+    sure: Sureness | None = Field(default=None, exclude_if=_is_none)
 
     @property
     def offers(self) -> int:

@@ -13,6 +13,7 @@ from jazzmine_dspy.models.phrases import tell_of_language
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import Bindings
+from jazzmine_dspy.program.gate import in_force, keeps, without_lm
 from jazzmine_dspy.program.merge import derived_intent, merge
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.recall_query import recall_query
@@ -37,8 +38,17 @@ class TurnSteps:
         self.policy = policy
 
     def decide(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[TurnDecision]:
-        """All steps of a decision, for a driver to take."""
+        """All steps of a decision, for a driver to take.
+
+        A turn that is sure enough as a whole without a language model is decided without; any other is decided anew.
+        """
         tell_of_language(turn.locale)
+        sureness = in_force(self.policy, self.bindings)
+        if sureness is not None and sureness.gate <= 1.0:
+            alone = TurnSteps(self.registry, self.bindings, without_lm(self.policy))
+            decision = yield from alone.decide(turn, exclude)
+            if keeps(sureness, turn, decision, self.registry):
+                return decision
         context = Context(turn=turn, registry=self.registry, exclude=frozenset(exclude))
         stages: dict[Stage, StageRecord] = {}
         stages["enhance"] = yield from self._enhanced(context)

@@ -157,14 +157,7 @@ def _scales(scores: Floats, right: NDArray[np.bool_], weights: Floats, start: Fl
 def _fit_sure(signs: Floats, right: Floats) -> Sure:
     x = np.hstack([signs, np.ones((len(signs), 1))])
     prior = np.array([*UNMEASURED.factors, UNMEASURED.offset])
-    theta, pull = prior.copy(), np.diag([*[1.0] * SIGNS, 0.1])
-    for _ in range(30):
-        now = 1.0 / (1.0 + np.exp(-np.clip(x @ theta, -30, 30)))
-        gradient = x.T @ (now - right) + pull @ (theta - prior)
-        step = np.linalg.solve((x * (now * (1 - now))[:, None]).T @ x + pull, gradient)
-        theta -= np.clip(step, -2.0, 2.0)
-        if np.abs(step).max() < 1e-6:
-            break
+    theta = ridge.logistic(x, right, np.ones(len(x)), prior, np.array([*[1.0] * SIGNS, 0.1]))
     return Sure(tuple(float(value) for value in theta[:-1]), float(theta[-1]))
 
 

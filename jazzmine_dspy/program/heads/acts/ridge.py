@@ -46,15 +46,28 @@ def platt(
     scores: Floats, right: NDArray[np.bool_], weights: Floats, near: Floats | Sequence[float]
 ) -> tuple[float, float]:
     """Factor and offset that make log-odds of scores, by Newton's method; near the given ones where little is told."""
-    start = np.asarray(near, float)
     x = np.stack([scores, np.ones(len(scores))], axis=1)
-    theta = start.copy()
+    theta = logistic(x, right.astype(float), weights, np.asarray(near, float), np.full(2, 2.0))
+    return float(max(theta[0], 0.1)), float(theta[1])
+
+
+def logistic(x: Floats, right: Floats, weights: Floats, near: Floats, pull: Floats) -> Floats:
+    """Factors of the columns that make log-odds, by Newton's method; pulled towards the given ones.
+
+    Args:
+        x: Shape (rows, columns); an offset is a column of ones.
+        right: 0 or 1, shape (rows,).
+        weights: What each row counts, shape (rows,).
+        near: Factors where nothing is told, shape (columns,).
+        pull: How hard each factor is held there, shape (columns,).
+    """
+    theta = near.copy()
     for _ in range(50):
         p = 1.0 / (1.0 + np.exp(-np.clip(x @ theta, -30, 30)))
-        gradient = x.T @ (weights * (p - right)) + 2.0 * (theta - start)
-        hessian = (x * (weights * p * (1 - p))[:, None]).T @ x + 2.0 * np.eye(2)
+        gradient = x.T @ (weights * (p - right)) + pull * (theta - near)
+        hessian = (x * (weights * p * (1 - p))[:, None]).T @ x + np.diag(pull)
         step = np.linalg.solve(hessian, gradient)
         theta -= np.clip(step, -2.0, 2.0)
         if np.abs(step).max() < 1e-6:
             break
-    return float(max(theta[0], 0.1)), float(theta[1])
+    return theta
