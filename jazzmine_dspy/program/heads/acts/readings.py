@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type, pattern_matches
@@ -31,12 +32,18 @@ _COMMON = frozenset(
 
 def values_in(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
     """Values of the slot's kind inside a text, each once."""
+    return list(_values_in(slot, text, at))
+
+
+# Several parts of a turn read the same slots in the same message.
+@lru_cache(maxsize=256)
+def _values_in(slot: Slot, text: str, at: ReadingContext) -> tuple[Any, ...]:
     found = pattern_matches(slot, text) if slot.pattern else ask_type(slot, "occurrences", text, [], at)
     once: list[Any] = []
     for value in found:
         if value not in once:
             once.append(value)
-    return once
+    return tuple(once)
 
 
 def whole_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:

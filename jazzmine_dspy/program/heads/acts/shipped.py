@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jazzmine_dspy.program.ports import EmbedderPort
 
 WEIGHTS = "weights.safetensors"
-SHIPPED = "36cc9de48925fe979f145969d9d5ebf861490533e12d41daf7fca1dc5d881553"
+SHIPPED = "6ca8e288d685181f4ad31b7ca4b5ee23c6f8731246676700361213bc2e2a29e6"
 """SHA-256 of the shipped head; what a program decides may change with it."""
 
 
