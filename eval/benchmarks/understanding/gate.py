@@ -11,7 +11,11 @@ from typing import NamedTuple
 from jazzmine_dspy.eval.contribution import TurnScores, mean
 from jazzmine_dspy.eval.stats import summarise
 from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.calibration.gates import FEWEST, NEVER, floored
+from jazzmine_dspy.program.gate import sureness_of
+from jazzmine_dspy.program.sureness import shipped
+from jazzmine_dspy.program.turn import TurnProgram
 from understanding.figures import Figure, figure
 from understanding.ground import Ground
 from understanding.programs import Programs
@@ -22,7 +26,7 @@ SHARE = 0.25
 
 
 class Sure(NamedTuple):
-    """A turn: how sure the stages are that decide its commands, and whether they are right.
+    """A turn: how sure it is as a whole, and whether its commands are right.
 
     Args:
         seen: Whether the program was compiled on the registry.
@@ -36,14 +40,12 @@ class Sure(NamedTuple):
     right: bool
 
 
-def confidence(decision: TurnDecision | None) -> float:
-    """That of the stage that is least sure; 0 where a floor answered, which stands behind the language model."""
-    if decision is None:
+def confidence(program: TurnProgram, turn: Turn, decision: TurnDecision | None) -> float:
+    """How likely all commands are right, as the gate of a whole turn is told; 0 where a part failed."""
+    if decision is None or decision.degraded:
         return 0.0
-    records = [decision.stages[stage] for stage in ("select", "understand") if stage in decision.stages]
-    if not records or any(record.source == "floor" for record in records):
-        return 0.0
-    return min(record.confidence for record in records)
+    sureness = sureness_of(program.policy, program.bindings) or shipped()[0]
+    return sureness.of(turn, program.registry, decision)
 
 
 def figures(ground: Ground, programs: Programs) -> Iterator[Figure]:
@@ -56,14 +58,16 @@ def _suite(ground: Ground, programs: Programs) -> Iterator[Sure]:
         decisions, right = programs.on_suite(suite, turns)
         for each in turns:
             registry, name = each.conversation.registry, each.conversation.id
-            sure = confidence(decisions[each.key])
+            program = programs.over(suite.registries[registry])
+            sure = confidence(program, each.turn, decisions[each.key])
             yield Sure(registry, name, each.opening, False, sure, right[each.key])
 
 
 def _shipped(ground: Ground, programs: Programs) -> Iterator[Sure]:
+    program = programs.over(ground.dataset.flows)
     for turn in programs.evaluated(ground.dataset.flows, ground.test).turns:
         example, right = turn.example, turn.scores["commands_exact"].value == 1.0
-        opening, sure = example.turn.flow is None, confidence(turn.decision)
+        opening, sure = example.turn.flow is None, confidence(program, example.turn, turn.decision)
         yield Sure(ground.dataset.name, example.conversation_id, opening, True, sure, right)
 
 

@@ -114,14 +114,15 @@ def test_a_gate_is_fitted_on_the_other_registries_alone() -> None:
     assert found["· opening messages: kept"].n + found["· mid-form messages: kept"].n == 297
 
 
-def test_a_floor_or_no_decision_is_sure_of_nothing(held: Any) -> None:
-    turn = held.staged[0].turn
-    decision = rehearsal.decided(turn, [])
-    assert gate.confidence(None) == gate.confidence(decision) == 0.0
-    head, floor = StageRecord(source="head", confidence=0.8), StageRecord(source="floor", confidence=0.9)
-    sure = decision.model_copy(update={"stages": {"select": head, "understand": StageRecord(source="rule")}})
-    assert gate.confidence(sure) == 0.8
-    assert gate.confidence(sure.model_copy(update={"stages": {"select": head, "understand": floor}})) == 0.0
+def test_a_turn_is_as_sure_as_the_gate_of_a_whole_turn_is_told(held: Any) -> None:
+    one = held.staged[0]
+    program = TurnProgram(held.suite.registries[one.conversation.registry])
+    ruled = StageRecord(source="rule")
+    decision = rehearsal.decided(one.turn, []).model_copy(update={"stages": {"understand": ruled}})
+    assert gate.confidence(program, one.turn, None) == 0.0
+    assert 0.0 < gate.confidence(program, one.turn, decision) < 1.0
+    failed = {"understand": ruled.model_copy(update={"degraded": True, "cause": "it failed"})}
+    assert gate.confidence(program, one.turn, decision.model_copy(update={"stages": failed})) == 0.0
 
 
 def test_overlap_is_told_in_shares_alone(held: Any) -> None:
