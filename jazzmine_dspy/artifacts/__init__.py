@@ -3,16 +3,22 @@
 from jazzmine_dspy.artifacts.finding import find
 from jazzmine_dspy.artifacts.loading import Loaded, load, load_with_manifest
 from jazzmine_dspy.artifacts.manifest import read_manifest
+from jazzmine_dspy.artifacts.publishing import Published, promote, publish, published, roll_back
 from jazzmine_dspy.artifacts.recall import bind_recall
 from jazzmine_dspy.artifacts.saving import check_target, save
 
 __all__ = [
     "Loaded",
+    "Published",
     "bind_recall",
     "check_target",
     "find",
     "load",
     "load_with_manifest",
+    "promote",
+    "publish",
+    "published",
     "read_manifest",
+    "roll_back",
     "save",
 ]

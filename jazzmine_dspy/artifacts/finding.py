@@ -18,7 +18,9 @@ def find(name: str | Path) -> Path:
     """
     text = str(name)
     if text.startswith(("models:/", "runs:/", "mlflow-artifacts:/")):
-        return _downloaded(text)
+        from jazzmine_dspy.artifacts.publishing import download
+
+        return download(text)
     packaged = Path(str(resources.files("jazzmine_dspy"))) / "_programs" / text
     source = Path(str(resources.files("jazzmine_dspy"))).parent / "optimize" / "programs" / text
     places = [Path(name), Path("optimize/programs") / text, packaged, source]
@@ -31,21 +33,3 @@ def find(name: str | Path) -> Path:
         f"No program {text[:200]!r}", where=", ".join(str(place)[:200] for place in places[:2]),
         remedy="Name a folder with a manifest.json; 'jazzmine-dspy optimize RECIPE' makes one.",
     )  # fmt: skip
-
-
-def _downloaded(address: str) -> Path:
-    """The folder that MLflow brings for an address.
-
-    Raises:
-        ArtifactError: MLflow has nothing there, or cannot be reached.
-    """
-    from mlflow.artifacts import download_artifacts
-
-    try:
-        return Path(download_artifacts(artifact_uri=address))
-    except Exception as error:  # MLflow's stores and their clients raise types of their own
-        raise ArtifactError(
-            f"MLflow gives no program ({type(error).__name__})",
-            where=address[:200],
-            remedy="Check the address, and MLFLOW_TRACKING_URI for the server that has it.",
-        ) from error

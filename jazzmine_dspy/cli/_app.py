@@ -24,6 +24,7 @@ from jazzmine_dspy.cli import (
     flows,
     init,
     memory,
+    models,
     optimize,
     report,
     suite,
@@ -147,6 +148,7 @@ app.command("report")(report.report)
 app.command("decide")(decide.decide)
 app.command("chat")(chat.chat)
 app.command("contract")(contract.contract)
+app.add_typer(models.app, name="models")
 app.add_typer(memory.app, name="memory")
 app.command("doctor")(doctor.doctor)
 

@@ -125,6 +125,7 @@ def _document(result: RunResult) -> dict[str, Any]:
         "spent": result.spent,
         "scores": result.manifest.get("scores", {}),
         "manifest": str(result.folder / "manifest.json"),
+        **({"untracked": result.untracked} if result.untracked else {}),
     }
 
 
@@ -204,6 +205,7 @@ def _show(result: RunResult, recipe: Path) -> None:
         *_taught(spent),
         f"program: {result.folder}",
         f"report: {result.report_paths.html}",
+        *([f"not all of it is tracked: {result.untracked}"] if result.untracked else []),
         *_to_try(result.manifest["recipe"]["lm"], recipe),
     )
 

@@ -179,12 +179,13 @@ class _Attempt:
     def result(self) -> TurnResult:
         if self._unanswered:
             return TurnResult(self._example, None, self._error, {}, self._ms, unanswered=True)
-        return _scored(self._example, self.decision, self._error, self._ms)
+        return scored(self._example, self.decision, self._error, self._ms)
 
 
-def _scored(
+def scored(
     example: Example, decision: TurnDecision | None, error: str | None, latency_ms: float
 ) -> TurnResult:
+    """What a decision, or the error in its place, comes to by the labels of its turn."""
     try:
         scores = score_turn(decision, example.labels, example.turn)
     except Exception as caught:

@@ -19,6 +19,7 @@ from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.progress import Progress
 from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.optimize.tracking import Tracker
 from jazzmine_dspy.program.batch import hands
 from jazzmine_dspy.program.patience import MEASURING, Bearing, bearing_outages
 
@@ -50,6 +51,7 @@ class RunContext:
         lm_facts: Its name and identity.
         started_from: Hash of the program whose prompts were the start.
         work: Folder for what a run keeps for the next.
+        tracker: Keeps the run in MLflow; None where it is not tracked.
         teacher: Another language model, which shows right answers and writes prompts.
         teacher_budget: Counts what it is asked.
     """
@@ -62,6 +64,7 @@ class RunContext:
     lm_facts: dict[str, Any] = field(default_factory=dict)
     started_from: str | None = None
     work: Path = Path(".jazzmine")
+    tracker: Tracker | None = None
     teacher: dspy.LM | None = None
     teacher_budget: Budget | None = None
 

@@ -29,7 +29,7 @@ from jazzmine_dspy.optimize.pipeline.acts import fit_acts, gate_acts, race_acts
 from jazzmine_dspy.optimize.pipeline.added import check_added, train_heads
 from jazzmine_dspy.optimize.pipeline.cascade import fit_questions, order_with_lm
 from jazzmine_dspy.optimize.pipeline.check import check_labels, check_lm
-from jazzmine_dspy.optimize.pipeline.final import final_rows, manifest_facts, track
+from jazzmine_dspy.optimize.pipeline.final import final_rows, manifest_facts
 from jazzmine_dspy.optimize.pipeline.out_of_fold import unseen_selection
 from jazzmine_dspy.optimize.pipeline.outcome import Outcome
 from jazzmine_dspy.optimize.pipeline.parts import Parts, documents, fit_parts
@@ -37,6 +37,7 @@ from jazzmine_dspy.optimize.pipeline.prompts import compile_prompts
 from jazzmine_dspy.optimize.pipeline.refit import refit
 from jazzmine_dspy.optimize.pipeline.report import build_report
 from jazzmine_dspy.optimize.pipeline.selection import SelectionFit
+from jazzmine_dspy.optimize.pipeline.tracked import track_end, track_start
 from jazzmine_dspy.optimize.progress import NullProgress, Progress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.tracking import Tracker
@@ -49,7 +50,7 @@ _WORK = Path(".jazzmine")
 
 
 class RunResult(NamedTuple):
-    """What a run leaves behind."""
+    """What a run leaves behind. ``untracked`` is why MLflow has not got all of it; empty where it has."""
 
     program: TurnProgram
     folder: Path
@@ -59,6 +60,7 @@ class RunResult(NamedTuple):
     spent: dict[str, Any]
     shipped: dict[Stage, str]
     first_line: str
+    untracked: str = ""
 
 
 def optimize(
@@ -108,8 +110,12 @@ def optimize(
     context = open_context(
         recipe, dataset, progress, _WORK, started_from=started_from, lm=lm, teacher=teacher
     )
-    tracker = None if recipe.tracking == "none" else Tracker(recipe.tracking, _WORK / "mlflow", recipe.name)
+    tracker = None
+    if recipe.tracking != "none":
+        tracker = Tracker(recipe.tracking, _WORK / "mlflow", recipe.name, progress.note)
+        context = replace(context, tracker=tracker)
     try:
+        track_start(context)
         outcome = _compile(context, base, optimizer)
         dataset.open_test(f"final report of {recipe.name}", _WORK)
         # The baseline learns from what the shipped program has learnt from.
@@ -124,12 +130,11 @@ def optimize(
             folder,
             name=recipe.name,
             facts=manifest_facts(context, outcome, systems, report.first_line),
-            run={**dates, "spent": spent},
+            run={**dates, "spent": spent, **({"tracking": tracker.facts} if tracker is not None else {})},
             examples=documents(outcome.examples),
         )
         paths = write_report(report, folder / "report")
-        if tracker is not None:
-            track(tracker, context, systems, folder)
+        track_end(context, outcome, systems, report, folder)
         return RunResult(
             outcome.program,
             folder,
@@ -139,6 +144,7 @@ def optimize(
             spent,
             outcome.shipped,
             report.first_line,
+            tracker.lost if tracker is not None else "",
         )
     except BaseException:
         if tracker is not None:

@@ -1,32 +1,80 @@
-"""What a run leaves in MLflow: parameters, metrics, the artefact and the report. Never a pickled model."""
+"""What a run leaves in MLflow: runs with parameters, metrics, datasets, traces and files. Never a pickled model."""
 
 from __future__ import annotations
 
 import logging
 import math
+import os
 import re
-from collections.abc import Mapping
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from jazzmine_dspy.models.errors import RecipeError, format_error
 
 log = logging.getLogger("jazzmine_dspy")
 
+P = ParamSpec("P")
+
+_BATCH = 100
+"""Parameters, or metrics, that MLflow takes in one request at most (it takes 1,000 metrics)."""
+
+_IMPATIENT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
+"""MLflow asks a server that is gone seven times, for minutes; a run has better things to do."""
+
+
+@contextmanager
+def _impatient() -> Iterator[None]:
+    """Within which MLflow gives up soon; what the user has set stays."""
+    ours = {name: value for name, value in _IMPATIENT.items() if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            os.environ.pop(name, None)
+
+
+def _degrading(work: Callable[Concatenate[Tracker, P], None]) -> Callable[Concatenate[Tracker, P], None]:
+    """What does nothing once the store has failed, and whose failure ends the tracking alone."""
+
+    @wraps(work)
+    def tried(self: Tracker, /, *given: P.args, **named: P.kwargs) -> None:
+        if self.lost:
+            return
+        try:
+            with _impatient():
+                work(self, *given, **named)
+        except Exception as error:
+            self.lost = format_error(error)
+            self._note(f"the run is tracked no longer, since MLflow's store fails: {self.lost}")
+
+    return tried
+
 
 class Tracker:
-    """Logs one run.
+    """Logs one run, and others as its children.
+
+    A store that fails once it was opened ends the tracking, not the run: it is said in a warning, ``lost`` holds the
+    reason, and all further calls do nothing.
 
     Args:
         uri: MLflow tracking URI; empty for a SQLite file in ``folder``.
         folder: Where the default store and its artefacts are.
         experiment: Name of the experiment.
+        note: Told when the store fails.
 
     Raises:
         RecipeError: MLflow is not installed, or its store cannot be opened.
     """
 
-    def __init__(self, uri: str, folder: Path, experiment: str) -> None:
+    def __init__(
+        self, uri: str, folder: Path, experiment: str, note: Callable[[str], None] = log.warning
+    ) -> None:
         try:
             import mlflow
         except ImportError as error:
@@ -34,52 +82,158 @@ class Tracker:
                 "MLflow is not installed", where="tracking",
                 remedy="Install the extra 'optimize', or set tracking = 'none'.",
             ) from error  # fmt: skip
+        self.lost = ""
+        self.uri = uri or store_in(folder)
+        self._note = note
+        self._children: list[str] = []
         folder = folder.resolve()
         # It would tell of the tables that it makes, in the middle of the run's own lines.
         talkative = logging.getLogger("mlflow.store.db.utils")
         level = talkative.level
         talkative.setLevel(max(talkative.getEffectiveLevel(), logging.WARNING))
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self.uri = uri or f"sqlite:///{folder / 'mlflow.db'}"
-            self._client = mlflow.MlflowClient(tracking_uri=self.uri)
-            found = self._client.get_experiment_by_name(experiment)
-            place = None if uri else (folder / "artifacts").as_uri()
-            experiment_id = (
-                found.experiment_id if found else self._client.create_experiment(experiment, place)
-            )
-            self._run = self._client.create_run(experiment_id)
+            with _impatient():
+                if not uri:
+                    folder.mkdir(parents=True, exist_ok=True)
+                self._client = mlflow.MlflowClient(tracking_uri=self.uri)
+                found = self._client.get_experiment_by_name(experiment)
+                place = None if uri else (folder / "artifacts").as_uri()
+                self._experiment = (
+                    found.experiment_id if found else self._client.create_experiment(experiment, place)
+                )
+                self.run_id: str = self._client.create_run(self._experiment, run_name=experiment).info.run_id
         except Exception as error:
             raise RecipeError(
-                f"MLflow's store cannot be used: {format_error(error)}", where=f"tracking = {_shown(uri)!r}",
+                f"MLflow's store cannot be used: {format_error(error)}", where=f"tracking = {shown(uri)!r}",
                 remedy="Correct the URI, or set tracking = 'none'.",
             ) from error  # fmt: skip
         finally:
             talkative.setLevel(level)
-        self.run_id: str = self._run.info.run_id
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """Where the run is: for ``run.json``."""
+        return {"uri": shown(self.uri), "run_id": self.run_id, "lost": self.lost}
+
+    @_degrading
     def params(self, values: Mapping[str, Any]) -> None:
         """Log parameters, nested ones under dotted names."""
-        for key, value in _flat(values).items():
-            self._client.log_param(self.run_id, key, str(value)[:500])
+        self._params(self.run_id, values)
 
+    @_degrading
     def metrics(self, values: Mapping[str, float]) -> None:
         """Log metrics; what is not finite is left out."""
-        for key, value in values.items():
-            if math.isfinite(value):
-                # MLflow takes slashes, but neither @ nor brackets.
-                self._client.log_metric(self.run_id, key, float(value))
+        self._metrics(self.run_id, values)
 
+    @_degrading
+    def tags(self, values: Mapping[str, str]) -> None:
+        """Set tags; ``mlflow.note.content`` is what a run's page says of it, in Markdown."""
+        for name, value in values.items():
+            self._client.set_tag(self.run_id, name, value)
+
+    @_degrading
+    def child(
+        self,
+        name: str,
+        *,
+        params: Mapping[str, Any],
+        metrics: Mapping[str, float],
+        texts: Mapping[str, str] | None = None,
+        kind: str,
+    ) -> None:
+        """Log a run within this one, that is over at once.
+
+        Args:
+            name: What the page of runs shows.
+            params: As in :meth:`params`.
+            metrics: As in :meth:`metrics`.
+            texts: Files to keep with it, by name.
+            kind: What it is, in the tag ``kind``: ``candidate``, ``race`` or ``system``.
+        """
+        tags = {"mlflow.parentRunId": self.run_id, "kind": kind}
+        run_id = self._client.create_run(self._experiment, run_name=name, tags=tags).info.run_id
+        self._children.append(run_id)
+        self._params(run_id, params)
+        self._metrics(run_id, metrics)
+        for file, text in (texts or {}).items():
+            self._client.log_text(run_id, text, file)
+        self._client.set_terminated(run_id)
+        self._children.remove(run_id)
+
+    @_degrading
+    def dataset(self, name: str, folder: str, roles: Mapping[str, str]) -> None:
+        """Log which data a run has used: for each role its fingerprint; the data itself stays where it is."""
+        from mlflow.data.dataset_source_registry import resolve_dataset_source
+        from mlflow.data.meta_dataset import MetaDataset
+        from mlflow.entities import DatasetInput, InputTag
+
+        with warnings.catch_warnings(
+            action="ignore", category=UserWarning
+        ):  # two of its classes fit a folder
+            source = resolve_dataset_source(folder)
+        found = [
+            (MetaDataset(source, name=f"{name}/{role}", digest=digest[:36]), role)  # type: ignore[abstract]
+            for role, digest in roles.items()
+        ]
+        self._client.log_inputs(
+            self.run_id,
+            datasets=[
+                DatasetInput(data._to_mlflow_entity(), [InputTag("mlflow.data.context", role)])
+                for data, role in found
+            ],
+        )
+
+    @_degrading
+    def traces(self, turns: Sequence[Any]) -> None:
+        """Log evaluated turns as traces, a span for each stage, and within it for the source and its calls."""
+        from mlflow.tracing.client import TracingClient
+
+        from jazzmine_dspy.optimize.traces import trace_of
+
+        client = TracingClient(self.uri)
+        for turn in turns:
+            info, spans = trace_of(turn, experiment=self._experiment, run_id=self.run_id)
+            client.start_trace(info)
+            client.log_spans(self._experiment, spans)
+
+    @_degrading
     def folder(self, path: Path, name: str) -> None:
         """Log a folder's files."""
         self._client.log_artifacts(self.run_id, str(path), name)
 
+    @_degrading
     def close(self, status: str = "FINISHED") -> None:
-        """End the run."""
-        self._client.set_terminated(self.run_id, status)
+        """End the run, and what of it was left open."""
+        for run_id in (*self._children, self.run_id):
+            self._client.set_terminated(run_id, status)
+
+    def _params(self, run_id: str, values: Mapping[str, Any]) -> None:
+        from mlflow.entities import Param
+
+        held = [Param(key, str(value)[:500]) for key, value in _flat(values).items()]
+        for start in range(0, len(held), _BATCH):
+            self._client.log_batch(run_id, params=held[start : start + _BATCH])
+
+    def _metrics(self, run_id: str, values: Mapping[str, float]) -> None:
+        from mlflow.entities import Metric
+
+        now = int(time.time() * 1000)
+        # MLflow takes slashes, but neither @ nor brackets.
+        held = [
+            Metric(key.replace("@", " at "), float(value), now, 0)
+            for key, value in values.items()
+            if math.isfinite(value)
+        ]
+        for start in range(0, len(held), _BATCH):
+            self._client.log_batch(run_id, metrics=held[start : start + _BATCH])
 
 
-def _shown(uri: str) -> str:
+def store_in(folder: Path) -> str:
+    """URI of the SQLite store that a folder holds."""
+    return f"sqlite:///{folder.resolve() / 'mlflow.db'}"
+
+
+def shown(uri: str) -> str:
     """A URI without its user, password and query, which errors and logs must not show."""
     return re.sub(r"//.*@", "//", uri, flags=re.DOTALL).partition("?")[0]
 

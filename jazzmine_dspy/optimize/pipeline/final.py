@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import dspy
@@ -18,7 +17,6 @@ from jazzmine_dspy.optimize.pipeline.heads import own_examples, selection_label
 from jazzmine_dspy.optimize.pipeline.heats import Heat
 from jazzmine_dspy.optimize.pipeline.measure import evaluate_within
 from jazzmine_dspy.optimize.pipeline.outcome import Outcome, Systems
-from jazzmine_dspy.optimize.tracking import Tracker
 from jazzmine_dspy.program.turn import TurnProgram
 
 PREDICTORS = ("enhance", "select", "understand", "fused")
@@ -153,17 +151,3 @@ def _heat_facts(heat: Heat) -> dict[str, Any]:
         "broken": list(heat.broken),
         "won": heat.won,
     }
-
-
-def track(tracker: Tracker, context: RunContext, systems: Systems, folder: Path) -> None:
-    """Log parameters, metrics, the program and its report."""
-    tracker.params(context.recipe.model_dump(mode="json", exclude={"tracking"}))
-    for name, evaluation in systems.items():
-        if evaluation is not None:
-            tracker.metrics(
-                {f"{name.replace('+', 'and')}/{m}": v.value for m, v in evaluation.metrics.items()}
-            )
-    spent = context.budget.spent()
-    tracker.metrics({f"spent/{k}": float(v) for k, v in spent.items() if isinstance(v, int | float)})
-    tracker.folder(folder, "program")
-    tracker.close()

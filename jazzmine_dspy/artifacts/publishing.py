@@ -1,0 +1,228 @@
+"""Programs in MLflow's registry: published as versions of a name, of which an alias serves one. Nothing is pickled.
+
+A version is the folder of the program as it is, among the artefacts of a run. ``load("models:/NAME@ALIAS")`` brings the
+version that the alias stands at; who had it before is kept with the name, so that an alias can be rolled back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jazzmine_dspy.artifacts.manifest import read_checked
+from jazzmine_dspy.models.errors import ArtifactError, format_error
+
+CHAMPION = "champion"
+"""The alias that serves, unless another is named."""
+
+STORE = Path(".jazzmine/mlflow")
+"""Where runs are kept, if no server is named."""
+
+_FOLDER = "program"
+
+
+class Published(NamedTuple):
+    """A version of a name in the registry.
+
+    Args:
+        name: Of the registered program.
+        version: Counted from 1.
+        aliases: That stand at it.
+        said: The first line of its report.
+    """
+
+    name: str
+    version: int
+    aliases: tuple[str, ...] = ()
+    said: str = ""
+
+    @property
+    def address(self) -> str:
+        """What :func:`jazzmine_dspy.load` takes."""
+        return f"models:/{self.name}/{self.version}"
+
+
+def publish(program: str | Path, name: str, *, alias: str | None = None, uri: str | None = None) -> Published:
+    """Put a compiled program into the registry, as the next version of a name.
+
+    Args:
+        program: Folder or name of the program; it is checked first, as loading does.
+        name: Under which it is registered; made where nobody has it.
+        alias: Is moved to the new version; None moves none.
+        uri: Of MLflow's server or store; None takes ``MLFLOW_TRACKING_URI``, else ``.jazzmine/mlflow``.
+
+    Raises:
+        ArtifactError: the program is damaged, or MLflow refuses it or cannot be reached.
+    """
+    from jazzmine_dspy.artifacts.finding import find  # which downloads by this module
+
+    folder = find(program)
+    manifest, _ = read_checked(folder)
+    with _client(uri, name) as client:
+        from mlflow.exceptions import MlflowException
+
+        with contextlib.suppress(MlflowException):  # it is there
+            client.create_registered_model(name)
+        found = client.get_experiment_by_name(manifest["name"])
+        experiment = found.experiment_id if found else _experiment(client, manifest["name"], uri)
+        tags = {"kind": "publication", "jazzmine.program": manifest["sha256"]}
+        run = client.create_run(experiment, run_name=f"publish {name}", tags=tags)
+        client.log_artifacts(run.info.run_id, str(folder), _FOLDER)
+        client.set_terminated(run.info.run_id)
+        made = client.create_model_version(
+            name,
+            f"{run.info.artifact_uri}/{_FOLDER}",
+            run.info.run_id,
+            tags={"jazzmine.program": manifest["sha256"], "jazzmine.code": manifest["code"]},
+            description=str(manifest.get("first_line") or ""),
+        )
+        version = int(made.version)
+    if alias is not None:
+        return promote(name, version, alias=alias, uri=uri)
+    return Published(name, version, (), str(manifest.get("first_line") or ""))
+
+
+def promote(name: str, version: int, *, alias: str = CHAMPION, uri: str | None = None) -> Published:
+    """Let an alias stand at a version; :func:`roll_back` undoes it.
+
+    Raises:
+        ArtifactError: there is no such version, or MLflow cannot be reached.
+    """
+    with _client(uri, f"{name}/{version}") as client:
+        client.get_model_version(name, str(version))
+        before = _standing(client, name, alias)
+        course = [each for each in _course(client, name, alias) if each != version]
+        if before is not None and before != version:
+            course = [*(each for each in course if each != before), before]
+        # The course first: should the second step fail, the alias stands where it stood.
+        client.set_registered_model_tag(name, _tag(alias), json.dumps([*course, version]))
+        client.set_registered_model_alias(name, alias, str(version))
+        return _published(client, name, version)
+
+
+def roll_back(name: str, *, alias: str = CHAMPION, uri: str | None = None) -> Published:
+    """Let an alias stand where it stood before it was last promoted.
+
+    Raises:
+        ArtifactError: it stood nowhere before, or MLflow cannot be reached.
+    """
+    with _client(uri, f"{name}@{alias}") as client:
+        now, course = _standing(client, name, alias), _course(client, name, alias)
+        before = course[: course.index(now)] if now in course else course
+        if now is None or not before:
+            raise ArtifactError(
+                f"The alias {alias!r} stood nowhere before", where=f"models:/{name}@{alias}",
+                remedy="Promote the version that it is to stand at.",
+            )  # fmt: skip
+        client.set_registered_model_alias(name, alias, str(before[-1]))
+        client.set_registered_model_tag(name, _tag(alias), json.dumps(before))
+        return _published(client, name, before[-1])
+
+
+def published(name: str, *, uri: str | None = None) -> list[Published]:
+    """All versions of a name, the newest first.
+
+    Raises:
+        ArtifactError: nobody has published it, or MLflow cannot be reached.
+    """
+    with _client(uri, name) as client:
+        client.get_registered_model(name)
+        versions = [int(each.version) for each in client.search_model_versions(f"name = '{name}'")]
+        return [_published(client, name, version) for version in sorted(versions, reverse=True)]
+
+
+def download(address: str) -> Path:
+    """The folder behind ``models:/…``, ``runs:/…`` or ``mlflow-artifacts:/…``: brought here, or where it is kept.
+
+    Raises:
+        ArtifactError: MLflow has nothing there, or cannot be reached.
+    """
+    with _client(None, address) as client:
+        from mlflow.artifacts import download_artifacts
+
+        source, uri = address, store_uri()
+        if address.startswith("models:/"):
+            name, alias, version = _named(address.removeprefix("models:/"))
+            held = client.get_model_version_by_alias(name, alias) if alias else None
+            source = client.get_model_version_download_uri(name, held.version if held else version)
+        # Where the files are on this machine, their own place is answered, and nothing is copied.
+        place = None if source.startswith(("file:", "/")) else tempfile.mkdtemp(prefix="jazzmine-")
+        return Path(download_artifacts(artifact_uri=source, dst_path=place, tracking_uri=uri))
+
+
+def store_uri(uri: str | None = None) -> str:
+    """Of the server or store that is meant: the named one, MLflow's own setting, or the project's."""
+    import mlflow
+
+    set_here: bool = mlflow.is_tracking_uri_set()  # type: ignore[no-untyped-call]
+    if uri or os.environ.get("MLFLOW_TRACKING_URI") or set_here:
+        return uri or str(mlflow.get_tracking_uri())
+    return f"sqlite:///{STORE.resolve() / 'mlflow.db'}"
+
+
+def _named(address: str) -> tuple[str, str, str]:
+    name, _, alias = address.partition("@")
+    if alias:
+        return name, alias, ""
+    name, _, version = address.partition("/")
+    return name, "", version
+
+
+def _experiment(client: Any, name: str, uri: str | None) -> str:
+    ours = f"sqlite:///{STORE.resolve() / 'mlflow.db'}"
+    place = (STORE.resolve() / "artifacts").as_uri() if store_uri(uri) == ours else None
+    return str(client.create_experiment(name, place))
+
+
+def _tag(alias: str) -> str:
+    return f"jazzmine.course.{alias}"
+
+
+def _standing(client: Any, name: str, alias: str) -> int | None:
+    held = client.get_registered_model(name).aliases.get(alias)
+    return None if held is None else int(held)
+
+
+def _course(client: Any, name: str, alias: str) -> list[int]:
+    """The versions at which an alias stood, the oldest first."""
+    held = json.loads(client.get_registered_model(name).tags.get(_tag(alias), "[]"))
+    return [int(each) for each in held] if isinstance(held, list) else []
+
+
+def _published(client: Any, name: str, version: int) -> Published:
+    held = client.get_model_version(name, str(version))
+    aliases = client.get_registered_model(name).aliases.items()
+    standing = sorted(alias for alias, at in aliases if int(at) == version)
+    return Published(name, version, tuple(standing), str(held.description or ""))
+
+
+@contextlib.contextmanager
+def _client(uri: str | None, what: str) -> Iterator[Any]:
+    """MLflow's client; whatever it raises is told as a fault of the registry.
+
+    Raises:
+        ArtifactError: MLflow is not installed, has not what is asked for, or cannot be reached.
+    """
+    try:
+        import mlflow
+    except ImportError as error:
+        raise ArtifactError(
+            "MLflow is not installed", where=what[:200], remedy="Install the extra 'optimize'."
+        ) from error
+    chosen = store_uri(uri)
+    if chosen == f"sqlite:///{STORE.resolve() / 'mlflow.db'}":
+        STORE.mkdir(parents=True, exist_ok=True)
+    try:
+        yield mlflow.MlflowClient(tracking_uri=chosen, registry_uri=chosen)
+    except ArtifactError:
+        raise
+    except Exception as error:  # MLflow's stores and their clients raise types of their own
+        raise ArtifactError(
+            f"MLflow gives no program: {format_error(error)}", where=what[:200],
+            remedy="Check name and version, and MLFLOW_TRACKING_URI for the server that has it.",
+        ) from error  # fmt: skip

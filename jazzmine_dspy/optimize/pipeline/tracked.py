@@ -1,0 +1,136 @@
+"""What of a run goes to MLflow, and when: the data at once, candidates as they are tried, the rest at the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jazzmine_dspy.datasets.schema import ROLES, Example
+from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.eval.run import scored
+from jazzmine_dspy.eval.stats import Metric
+from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.program.prompts import states_of
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.eval.report import Report
+    from jazzmine_dspy.optimize.pipeline.heats import Heat
+    from jazzmine_dspy.optimize.pipeline.outcome import Outcome, Systems
+    from jazzmine_dspy.optimize.pipeline.prompts import Tried
+
+TRACES = 60
+"""Evaluated turns whose traces are kept: wrong ones first, since these are looked at."""
+
+_NOTE = 7_000
+"""Characters of the report that stand on the page of the run."""
+
+
+def track_start(context: RunContext) -> None:
+    """Log the recipe and the parts of the dataset, each by its fingerprint."""
+    if context.tracker is None:
+        return
+    recipe, dataset = context.recipe, context.dataset
+    context.tracker.params(recipe.model_dump(mode="json", exclude={"tracking"}))
+    held = {role: sorted(c for c, r in dataset.roles.items() if r == role) for role in ROLES}
+    prints: dict[str, str] = {
+        role: sha256([dataset.fingerprint, role, ids]) for role, ids in held.items() if ids
+    }
+    context.tracker.dataset(dataset.name, recipe.dataset, prints)
+
+
+def track_candidate(context: RunContext, tried: Tried, sample: Sequence[Example]) -> None:
+    """Log a candidate as a child: its prompts, and how it did on dev-A."""
+    if context.tracker is None:
+        return
+    results = [
+        scored(example, tried.answers[example.key], None, 0.0)
+        for example in sample
+        if example.key in tried.answers
+    ]
+    found = Evaluation(tuple(results), seed=context.recipe.seed).metrics if results else {}
+    program = tried.program
+    context.tracker.child(
+        tried.name,
+        kind="candidate",
+        params={
+            "compiled": tried.candidate.compiled,
+            "wording": program.policy.wording,
+            "turns": tried.scored,
+            "demonstrations": tried.candidate.demonstrations(),
+            "notes": "; ".join(tried.notes),
+        },
+        metrics={**_with_bounds("dev_a", found), "objective": tried.score or 0.0},
+        texts={"prompts.json": json.dumps(states_of(program), ensure_ascii=False, indent=1, default=str)},
+    )
+
+
+def track_end(context: RunContext, outcome: Outcome, systems: Systems, report: Report, folder: Path) -> None:
+    """Log what was raced and measured, traces of the shipped program, the program, and its report."""
+    tracker = context.tracker
+    if tracker is None:
+        return
+    for heat in outcome.heats:
+        _track_heat(context, heat)
+    for name, evaluation in systems.items():
+        if evaluation is not None:
+            own = _with_bounds(name.replace("+", "and"), evaluation.metrics)
+            tracker.metrics(own)
+            tracker.child(
+                f"test: {name}",
+                kind="system",
+                params={"turns": evaluation.n, "objective": context.recipe.objective},
+                metrics={
+                    **_with_bounds("test", evaluation.metrics),
+                    **_objective(context, evaluation.metrics),
+                },
+            )
+    spent = context.budget.spent()
+    tracker.metrics({f"spent/{k}": float(v) for k, v in spent.items() if isinstance(v, int | float)})
+    shipped = systems.get("shipped")
+    if shipped is not None:
+        tracker.metrics(_objective(context, shipped.metrics))
+        tracker.traces(sorted(shipped.turns, key=lambda turn: turn.outcome == "right")[:TRACES])
+    tracker.folder(folder, "program")
+    said = (folder / "report" / "report.md").read_text("utf-8")[:_NOTE]
+    tracker.tags({"mlflow.note.content": f"{report.first_line}\n\n{said}", "kind": "optimization"})
+    tracker.close()
+
+
+def _track_heat(context: RunContext, heat: Heat) -> None:
+    found = heat.difference
+    if context.tracker is not None:
+        context.tracker.child(
+            f"{heat.stage}: {heat.challenger} against {heat.incumbent}",
+            kind="race",
+            params={
+                "stage": heat.stage, "challenger": heat.challenger, "incumbent": heat.incumbent,
+                "won": heat.won, "turns": found.n, "broken": ", ".join(heat.broken),
+            },
+            metrics={
+                "dev_b/difference": found.value,
+                "dev_b/difference/lower_one_sided": found.lower_bound_one_sided,
+                "dev_b/difference/detectable": found.detectable,
+                **_bounds("dev_b/difference", found),
+            },
+        )  # fmt: skip
+
+
+def _objective(context: RunContext, metrics: Mapping[str, Metric]) -> dict[str, float]:
+    found = metrics.get(context.recipe.objective)
+    return {} if found is None else {"objective": found.value, **_bounds("objective", found)}
+
+
+def _with_bounds(prefix: str, metrics: Mapping[str, Metric]) -> dict[str, float]:
+    """Values under the names of their metrics, with both bounds where there are any."""
+    named = {f"{prefix}/{name}": metric for name, metric in metrics.items()}
+    bounds = [_bounds(name, metric) for name, metric in named.items()]
+    values = {name: metric.value for name, metric in named.items()}
+    return {key: value for each in (values, *bounds) for key, value in each.items()}
+
+
+def _bounds(name: str, found: Any) -> dict[str, float]:
+    held = {f"{name}/low": found.low, f"{name}/high": found.high}
+    return {key: value for key, value in held.items() if value is not None}
