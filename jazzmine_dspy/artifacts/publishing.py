@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from jazzmine_dspy.artifacts.finding import find
 from jazzmine_dspy.artifacts.manifest import read_checked
-from jazzmine_dspy.models.errors import ArtifactError, format_error
+from jazzmine_dspy.artifacts.store import STORE, client_of, store_uri
+from jazzmine_dspy.models.errors import ArtifactError
 
 CHAMPION = "champion"
 """The alias that serves, unless another is named."""
-
-STORE = Path(".jazzmine/mlflow")
-"""Where runs are kept, if no server is named."""
 
 _FOLDER = "program"
 
@@ -59,11 +55,9 @@ def publish(program: str | Path, name: str, *, alias: str | None = None, uri: st
     Raises:
         ArtifactError: the program is damaged, or MLflow refuses it or cannot be reached.
     """
-    from jazzmine_dspy.artifacts.finding import find  # which downloads by this module
-
     folder = find(program)
     manifest, _ = read_checked(folder)
-    with _client(uri, name) as client:
+    with client_of(uri, name) as client:
         from mlflow.exceptions import MlflowException
 
         with contextlib.suppress(MlflowException):  # it is there
@@ -93,7 +87,7 @@ def promote(name: str, version: int, *, alias: str = CHAMPION, uri: str | None =
     Raises:
         ArtifactError: there is no such version, or MLflow cannot be reached.
     """
-    with _client(uri, f"{name}/{version}") as client:
+    with client_of(uri, f"{name}/{version}") as client:
         client.get_model_version(name, str(version))
         before = _standing(client, name, alias)
         course = [each for each in _course(client, name, alias) if each != version]
@@ -111,7 +105,7 @@ def roll_back(name: str, *, alias: str = CHAMPION, uri: str | None = None) -> Pu
     Raises:
         ArtifactError: it stood nowhere before, or MLflow cannot be reached.
     """
-    with _client(uri, f"{name}@{alias}") as client:
+    with client_of(uri, f"{name}@{alias}") as client:
         now, course = _standing(client, name, alias), _course(client, name, alias)
         before = course[: course.index(now)] if now in course else course
         if now is None or not before:
@@ -130,47 +124,10 @@ def published(name: str, *, uri: str | None = None) -> list[Published]:
     Raises:
         ArtifactError: nobody has published it, or MLflow cannot be reached.
     """
-    with _client(uri, name) as client:
+    with client_of(uri, name) as client:
         client.get_registered_model(name)
         versions = [int(each.version) for each in client.search_model_versions(f"name = '{name}'")]
         return [_published(client, name, version) for version in sorted(versions, reverse=True)]
-
-
-def download(address: str) -> Path:
-    """The folder behind ``models:/…``, ``runs:/…`` or ``mlflow-artifacts:/…``: brought here, or where it is kept.
-
-    Raises:
-        ArtifactError: MLflow has nothing there, or cannot be reached.
-    """
-    with _client(None, address) as client:
-        from mlflow.artifacts import download_artifacts
-
-        source, uri = address, store_uri()
-        if address.startswith("models:/"):
-            name, alias, version = _named(address.removeprefix("models:/"))
-            held = client.get_model_version_by_alias(name, alias) if alias else None
-            source = client.get_model_version_download_uri(name, held.version if held else version)
-        # Where the files are on this machine, their own place is answered, and nothing is copied.
-        place = None if source.startswith(("file:", "/")) else tempfile.mkdtemp(prefix="jazzmine-")
-        return Path(download_artifacts(artifact_uri=source, dst_path=place, tracking_uri=uri))
-
-
-def store_uri(uri: str | None = None) -> str:
-    """Of the server or store that is meant: the named one, MLflow's own setting, or the project's."""
-    import mlflow
-
-    set_here: bool = mlflow.is_tracking_uri_set()  # type: ignore[no-untyped-call]
-    if uri or os.environ.get("MLFLOW_TRACKING_URI") or set_here:
-        return uri or str(mlflow.get_tracking_uri())
-    return f"sqlite:///{STORE.resolve() / 'mlflow.db'}"
-
-
-def _named(address: str) -> tuple[str, str, str]:
-    name, _, alias = address.partition("@")
-    if alias:
-        return name, alias, ""
-    name, _, version = address.partition("/")
-    return name, "", version
 
 
 def _experiment(client: Any, name: str, uri: str | None) -> str:
@@ -199,30 +156,3 @@ def _published(client: Any, name: str, version: int) -> Published:
     aliases = client.get_registered_model(name).aliases.items()
     standing = sorted(alias for alias, at in aliases if int(at) == version)
     return Published(name, version, tuple(standing), str(held.description or ""))
-
-
-@contextlib.contextmanager
-def _client(uri: str | None, what: str) -> Iterator[Any]:
-    """MLflow's client; whatever it raises is told as a fault of the registry.
-
-    Raises:
-        ArtifactError: MLflow is not installed, has not what is asked for, or cannot be reached.
-    """
-    try:
-        import mlflow
-    except ImportError as error:
-        raise ArtifactError(
-            "MLflow is not installed", where=what[:200], remedy="Install the extra 'optimize'."
-        ) from error
-    chosen = store_uri(uri)
-    if chosen == f"sqlite:///{STORE.resolve() / 'mlflow.db'}":
-        STORE.mkdir(parents=True, exist_ok=True)
-    try:
-        yield mlflow.MlflowClient(tracking_uri=chosen, registry_uri=chosen)
-    except ArtifactError:
-        raise
-    except Exception as error:  # MLflow's stores and their clients raise types of their own
-        raise ArtifactError(
-            f"MLflow gives no program: {format_error(error)}", where=what[:200],
-            remedy="Check name and version, and MLFLOW_TRACKING_URI for the server that has it.",
-        ) from error  # fmt: skip

@@ -37,7 +37,7 @@ from jazzmine_dspy.optimize.pipeline.prompts import compile_prompts
 from jazzmine_dspy.optimize.pipeline.refit import refit
 from jazzmine_dspy.optimize.pipeline.report import build_report
 from jazzmine_dspy.optimize.pipeline.selection import SelectionFit
-from jazzmine_dspy.optimize.pipeline.tracked import track_end, track_start
+from jazzmine_dspy.optimize.pipeline.tracked import track_candidate, track_end, track_start
 from jazzmine_dspy.optimize.progress import NullProgress, Progress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.tracking import Tracker
@@ -163,6 +163,8 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
     # What needs no language model, fitted on rewrites by rule and floor; then the prompts.
     parts = fit_parts(context, base, train, FLOOR["enhance"])
     prompts = compile_prompts(context, parts.program, train, dev_a, optimizer)
+    for tried in prompts.tried:
+        track_candidate(context, tried, dev_a)
 
     # The race: prompts first, then stage by stage within the whole program.
     floors = race.start(context, parts.program, dev_b)

@@ -21,7 +21,6 @@ from jazzmine_dspy.optimize.optimizers.registry import named
 from jazzmine_dspy.optimize.pipeline.copied import copied_turns
 from jazzmine_dspy.optimize.pipeline.heats import MARGIN
 from jazzmine_dspy.optimize.pipeline.measure import assert_answered, within_budget
-from jazzmine_dspy.optimize.pipeline.tracked import track_candidate
 from jazzmine_dspy.optimize.recipe import Prefer, Recipe
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.program.wording import in_wording
@@ -161,8 +160,6 @@ def compile_prompts(
                 context.progress.phase(f"try {name} on", len(sample) - len(first))
                 more = _scored(context, tried[place].candidate, sample[len(first) :], _leader(tried))
                 tried[place] = _joined(context, tried[place], more)
-    for each in tried:
-        track_candidate(context, each, sample)
     return PromptsFit(tuple(tried), chosen(context.recipe.prefer, tried, len(sample)))
 
 
