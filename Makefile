@@ -15,7 +15,7 @@ QUICKSTART := optimize/programs/quickstart
 SUPPORT := optimize/programs/support
 TEXT ?= where is my order? it should have been here on Monday
 
-.PHONY: help setup setup-dev quickstart test lint format types imports rows mutants bench bench-routing bench-understanding bench-first-hour chaos report build clean
+.PHONY: help setup setup-dev quickstart test lint format types imports rows mutants bench bench-routing bench-understanding bench-optimize bench-compare bench-first-hour chaos report build clean
 
 help:
 	@echo "make quickstart   compile a small program, compare it, and decide one turn (10 minutes at most)"
@@ -24,6 +24,7 @@ help:
 	@echo "make mutants      one seeded mistake per row, which its tests must notice"
 	@echo "make bench-routing  the flow router on public data, beside other routers"
 	@echo "make bench-understanding  how well messages are understood, beside the targets (a quarter of an hour)"
+	@echo "make bench-optimize  what compiling brings, and whether comparisons keep what they promise"
 	@echo "make bench-first-hour  compiling with a hosted language model: how long it takes, and what outages do"
 	@echo "make chaos        50,000 turns on a real Redis while workers, connections and records fail"
 	@echo "make lint types imports   the other checks;  make format  fixes the style"
@@ -106,6 +107,15 @@ UNDERSTANDING ?=
 
 bench-understanding: setup-dev
 	$(BIN)/python tools/bench_understanding.py $(if $(UNDERSTANDING),$(UNDERSTANDING),--docs)
+
+# Every measurement of docs/optimization.md; each has a command of its own too.
+bench-optimize: bench-compare
+
+# Ten minutes; a quick look: make bench-compare COMPARE="--repeats 50"
+COMPARE ?= --docs
+
+bench-compare: setup-dev
+	$(BIN)/python tools/bench_compare.py $(COMPARE)
 
 # Nine minutes; a quick look: make bench-first-hour HOUR=--quick
 HOUR ?=
