@@ -98,6 +98,11 @@ def denied(text: str, start: int, *, no_denies: bool = True) -> bool:
     return match is not None and (no_denies or match["no"] is None)
 
 
+def puts_right(text: str) -> bool:
+    """Whether a text says that something is to be put right: "no", "I mean", "make it"."""
+    return _RIGHTED.search(text) is not None
+
+
 def meant(text: str, found: Sequence[Found], *, no_denies: bool = False) -> list[Any]:
     """The values that a text means, each once: without those that it denies or puts right."""
     kept = [each for each in found if not denied(text, each.start, no_denies=no_denies)]

@@ -39,7 +39,9 @@ def currency(said: str, at: ReadingContext) -> str:
 
 def signs() -> tuple[str, ...]:
     """Signs that stand before or after an amount, the longest first."""
-    return tuple(sorted({name for name in {*_names("en"), *_USUAL} if not name[-1].isalpha()}, key=len)[::-1])
+    # A full stop alone, which some data gives for a currency, ends sentences.
+    found = {name for name in {*_names("en"), *_USUAL} if not name[-1].isalpha() and name != "."}
+    return tuple(sorted(found, key=len)[::-1])
 
 
 @lru_cache(maxsize=16)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from jazzmine_dspy.models.phrases import puts_right
+from jazzmine_dspy.models.slot_types._numbers import numbers
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type, pattern_matches
 from jazzmine_dspy.models.text import plain
 
@@ -21,6 +23,26 @@ _AFTER = re.compile(
 )
 _PARTS = re.compile(r"[,;:!?]\s|\.\s|\.\.+")
 _BETWEEN = re.compile(r"\s*(?:,|;|\band\b|\bplus\b|&|\bas well as\b)\s*", re.IGNORECASE)
+_NO_COUNT_BEFORE = re.compile(
+    r"(?:[#@/.\w+-]|\b(?:at|by|until|till|before|after|from|order|number|no\.?|room|flight|booking|line|platform|"
+    r"january|february|march|april|may|june|july|august|september|october|november|december|"
+    r"jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|half|quarter|ends?(?: in)?|"
+    r"ending(?: in)?)\s*)$",
+    re.IGNORECASE,
+)
+_NO_COUNT_AFTER = re.compile(
+    r"(?:[\w%:@/-]|\.\w|\s?(?:am|pm|o'?clock|st|nd|rd|th|past|ish|years?|yrs?|days?|weeks?|months?|hours?|minutes?|"
+    r"mins?|nights?|january|february|march|april|may|june|july|august|september|october|november|december|"
+    r"jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|street|road|lane|close|avenue)\b)",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(
+    r"\b(?:ones|(?:the|that|this|which|what|another|other|no|every|any) one)$", re.IGNORECASE
+)
+_LONG_NUMBER = re.compile(r"\d{4,}")
+_NEIGHBOURS = re.compile(r"[\s-]?")
+_OUT_OF = re.compile(r"\s+(?:out\s+)?of\s+(?:the|my|our|those|these)\s+", re.IGNORECASE)
+_ONLY = re.compile(r"\b(?:only|just)\s+$", re.IGNORECASE)
 _COMMON = frozenset(
     re.findall(
         r"\w+",
@@ -65,8 +87,58 @@ def free_text(text: str) -> str:
 def part_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE, *, last: bool = False) -> Any:
     """The value that a part of a text is, between commas or without the words around it; None where none is."""
     parts = [free_text(part) for part in (text, *_PARTS.split(text)) if part.strip()]
+    if slot.type == "number":
+        # Four digits and more beside something else are an id.
+        parts = [part for part in parts if not _LONG_NUMBER.fullmatch(part) or part == parts[0]]
     found = [value for part in parts if (value := whole_value(slot, part, at)) is not None]
-    return (found[-1] if last else found[0]) if found else None
+    if not found:
+        return lone_number(slot, text, at)
+    return found[-1] if last or (len(found) > 1 and puts_right(text)) else found[0]
+
+
+def lone_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
+    """The one number or amount of a sentence that can be meant for a slot; None where there are several, or none.
+
+    Numbers of dates, times, ids, phone numbers and addresses do not count; of "3 of the 4" the first is meant, and of
+    several the one behind "only".
+
+    Example:
+        >>> slot = Slot(name="quantity", type="number")
+        >>> [lone_number(slot, text) for text in ("have you got 36 of the plates", "3 of the 4 towels", "2 for 4?")]
+        [36, 3, None]
+    """
+    if slot.type not in ("number", "money"):
+        return None
+    money = slot.type == "money"
+    every = [each for each in numbers(text, at, money=money) if not _PRONOUN.search(text[: each.end])]
+    kept = [
+        each
+        for place, each in enumerate(every)
+        if (
+            (before := _NO_COUNT_BEFORE.search(text[: each.start])) is None
+            or (money and before.group().strip().lower() == "at")
+        )
+        and not _NO_COUNT_AFTER.match(text, each.end)
+        and sum(map(str.isdigit, text[each.start : each.end])) < (6 if money else 4)
+        and not any(
+            _NEIGHBOURS.fullmatch(text[one.end : other.start])
+            for one, other in zip(every[max(0, place - 1) :], every[place : place + 2], strict=False)
+            if each in (one, other) and one is not other
+        )
+    ]
+    values = {
+        value: each
+        for each in kept
+        if (value := whole_value(slot, text[each.start : each.end], at)) is not None
+    }
+    if len(values) > 1:
+        first, *others = kept
+        if len(others) == 1 and _OUT_OF.fullmatch(text[first.end : others[0].start]):
+            kept = [first]
+        else:
+            kept = [each for each in kept if _ONLY.search(text[: each.start])]
+        values = {value: each for value, each in values.items() if each in kept}
+    return next(iter(values)) if len(values) == 1 else None
 
 
 def items(text: str) -> list[str]:
