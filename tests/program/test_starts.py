@@ -105,7 +105,7 @@ def test_a_value_of_the_running_flow_speaks_for_no_other() -> None:
 def test_another_task_in_the_middle_of_a_form_starts_with_its_values(
     program: TurnProgram, text: str, flow: str, order: str
 ) -> None:
-    decision = program.decide(returning(text))
+    decision = program.decide(returning(text), deadline=60.0)
     assert decision.selection.flows == [flow]
     values = [(c.name, c.value) for c in decision.commands if c.type in ("set_slot", "correct_slot")]
     assert values == [("order_id", order)]
@@ -123,4 +123,4 @@ def test_another_task_in_the_middle_of_a_form_starts_with_its_values(
     ids=lambda turn: turn.text,
 )  # fmt: skip
 def test_an_answer_starts_nothing(program: TurnProgram, turn: Turn) -> None:
-    assert program.decide(turn).selection.flows == []
+    assert program.decide(turn, deadline=60.0).selection.flows == []
