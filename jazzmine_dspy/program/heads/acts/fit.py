@@ -30,6 +30,7 @@ WANTED_RIGHT = 0.95
 """Share of right decisions that the gate is set for."""
 
 _FEWEST = 30
+_LAST, _LAST_RIGHT, _LIKELY = 5, 0.8, 0.5
 _ACT_OF = {"set_slot": "value", "correct_slot": "correct", "clear_slot": "clear", "skip_slot": "skip",
            "start_flow": "start", "clarify": "start"}  # fmt: skip
 UNMEASURED = Sure((0.6, 0.3, 0.0, 0.0, 0.0, -1.0, -0.3, 0.0, -0.3, -0.3), 1.2)
@@ -162,12 +163,23 @@ def _fit_sure(signs: Floats, right: Floats) -> Sure:
 
 
 def _gate(shares: Sequence[float], right: Sequence[bool]) -> float:
-    """The lowest confidence from which on decisions are right often enough; over 1 where there is none."""
+    """The lowest confidence from which on decisions are right often enough; over 1 where there is none.
+
+    What is not even likely to be right never passes, and the last ones above the gate must be mostly right too: many
+    sure turns do not pay for a few that are guessed.
+    """
     ranked = sorted(zip(shares, right, strict=True), reverse=True)
     gate, hits = 1.01, 0
     for number, (share, hit) in enumerate(ranked, start=1):
         hits += hit
-        if number >= min(_FEWEST, max(1, len(ranked) // 10)) and hits / number >= WANTED_RIGHT:
+        last = [each for _, each in ranked[max(0, number - _LAST) : number]]
+        enough = number >= min(_FEWEST, max(1, len(ranked) // 10))
+        if number < len(ranked) and ranked[number][0] == share:
+            # All that are as sure pass with it.
+            continue
+        if share < _LIKELY:
+            break
+        if enough and hits / number >= WANTED_RIGHT and sum(last) >= _LAST_RIGHT * len(last):
             gate = share
     return float(gate)
 
