@@ -72,7 +72,7 @@ def _filled(text: str, name: str, content: str) -> str:
 def quality(report: dict[str, Any]) -> str:
     """The rows of the report, with intervals."""
     lines = [
-        f"> {report['verdict']}",
+        f"> {report.get('verdict') or report['first_line']}",
         "",
         f"| {' | '.join(['', *SHOWN.values(), 'LM calls a turn', 'prompt tokens a turn', 'turns'])} |",
         "|---" * (len(SHOWN) + 4) + "|",

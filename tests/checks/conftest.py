@@ -43,6 +43,7 @@ def run_library(scripts: ModuleType) -> Callable[..., Any]:
             "dataset": str(scripts.LIBRARY),
             "tracking": "none",
             "head": False,
+            "acts": False,
             "budget": {"lm_calls": 200},
             "demos": {"labeled": 2, "bootstrapped": 2, "candidates": 1, "attempts": 4},
         }

@@ -26,14 +26,17 @@ pytest.importorskip("scipy")
 
 
 @pytest.mark.row("C1", "C2", "C6")
-def test_a_run_trains_the_head_and_ships_it_where_it_is_better(without: Any) -> None:
+def test_a_run_trains_the_head_and_ships_it_where_it_is_better(
+    tiny: Callable[..., Recipe], run_recipe: Any
+) -> None:
     """Without a language model: the report tells its race, and what ships loads and decides alike."""
-    program = without.result.program
-    (raced,) = [row for row in _heats(without) if row["candidate"] == "acts"]
+    ran = run_recipe(tiny(lm="none", acts=True))
+    program = ran.result.program
+    (raced,) = [row for row in _heats(ran) if row["candidate"] == "acts"]
     assert raced["stage"] == "understand"
     assert ("head" in program.policy.orders["understand"]) == raced["kept"]
     assert (program.bindings.heads.get("understand") is not None) == raced["kept"]
-    loaded = load(without.result.folder)
+    loaded = load(ran.result.folder)
     for text in ("never mind", "can I talk to a human being", "a book about whales"):
         ours, theirs = program.decide(text), loaded.decide(text)
         assert (ours.commands, ours.selection.flows) == (theirs.commands, theirs.selection.flows)

@@ -144,7 +144,7 @@ def test_minutes_are_kept_by_a_clock_of_ones_own(
         clock.minutes += 1
         return right(request)
 
-    monkeypatch.setattr("jazzmine_dspy.optimize.run.Budget", functools.partial(Budget, clock=clock))
+    monkeypatch.setattr("jazzmine_dspy.optimize.opening.Budget", functools.partial(Budget, clock=clock))
     recipe = tiny(budget={"minutes": minutes}, concurrency=1)
     ran = run_recipe(recipe, scripts.scripted_lm(slow, model="scripted/slow"))
     assert clock.minutes <= minutes
@@ -158,7 +158,7 @@ def test_time_that_is_up_before_the_last_row_is_said(
     """The language model ships, and no minute is left to try that on the test turns."""
     clock = Clock()
     lm = scripts.lm_of("taught")
-    monkeypatch.setattr("jazzmine_dspy.optimize.run.Budget", functools.partial(Budget, clock=clock))
+    monkeypatch.setattr("jazzmine_dspy.optimize.opening.Budget", functools.partial(Budget, clock=clock))
     from jazzmine_dspy.optimize import run
 
     race = run.race.against_floors

@@ -145,6 +145,7 @@ def test_python_and_the_command_line_evaluate_alike(
     ours, theirs = found.to_json(), json.loads(done.stdout)
     # The command also says what it cost, whose price that is, and which recording it had answers from.
     assert [theirs.pop(name) for name in ("money", "price", "recording")] == [None, None, None]
+    assert len(theirs.pop("record")["turns"]) == found.n
     for document in (ours, theirs):
         document["usage"].pop("latency_ms")
         document["usage"].pop("latency_ms_by_stage", None)
