@@ -60,12 +60,13 @@ def carry_out(
     """
     state = state.model_copy(deep=True)
     changes = Changes(state, registry)
+    found = patience.got_to(state)
     _begin(state, decision, registry, changes, message_id)
     record = decision.stages.get("enhance")
     # The neutral default of an outage is no observation.
     if record is None or not record.degraded:
         state.sentiments = [*state.sentiments, decision.enhancement.sentiment_score][-SENTIMENTS_KEPT:]
-    step = _Turn(state, registry, decision.commands, changes, at or reading_context(registry)).run()
+    step = _Turn(state, registry, decision.commands, changes, at or reading_context(registry)).run(found)
     return Applied(state, step, changes.events())
 
 
@@ -85,12 +86,13 @@ def _begin(
 class _Turn(Acts):
     """The next step, of what the commands came to."""
 
-    def run(self) -> NextStep:
-        was = patience.got_to(self.state)
+    def run(self, found: object) -> NextStep:
+        # A flow whose question lapsed and that is taken up again is where it was.
+        was = (found, patience.got_to(self.state))
         for command in self.commands:
             self.done_anything |= command.apply(self)
         offer = stack.next_in_line(self.state, self.registry, self.changes) if self.ended else None
-        if patience.got_to(self.state) != was:
+        if patience.got_to(self.state) not in was:
             patience.got_on(self.state, self.changes)
         step = self._next(offer)
         if not self.quiet:

@@ -44,6 +44,13 @@ def test_a_confirmation_is_put_in_other_words_and_then_a_person_takes_over(talk:
 
 
 @pytest.mark.row("U18")
+def test_a_question_that_lapses_and_comes_back_is_the_same(talk: Any) -> None:
+    talk(start("cancel_order"), FILLED)
+    kinds = [talk({"type": "resume_flow", "flow": None}).kind for _ in range(3)]
+    assert kinds == ["confirm", "confirm", "handoff"]
+
+
+@pytest.mark.row("U18")
 def test_no_and_nothing_else_is_asked_about_three_times(talk: Any) -> None:
     talk(start("cancel_order"), FILLED)
     kinds = [talk(*said).kind for said in (["deny"], [], ["deny"], [], ["deny"], [])]
