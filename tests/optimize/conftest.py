@@ -87,7 +87,7 @@ def recipe_of(folder: Path, **changes: Any) -> Recipe:
         "tracking": "none",
         "head": False,
         # The shipped phrases know the library's few turns too well for anything else to win there.
-        "acts": folder != Path(load_scripts().LIBRARY),
+        "acts": Path(changes.get("dataset", folder)) != load_scripts().LIBRARY,
         # The scripted models read prompts as tiny ones are asked.
         "wording": "brief",
         "budget": {"lm_calls": 200},
