@@ -60,6 +60,9 @@ def optimize(
     start_from: Annotated[
         str | None, typer.Option("--from", metavar="PROGRAM", help="Start from its prompts.")
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run that was stopped; nothing is asked again.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what the run would ask and cost at most; ask nothing.")
     ] = False,
@@ -100,7 +103,7 @@ def optimize(
 
     progress = None if quiet else RichProgress(to.err)
     try:
-        result = run.optimize(chosen, out=out, progress=progress, start_from=start_from)
+        result = run.optimize(chosen, out=out, progress=progress, start_from=start_from, resume=resume)
     finally:
         if progress is not None:
             progress.close()

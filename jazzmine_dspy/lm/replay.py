@@ -166,7 +166,7 @@ class ReplayEngine(WrappedEngine):
 
     def _stored(self, key: str | None) -> Response | None:
         found = self.store.get(key) if key is not None else None
-        return replace(found, provider_data={_MARK: True}) if found is not None else None
+        return as_replayed(found) if found is not None else None
 
     def _keep(self, key: str | None, response: Response) -> Response:
         # A truncated answer is as repeatable as any other; only a failed call leaves nothing.
@@ -245,6 +245,11 @@ def replayed(lm: dspy.LM, store: ReplayStore) -> dspy.LM:
     return with_engines(
         lm, around, AsyncReplayEngine(async_engine, around) if async_engine is not None else None
     )
+
+
+def as_replayed(response: Response) -> Response:
+    """The response, marked as one that came from a store."""
+    return replace(response, provider_data={_MARK: True})
 
 
 def is_replayed(response: Any) -> bool:

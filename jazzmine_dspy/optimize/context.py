@@ -17,6 +17,7 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.optimize.budget import Budget
+from jazzmine_dspy.optimize.interrupted import BestSoFar
 from jazzmine_dspy.optimize.progress import Progress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.tracking import Tracker
@@ -54,6 +55,7 @@ class RunContext:
         tracker: Keeps the run in MLflow; None where it is not tracked.
         teacher: Another language model, which shows right answers and writes prompts.
         teacher_budget: Counts what it is asked.
+        best: What stands so far, for a run that is stopped.
     """
 
     recipe: Recipe
@@ -67,6 +69,7 @@ class RunContext:
     tracker: Tracker | None = None
     teacher: dspy.LM | None = None
     teacher_budget: Budget | None = None
+    best: BestSoFar = field(default_factory=BestSoFar)
 
     @property
     def objective(self) -> Objective:

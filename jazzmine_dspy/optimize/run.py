@@ -7,7 +7,7 @@ take the run's context and what was found before, and return what they find.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,8 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.report import Report, write_report
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.interrupted import remove_unfinished
+from jazzmine_dspy.optimize.journal import alone, identity_of, open_journal
 from jazzmine_dspy.optimize.opening import open_context
 from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
 from jazzmine_dspy.optimize.optimizers.protocol import Optimizer
@@ -29,7 +31,7 @@ from jazzmine_dspy.optimize.pipeline.acts import fit_acts, gate_acts, race_acts
 from jazzmine_dspy.optimize.pipeline.added import check_added, train_heads
 from jazzmine_dspy.optimize.pipeline.cascade import fit_questions, order_with_lm
 from jazzmine_dspy.optimize.pipeline.check import check_labels, check_lm
-from jazzmine_dspy.optimize.pipeline.final import final_rows, manifest_facts
+from jazzmine_dspy.optimize.pipeline.final import final_rows, manifest_facts, stopped_facts
 from jazzmine_dspy.optimize.pipeline.out_of_fold import unseen_selection
 from jazzmine_dspy.optimize.pipeline.outcome import Outcome
 from jazzmine_dspy.optimize.pipeline.parts import Parts, documents, fit_parts
@@ -72,6 +74,7 @@ def optimize(
     lm: dspy.LM | None = None,
     optimizer: Optimizer | None = None,
     teacher: dspy.LM | None = None,
+    resume: bool = False,
 ) -> RunResult:
     """Run a recipe: what ``jazzmine-dspy optimize`` does.
 
@@ -84,10 +87,14 @@ def optimize(
         lm: A language model to ask instead of the one that the recipe names.
         optimizer: Makes the candidates instead of the optimizer that the recipe names.
         teacher: A language model that shows right answers and writes prompts, instead of the recipe's ``teacher``.
+        resume: Go on with the run that was stopped in this folder: what it was answered is not asked again, and it ends
+            in what it would have made.
 
     Raises:
         RecipeError: the recipe cannot be run: the dataset lacks the labels of its objective, or the language model
-            does not answer.
+            does not answer; another run is under way into the folder; or there is none to resume, or one of another
+            recipe, other data or other code.
+        KeyboardInterrupt: the run was stopped; the best so far is in its folder, or beside a program that is there.
         DatasetError: the dataset is broken, or one of its parts is empty.
         LMNotFoundError: the language model's name does not resolve.
     """  # fmt: skip
@@ -99,16 +106,38 @@ def optimize(
         recipe = recipe.model_copy(update={"teacher": named})
     folder = Path(out) if out is not None else Path("optimize/programs") / recipe.name
     artifacts.check_target(folder)
+    progress = progress or NullProgress()
+    try:
+        with alone(folder):
+            return _run(recipe, folder, progress, start_from, lm, optimizer, teacher, resume=resume)
+    finally:
+        progress.close()
+
+
+def _run(
+    recipe: Recipe,
+    folder: Path,
+    progress: Progress,
+    start_from: str | Path | None,
+    lm: dspy.LM | None,
+    optimizer: Optimizer | None,
+    teacher: dspy.LM | None,
+    *,
+    resume: bool,
+) -> RunResult:
     started = dt.datetime.now(dt.UTC)
     _WORK.mkdir(exist_ok=True)
-    progress = progress or NullProgress()
     progress.phase("read the dataset", None)
     dataset = load_dataset(recipe.dataset)
     check_added(recipe)
     check_labels(recipe, dataset)
     base, started_from = start_program(recipe, dataset, start_from)
+    given = {"start": started_from, "optimizer": getattr(optimizer, "__qualname__", None)}
+    identity = identity_of(recipe, dataset, **given)
+    journal = open_journal(_WORK, folder, identity, resume=resume)
+    over = False
     context = open_context(
-        recipe, dataset, progress, _WORK, started_from=started_from, lm=lm, teacher=teacher
+        recipe, dataset, progress, _WORK, started_from=started_from, lm=lm, teacher=teacher, journal=journal
     )
     tracker = None
     if recipe.tracking != "none":
@@ -124,16 +153,17 @@ def optimize(
         systems = final_rows(context, outcome, dataset.examples("test"), learnt)
         report = build_report(context, outcome, systems, before)
         spent = {**context.spent(), "report": context.budget.since(before)}
-        dates = {"started": started.isoformat(), "ended": dt.datetime.now(dt.UTC).isoformat()}
         artifacts.save(
             outcome.program,
             folder,
             name=recipe.name,
             facts=manifest_facts(context, outcome, systems, report.first_line),
-            run={**dates, "spent": spent, **({"tracking": tracker.facts} if tracker is not None else {})},
+            run=_dates(started) | {"spent": spent} | ({"tracking": tracker.facts} if tracker else {}),
             examples=documents(outcome.examples),
         )
         paths = write_report(report, folder / "report")
+        remove_unfinished(folder)
+        over = True
         track_end(context, outcome, systems, report, folder)
         return RunResult(
             outcome.program,
@@ -146,12 +176,19 @@ def optimize(
             report.first_line,
             tracker.lost if tracker is not None else "",
         )
-    except BaseException:
+    except BaseException as error:
         if tracker is not None:
             tracker.close("FAILED")
+        if isinstance(error, KeyboardInterrupt):
+            run = {**_dates(started), "spent": context.spent()}
+            progress.note(context.best.leave(folder, stopped_facts(context), run))
         raise
     finally:
-        progress.close()
+        journal.close(over=over)
+
+
+def _dates(started: dt.datetime) -> dict[str, str]:
+    return {"started": started.isoformat(), "ended": dt.datetime.now(dt.UTC).isoformat()}
 
 
 def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None) -> Outcome:
@@ -162,6 +199,7 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
 
     # What needs no language model, fitted on rewrites by rule and floor; then the prompts.
     parts = fit_parts(context, base, train, FLOOR["enhance"])
+    context.best.stands(parts.program, examples=_documents(parts))
     prompts = compile_prompts(context, parts.program, train, dev_a, optimizer)
     for tried in prompts.tried:
         track_candidate(context, tried, dev_a)
@@ -192,6 +230,7 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
             parts, standing = first, race.to_floors(standing, floors.evaluation)
         else:
             standing = race.again(context, parts.program, standing, lm)
+    context.best.stands(parts.program, standing.policy(parts.program.policy), _documents(parts))
     with_lm = order_with_lm(context, parts.program, parts.selection, lm.tried if lm else None, dev_a)
     standing = race.race_select(context, parts.program, standing, parts.selection, with_lm, lm)
     gates = (with_lm, parts.selection.order)
@@ -210,6 +249,8 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
     if standing.orders["enhance"] != parts.selection.enhance:
         # The floors ship after all, and so does what was fitted for them.
         parts, with_lm = first, None
+
+    context.best.stands(parts.program, standing.policy(parts.program.policy), _documents(parts))
 
     # What ships: the orders that stand, questions where they pay, and the last fit.
     policy = standing.policy(parts.program.policy)
@@ -243,6 +284,10 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
         questions=asks,
         refit=again,
     )
+
+
+def _documents(parts: Parts) -> Sequence[Mapping[str, str]]:
+    return documents(parts.recall.examples if parts.recall is not None else ())
 
 
 def _heads_again(

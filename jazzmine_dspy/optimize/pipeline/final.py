@@ -15,7 +15,7 @@ from jazzmine_dspy.optimize.heads.baseline import tfidf_baseline
 from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
 from jazzmine_dspy.optimize.pipeline.heads import own_examples, selection_label
 from jazzmine_dspy.optimize.pipeline.heats import Heat
-from jazzmine_dspy.optimize.pipeline.measure import evaluate_within
+from jazzmine_dspy.optimize.pipeline.measure import asking_all, evaluate_within
 from jazzmine_dspy.optimize.pipeline.outcome import Outcome, Systems
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -60,13 +60,17 @@ def final_rows(
         "LM uncompiled": None,
         "LM compiled": None,
     }
-    if uncompiled is not None:
-        # What time is left is shared by the two, so that neither row is lost to the other.
-        share = (RACE_TIME + 1.0) / 2 if best is not None else 1.0
-        systems["LM uncompiled"] = row("LM uncompiled", uncompiled.program, sample, judge_lm=True, time=share)
-        if best is not None:
-            systems["LM compiled"] = row("LM compiled", best.program, sample, judge_lm=True)
-    systems["shipped"] = row("shipped", program, sample if ships_lm else test)
+    with asking_all() as ask:
+        if uncompiled is not None:
+            # What time is left is shared by the two, so that neither row is lost to the other.
+            share, plain = (RACE_TIME + 1.0) / 2 if best is not None else 1.0, uncompiled.program
+            systems["LM uncompiled"] = ask(
+                lambda: row("LM uncompiled", plain, sample, judge_lm=True, time=share)
+            )
+            if best is not None:
+                compiled = best.program
+                systems["LM compiled"] = ask(lambda: row("LM compiled", compiled, sample, judge_lm=True))
+        systems["shipped"] = ask(lambda: row("shipped", program, sample if ships_lm else test))
     return systems
 
 
@@ -86,11 +90,29 @@ def _classic(context: RunContext, program: TurnProgram, learnt: Sequence[Example
     return program.with_policy("head").bind(embedder=embedder, heads={"select": head, "understand": None})
 
 
+def stopped_facts(context: RunContext) -> dict[str, Any]:
+    """What the manifest says of a run however it ends: recipe, dataset and language model."""
+    recipe, dataset = context.recipe, context.dataset
+    return {
+        "objective": recipe.objective,
+        "recipe": recipe.facts,
+        "recipe_fingerprint": recipe.fingerprint,
+        "dataset": {
+            "name": dataset.name,
+            "fingerprint": dataset.fingerprint,
+            "splits": dataset.splits_fingerprint,
+            "roles": dataset.roles,
+        },
+        "lm": context.lm_facts,
+        "started_from": context.started_from,
+    }
+
+
 def manifest_facts(
     context: RunContext, outcome: Outcome, systems: Systems, first_line: str
 ) -> dict[str, Any]:
     """What the manifest says of the run; nothing of it depends on time."""
-    recipe, dataset, embedder = context.recipe, context.dataset, outcome.program.bindings.embedder
+    recipe, embedder = context.recipe, outcome.program.bindings.embedder
     scores = {
         name: {
             metric: [*(None if x is None else round(x, 4) for x in (m.value, m.low, m.high)), m.n]
@@ -103,17 +125,7 @@ def manifest_facts(
     return {
         "dspy": dspy.__version__,
         "shape": recipe.shape,
-        "objective": recipe.objective,
-        "recipe": recipe.facts,
-        "recipe_fingerprint": recipe.fingerprint,
-        "dataset": {
-            "name": dataset.name,
-            "fingerprint": dataset.fingerprint,
-            "splits": dataset.splits_fingerprint,
-            "roles": dataset.roles,
-        },
-        "lm": context.lm_facts,
-        "started_from": context.started_from,
+        **stopped_facts(context),
         "embedder": {"model": recipe.embedder, "fingerprint": embedder.fingerprint if embedder else None},
         "head": outcome.selection.head.facts if outcome.selection.head else None,
         "selection": outcome.selection_facts(),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import TypeVar
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import LOST, Evaluation, TurnResult
 from jazzmine_dspy.eval.run import evaluate
+from jazzmine_dspy.models.awaiting import Awaiting, Gathered
 from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
@@ -77,6 +78,31 @@ def evaluate_within(
     if not turns:
         return None
     return Evaluation(tuple(turns), seed=context.recipe.seed, price=context.price)
+
+
+class _AskAll:
+    def __init__(self) -> None:
+        self.gathered = Gathered()
+
+    @property
+    def awaited(self) -> bool:
+        """Whether an answer is awaited."""
+        return bool(self.gathered)
+
+    def __call__(self, work: Callable[[], R]) -> R | None:
+        try:
+            return work()
+        except Awaiting as awaiting:
+            self.gathered.add(awaiting)
+            return None
+
+
+@contextmanager
+def asking_all() -> Iterator[_AskAll]:
+    """Within it, each piece of work that is handed over is asked about before the run waits for an answer."""
+    ask = _AskAll()
+    yield ask
+    ask.gathered.check()
 
 
 def within_budget(

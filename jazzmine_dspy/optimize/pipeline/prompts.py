@@ -20,7 +20,7 @@ from jazzmine_dspy.optimize.optimizers.protocol import Optimizer
 from jazzmine_dspy.optimize.optimizers.registry import named
 from jazzmine_dspy.optimize.pipeline.copied import copied_turns
 from jazzmine_dspy.optimize.pipeline.heats import MARGIN
-from jazzmine_dspy.optimize.pipeline.measure import assert_answered, within_budget
+from jazzmine_dspy.optimize.pipeline.measure import asking_all, assert_answered, within_budget
 from jazzmine_dspy.optimize.recipe import Prefer, Recipe
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.program.wording import in_wording
@@ -129,38 +129,64 @@ def compile_prompts(
     tried: list[Tried] = []
     first = sample[: first_rung(len(sample))]
     with context.asking():
-        for attempt in (*uncompiled(context.recipe, base), *make(base, train, means)):
-            # A candidate that the budget cuts short is not asked the same questions as the others.
-            if tried and not allowed(attempt.calls + len(first) * calls_per_turn(base)):
-                context.progress.note(f"the budget for compiling is spent before candidate {attempt.name!r}")
-                continue
-            context.progress.phase(f"try {attempt.name}", len(first))
-            candidate = attempt.make()
-            if candidate.compiled and not _changed(candidate, base):
-                notes = candidate.notes or ("it changes no prompt",)
-                context.progress.note(f"{attempt.name}: {'; '.join(notes)}")
-                continue
-            if tried and (copied := copied_turns(candidate.program, context.dataset)):
-                context.progress.note(
-                    f"{attempt.name} is left out: its prompts hold words of {len(copied)} test turns, "
-                    f"such as {copied[0]}"
-                )
-                continue
-            found = _scored(context, candidate, first, _leader(tried))
-            _assert_reachable(context, found)
-            tried.append(found)
-        for place in going_on([(each.candidate.compiled, each.score or 0.0) for each in tried]):
-            if len(first) < len(sample) and tried[place].scored == len(first):
+        with asking_all() as ask:
+            for number, attempt in enumerate((*uncompiled(context.recipe, base), *make(base, train, means))):
+                # A candidate that the budget cuts short is not asked the same questions as the others.
+                if number and not allowed(attempt.calls + len(first) * calls_per_turn(base)):
+                    context.progress.note(
+                        f"the budget for compiling is spent before candidate {attempt.name!r}"
+                    )
+                    continue
+                trying = functools.partial(_try, context, attempt, base, first, tried, alone=not number)
+                # The other candidates are asked about before the run waits for the answers about one.
+                if (found := ask(trying)) is None or ask.awaited:
+                    continue
+                tried.append(found)
+                leads = _leader(tried) is found
+                context.best.prompts(found.name, found.score, found.program, best=leads)
+        with asking_all() as ask:
+            for place in going_on([(each.candidate.compiled, each.score or 0.0) for each in tried]):
+                if len(first) == len(sample) or tried[place].scored != len(first):
+                    continue
                 name = tried[place].name
-                if tried[place] is not tried[0] and not allowed(
-                    (len(sample) - len(first)) * calls_per_turn(base)
-                ):
+                if place and not allowed((len(sample) - len(first)) * calls_per_turn(base)):
                     context.progress.note(f"the budget for compiling is spent before all turns for {name!r}")
                     continue
                 context.progress.phase(f"try {name} on", len(sample) - len(first))
-                more = _scored(context, tried[place].candidate, sample[len(first) :], _leader(tried))
-                tried[place] = _joined(context, tried[place], more)
-    return PromptsFit(tuple(tried), chosen(context.recipe.prefer, tried, len(sample)))
+                rest, candidate = sample[len(first) :], tried[place].candidate
+                more = ask(functools.partial(_scored, context, candidate, rest, _leader(tried)))
+                if more is not None:
+                    tried[place] = _joined(context, tried[place], more)
+        best = chosen(context.recipe.prefer, tried, len(sample))
+        if best is not None:
+            context.best.prompts(best.name, best.score, best.program, best=True)
+    return PromptsFit(tuple(tried), best)
+
+
+def _try(
+    context: RunContext,
+    attempt: Attempt,
+    base: TurnProgram,
+    turns: Sequence[Example],
+    tried: Sequence[Tried],
+    *,
+    alone: bool,
+) -> Tried | None:
+    """Make a candidate and score it; None where it is none. ``alone`` is the first, which all are compared with."""
+    context.progress.phase(f"try {attempt.name}", len(turns))
+    candidate = attempt.make()
+    if candidate.compiled and not _changed(candidate, base):
+        notes = candidate.notes or ("it changes no prompt",)
+        context.progress.note(f"{attempt.name}: {'; '.join(notes)}")
+        return None
+    if not alone and (copied := copied_turns(candidate.program, context.dataset)):
+        context.progress.note(
+            f"{attempt.name} is left out: its prompts hold words of {len(copied)} test turns, such as {copied[0]}"
+        )
+        return None
+    found = _scored(context, candidate, turns, _leader(tried))
+    _assert_reachable(context, found)
+    return found
 
 
 def first_rung(turns: int) -> int:

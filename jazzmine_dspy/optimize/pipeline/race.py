@@ -18,7 +18,7 @@ from jazzmine_dspy.optimize.context import COMPILE_TIME, RACE_TIME, RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn, with_states
 from jazzmine_dspy.optimize.pipeline.added import orders_of
 from jazzmine_dspy.optimize.pipeline.heats import MARGIN, SURE, Entry, Heat, mean_stage_scores, run_heat
-from jazzmine_dspy.optimize.pipeline.measure import evaluate_within
+from jazzmine_dspy.optimize.pipeline.measure import asking_all, evaluate_within
 from jazzmine_dspy.optimize.pipeline.prompts import PromptsFit, Tried
 from jazzmine_dspy.optimize.pipeline.rows import collect_rows
 from jazzmine_dspy.optimize.pipeline.selection import SelectionFit
@@ -132,10 +132,13 @@ def race_prompts(context: RunContext, prompts: PromptsFit, dev_b: Sequence[Examp
             best=best.score,
         )  # fmt: skip
 
-    plain = measured("LM uncompiled", uncompiled, half)
+    with asking_all() as ask:
+        plain = ask(lambda: measured("LM uncompiled", uncompiled, half))
+        compiled = None
+        if best is not uncompiled and (plain is not None or ask.awaited):
+            compiled = ask(lambda: measured("LM compiled", best, RACE_TIME))
     if plain is None:
         return None
-    compiled = measured("LM compiled", best, RACE_TIME) if best is not uncompiled else None
     if compiled is None:
         return LanguageModel("LM uncompiled", uncompiled, plain)
     ours, theirs = Entry("LM compiled", compiled), Entry("LM uncompiled", plain)

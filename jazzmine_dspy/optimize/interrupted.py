@@ -1,0 +1,93 @@
+"""What a run that is stopped leaves behind: the best that it has found so far."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from jazzmine_dspy import artifacts
+from jazzmine_dspy.models.errors import JazzmineError
+from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.prompts import put, states_of
+from jazzmine_dspy.program.turn import TurnProgram
+
+
+class BestSoFar:
+    """What stands while a run is under way: the program, its orders, and the best prompts of those that were tried.
+
+    Prompts that have not raced yet come with it, but the orders ask the language model only where it has won: use
+    ``program.with_policy("lm")`` to ask it.
+    """
+
+    def __init__(self) -> None:
+        self._program: TurnProgram | None = None
+        self._prompts: TurnProgram | None = None
+        self._examples: Sequence[Mapping[str, str]] = ()
+        self.tried: list[dict[str, Any]] = []
+
+    def stands(
+        self,
+        program: TurnProgram,
+        policy: Policy | None = None,
+        examples: Sequence[Mapping[str, str]] | None = None,
+    ) -> None:
+        """Note the program that stands, with its orders and what its index holds."""
+        self._program = program if policy is None else program.with_policy(policy)
+        self._examples = self._examples if examples is None else examples
+
+    def prompts(self, name: str, score: float | None, program: TurnProgram, *, best: bool) -> None:
+        """Note a candidate that was tried, and whether it is the best of them."""
+        self.tried = [each for each in self.tried if each["name"] != name] + [{"name": name, "dev_a": score}]
+        if best:
+            self._prompts = program
+
+    def leave(self, folder: Path, facts: Mapping[str, Any], run: Mapping[str, Any]) -> str:
+        """Write it (:meth:`save`), and say where it is."""
+        kept = self.save(folder, facts, run)
+        found = f"the best so far is in {kept}; " if kept is not None else ""
+        return f"stopped: {found}optimize --resume goes on"
+
+    def save(self, folder: Path, facts: Mapping[str, Any], run: Mapping[str, Any]) -> Path | None:
+        """Write it, beside a program that is in the folder already; None where nothing was fitted yet."""
+        if self._program is None:
+            return None
+        program = self._program.with_policy(self._program.policy)
+        if (best := self._prompts) is not None:
+            worded = program.policy.model_copy(update={"wording": best.policy.wording})
+            program = program.with_policy(worded)
+            put(states_of(best), program)
+        target = folder if _unfinished(folder) else beside(folder)
+        embedder = program.bindings.embedder
+        model = getattr(embedder, "model", None)
+        told = {
+            "dspy": dspy.__version__, "shape": program.shape, "interrupted": True, "candidates": self.tried,
+            "embedder": None
+            if embedder is None
+            else {"model": model, "fingerprint": embedder.fingerprint},
+            "head": None, **facts,
+        }  # fmt: skip
+        return artifacts.save(program, target, name=folder.name, facts=told, run=run, examples=self._examples)
+
+
+def beside(folder: Path) -> Path:
+    """Where a stopped run writes if the folder holds a program that has come to its end."""
+    return folder.parent / f"{folder.name}-interrupted"
+
+
+def remove_unfinished(folder: Path) -> None:
+    """A run has come to its end: what an earlier one left beside the folder is needed no more."""
+    if (other := beside(folder)).is_dir() and _unfinished(other):
+        shutil.rmtree(other, ignore_errors=True)
+
+
+def _unfinished(folder: Path) -> bool:
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return True
+    try:
+        return bool(artifacts.read_manifest(folder).get("interrupted"))
+    except JazzmineError:
+        return False
