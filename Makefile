@@ -15,12 +15,13 @@ QUICKSTART := optimize/programs/quickstart
 SUPPORT := optimize/programs/support
 TEXT ?= where is my order? it should have been here on Monday
 
-.PHONY: help setup setup-dev quickstart test lint format types imports rows mutants bench bench-routing bench-understanding bench-optimize bench-compare bench-first-hour chaos report build clean
+.PHONY: help setup setup-dev quickstart test test-long lint format types imports rows mutants bench bench-routing bench-understanding bench-optimize bench-compare bench-first-hour chaos report build clean
 
 help:
 	@echo "make quickstart   compile a small program, compare it, and decide one turn (10 minutes at most)"
 	@echo "make report       compile the shipped program with the full recipe and write its report"
 	@echo "make test         all tests;  make rows  what they prove;  make bench  measurements"
+	@echo "make test-long    the few tests that take a quarter of a minute or more each"
 	@echo "make mutants      one seeded mistake per row, which its tests must notice"
 	@echo "make bench-routing  the flow router on public data, beside other routers"
 	@echo "make bench-understanding  how well messages are understood, beside the targets (a quarter of an hour)"
@@ -43,7 +44,7 @@ $(VENV)/.installed: pyproject.toml tools/install.py tools/no-deps.txt | $(BIN)/p
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml tools/install.py tools/no-deps.txt tools/no-deps-dev.txt | $(BIN)/python
-	$(BIN)/python tools/install.py optimize,local,sql,dev
+	$(BIN)/python tools/install.py optimize,local,redact,sql,dev
 	@touch $(VENV)/.installed $@
 
 quickstart: setup
@@ -61,6 +62,10 @@ WORKERS ?= 2
 
 test: setup-dev
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile
+
+# What takes a quarter of a minute or more by itself; every row has other tests.
+test-long: setup-dev
+	$(BIN)/pytest -m long
 
 lint: setup-dev
 	$(BIN)/ruff format --check .

@@ -149,7 +149,7 @@ class RowRecorder:
             return
         option = self.config.option
         whole = self.config.args_source is pytest.Config.ArgsSource.TESTPATHS and not option.keyword
-        whole = whole and option.markexpr == "not bench" and not option.row
+        whole = whole and option.markexpr in ("not bench", "not bench and not long") and not option.row
         tests = {
             row: {nodeid: self.outcomes.get(nodeid, "not run") for nodeid in sorted(set(nodeids))}
             for row, nodeids in self.rows.items()

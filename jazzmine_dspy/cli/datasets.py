@@ -1,4 +1,4 @@
-"""``datasets check``, ``stats``, ``import`` and ``split``."""
+"""``datasets check``, ``stats``, ``import``, ``split`` and ``export``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jazzmine_dspy.cli._datasets_export import export
 from jazzmine_dspy.cli._datasets_import import ImportCommand, import_
 from jazzmine_dspy.cli._datasets_problems import by_kind, every
 from jazzmine_dspy.cli._datasets_split import split
@@ -28,6 +29,7 @@ _SHOWN = 10
 
 app.command("import", cls=ImportCommand)(import_)
 app.command("split")(split)
+app.command("export")(export)
 
 
 @app.command("check")

@@ -45,7 +45,8 @@ class Message(Record):
     """One message, filled in as it is enhanced and decided.
 
     ``timestamp`` is in Unix milliseconds; ``sentiment_score`` lies in [-1.0, 1.0]. Assigning a field validates it.
-    ``decision``, ``confidences`` and ``program_fingerprint`` make a stored message a candidate for a labelled dataset.
+    ``decision``, ``confidences``, ``program_fingerprint`` and ``state`` make a stored message a candidate for a
+    labelled dataset; ``state`` is the conversation's when the message came, by the names of ``STATE_FIELDS``.
 
     Raises:
         pydantic.ValidationError: a field is missing, unknown, not finite, or out of its range.
@@ -79,6 +80,7 @@ class Message(Record):
     decision: dict[Text, JsonData] | None = None
     confidences: dict[Text, float] | None = None
     program_fingerprint: Text | None = None
+    state: dict[Text, JsonData] | None = None
 
 
 def next_episode(previous: int, message: Message) -> tuple[int, bool]:

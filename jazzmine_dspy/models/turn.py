@@ -15,6 +15,24 @@ from jazzmine_dspy.models.messages import Entity, MessageRole
 MAX_TEXT = 8_000
 """Characters that a message may have; longer ones are refused, since no stage reads them whole."""
 
+STATE_FIELDS = frozenset(
+    {
+        "status",
+        "flow",
+        "awaiting",
+        "slots",
+        "paused",
+        "paused_slots",
+        "confirming",
+        "offering",
+        "entities",
+        "date",
+        "timezone",
+        "locale",
+    }
+)
+"""Fields of a turn that say in which state, when and where a message came; a labelled turn needs them."""
+
 Load = Literal["idle", "busy"]
 """Whether something is under way when a message comes; what is chosen then needs stronger grounds."""
 

@@ -91,6 +91,7 @@ class TurnTaker:
             decision=decision,
             context=incoming.explicit_context,
             fingerprint=fingerprint,
+            turn=turn,
         )
         trace = turn_trace(
             after,

@@ -15,7 +15,7 @@ from jazzmine_dspy.models.traces import (
     ToolTrace,
     TurnTrace,
 )
-from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.models.turn import STATE_FIELDS, Turn
 
 _PURPOSES: dict[PredictorName, Purpose] = {
     "enhance": "enhancement",
@@ -35,6 +35,7 @@ def enriched(
     decision: TurnDecision,
     context: list[str],
     fingerprint: str,
+    turn: Turn,
 ) -> Message:
     """The user's message as it is stored: with its decision, so that it can become a labelled one (M8).
 
@@ -61,6 +62,7 @@ def enriched(
         decision=decision.model_dump(mode="json"),
         confidences={stage: record.confidence for stage, record in decision.stages.items()},
         program_fingerprint=fingerprint,
+        state=turn.model_dump(mode="json", include=set(STATE_FIELDS), exclude_defaults=True),
     )
     message.episode_id, _ = next_episode(state.episode_id, message)
     return message

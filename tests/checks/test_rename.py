@@ -94,7 +94,7 @@ def test_scores_do_not_hang_on_names(policy: str, fitted_support: Any, renamed: 
     assert {name: after[name] - before[name] for name in before if before[name] - after[name] >= MOST} == {}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_flows_never_seen_lose_nothing_to_a_head_that_does_not_know_them(
     fit: Callable[..., Any], embedder: Any, support: Path
 ) -> None:

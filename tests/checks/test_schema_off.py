@@ -73,7 +73,7 @@ def test_with_the_schema_each_call_brings_its_own_choices(program: TurnProgram, 
     assert schema["additionalProperties"] is False
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.local_lm
 def test_a_real_model_without_the_schema_gives_invalid_answers(program: TurnProgram, scripts: Any) -> None:
     """Guards against believing that the schema is not needed, or not at work: off, answers break; on, none."""

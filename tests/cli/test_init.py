@@ -114,12 +114,11 @@ def test_options_change_the_recipe(run: Any, monkeypatch: pytest.MonkeyPatch, tm
     recipe, given = seen[0]
     assert (recipe.dataset, recipe.lm, recipe.seed) == ("d", "openai/x", 3)
     assert (recipe.budget.minutes, recipe.budget.lm_calls) == (1.5, 7)
-    assert given == {"out": Path("o"), "progress": None, "start_from": "f"}
+    assert given == {"out": Path("o"), "progress": None, "start_from": "f", "resume": False}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.local_lm
-@pytest.mark.row("O5")
 def test_the_main_job_with_the_embedded_model(
     run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

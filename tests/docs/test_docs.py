@@ -305,7 +305,9 @@ def test_every_command_and_option_is_documented() -> None:
 
 
 def _options(command: Any) -> list[str]:
-    declared: Iterable[str] = (option for parameter in command.params for option in parameter.opts)
+    declared: Iterable[str] = (
+        option for each in command.params for option in (*each.opts, *each.secondary_opts)
+    )
     return [option for option in declared if option.startswith("-") and option != "--help"]
 
 

@@ -22,7 +22,7 @@ MESSAGE = {
     "is_continuation": True, "is_flagged": False, "invoked_flows": None, "invoked_tools": None,
     "reasoning_steps": None, "errors": None,
 }  # fmt: skip
-OURS = {"decision": None, "confidences": None, "program_fingerprint": None}
+OURS = {"decision": None, "confidences": None, "program_fingerprint": None, "state": None}
 CONVERSATION = {
     "id": REQUIRED, "user_id": REQUIRED, "agent_id": REQUIRED, "title": "", "created_at": REQUIRED,
     "last_updated_at": REQUIRED,

@@ -20,7 +20,7 @@ from jazzmine_dspy.optimize.run import optimize
 
 CALLS, TOKENS = {"lm_calls": 120}, {"tokens": 30_000}
 for shape, seed, optimizer, head, budget in (
-    ("fused", 0, "bootstrap_random_search", True, CALLS), ("fused", 3, "bootstrap", False, CALLS),
+    ("fused", 0, "bootstrap_random_search", True, CALLS),
     ("staged", 3, "bootstrap", False, CALLS), ("fused", 0, "bootstrap_random_search", False, TOKENS),
 ):
     recipe = Recipe.model_validate({
@@ -50,15 +50,13 @@ def test_two_processes_make_the_same_bytes(library: Path, tmp_path: Path, files_
         _, complaints = process.communicate(timeout=300)
         assert process.returncode == 0, complaints
     made = {}
-    for name in ("fused-0", "fused-3", "staged-3", "fused-0-tokens"):
+    for name in ("fused-0", "staged-3", "fused-0-tokens"):
         first, second = (files_of(tmp_path / f"place {number}" / name) for number in (0, 1))
         assert set(first) == set(second)
         assert [file for file in first if first[file] != second[file]] == [], name
         made[name] = first
     assert "heads.safetensors" in made["fused-0"]
-    assert b'"augmented": true' in made["fused-3"]["program.json"]
     assert b'"augmented": true' in made["staged-3"]["program.json"]
-    assert made["fused-0"]["program.json"] != made["fused-3"]["program.json"]
 
 
 @pytest.mark.row("O6")

@@ -33,6 +33,11 @@ async def test_the_message_is_stored_with_its_decision(chat: Any) -> None:
     assert TurnDecision.model_validate(message.decision) == outcome.decision
     assert message.confidences == {"enhance": 1.0, "select": 0.5, "understand": 0.5}
     assert message.program_fingerprint == chat.runtime.program.fingerprint
+    assert message.state == {"date": "2023-11-14"}
+    await chat("4471", message_id="m2")
+    later = await chat.runtime.messages.get_message("m2")
+    assert later is not None
+    assert (later.state["flow"], later.state["awaiting"]) == ("track_order", "order_id")
 
 
 async def test_the_episode_advances_where_the_topic_changes(

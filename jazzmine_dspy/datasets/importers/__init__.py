@@ -5,6 +5,7 @@ Importing this package registers the built-in ones; their order here is the orde
 
 # ruff: noqa: I001
 from jazzmine_dspy.datasets.importers import export as export
+from jazzmine_dspy.datasets.importers import candidates as candidates
 from jazzmine_dspy.datasets.importers import clinc150 as clinc150
 from jazzmine_dspy.datasets.importers import banking77 as banking77
 from jazzmine_dspy.datasets.importers import hint3 as hint3

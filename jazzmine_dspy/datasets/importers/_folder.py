@@ -99,13 +99,18 @@ def _yaml(flows: FlowRegistry) -> str:
 def _line(conversation: LabelledConversation) -> str:
     """One line of the file; what says nothing is left out, so that thousands of messages stay readable."""
     data = conversation.model_dump(mode="json", exclude_none=True)
-    del data["timezone"]
+    if conversation.timezone == "UTC":
+        del data["timezone"]
     said = [turn for turn in conversation.turns if turn.role == "user"]
     # A conversation that states nothing has its states derived; one that is idle all along says so.
     idle = all(turn.before == StateBefore() for turn in said) and any(
         "before" in t.model_fields_set for t in said
     )
     for turn, dumped in zip(conversation.turns, data["turns"], strict=True):
+        if held := dumped["before"].pop("paused_slots", None):
+            dumped["before"]["paused"] = [
+                {"flow": name, "slots": held[name]} if name in held else name for name in turn.before.paused
+            ]
         for name, empty in (
             ("before", turn.before == StateBefore() and not (idle and turn.role == "user" and len(said) > 1)),
             ("tags", not turn.tags),

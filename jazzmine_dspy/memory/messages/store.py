@@ -27,6 +27,7 @@ ENHANCED_FIELDS = frozenset(
         "decision",
         "confidences",
         "program_fingerprint",
+        "state",
     }
 )
 """Fields that :meth:`MessageStore.update_message` writes unless told others: what understanding a message found."""

@@ -44,6 +44,7 @@ class MessageSuite(Suite):
             decision={"b": [1, 2.5, None, {"": True}], "a": {"deep": [[["x"]]]}},
             confidences={"select": 0.1 + 0.2},
             program_fingerprint="f" * 64,
+            state={"flow": "track_order", "slots": {"speed": ["express", 2]}},
         )
         await store.store_message(given)
         assert await store.get_message(given.id) == given

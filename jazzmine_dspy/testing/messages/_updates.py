@@ -24,6 +24,7 @@ ENHANCED: dict[str, Any] = {
     "decision": {"new": None},
     "confidences": {"select": 0.9},
     "program_fingerprint": "abc",
+    "state": {"flow": "track_order", "slots": {"order_id": "4471"}},
 }
 OTHERS: dict[str, Any] = {
     "explicit_context": ["snippet"],

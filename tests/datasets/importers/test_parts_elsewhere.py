@@ -24,11 +24,12 @@ PARTS: dict[str, tuple[str, str]] = {
     "mixatis": ("dev.txt", "dev.txt"),
     "star": ("dialogues", "dialogues"),
     "sgd": ("train", "test"),
+    "candidates": ("candidates.jsonl", "candidates.jsonl"),
     "csv": ("train.csv", "test.csv"),
     "jsonl": ("train.jsonl", "test.jsonl"),
 }
 """What is copied from the fixtures as train and as test; of one file or folder a different half each."""
-SHARED = ("nlupp", "star")
+SHARED = ("nlupp", "star", "candidates")
 """Kinds that need files beside the parts, which SRC names as it was published."""
 
 
@@ -37,6 +38,9 @@ def halved(path: Path, first: bool) -> None:
     if path.is_dir():
         for file in sorted(path.glob("*.json"))[first::2]:
             file.unlink()
+    elif path.suffix == ".jsonl":
+        lines = path.read_text("utf-8").splitlines(keepends=True)
+        path.write_text("".join(lines[not first :: 2]), "utf-8")
     elif path.suffix == ".txt":
         blocks = path.read_text("utf-8").strip().split("\n\n")
         path.write_text("\n\n".join(blocks[not first :: 2]) + "\n\n", "utf-8")

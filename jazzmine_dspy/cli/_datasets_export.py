@@ -1,0 +1,103 @@
+"""``datasets export``."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jazzmine_dspy.cli._output import AsJson, output
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.datasets.candidates import Candidates
+
+
+def export(
+    store: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL",
+            envvar="JAZZMINE_MESSAGES_URL",
+            help="Where messages are kept, such as sqlite:///talks.db.",
+        ),
+    ],
+    flows: Annotated[
+        Path, typer.Option("--flows", metavar="FILE", help="flows.yaml that the assistant serves.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder to write candidates.jsonl to.")],
+    agent: Annotated[
+        str | None, typer.Option("--agent", metavar="ID", help="All conversations with this agent.")
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="ID", help="All conversations of this user.")
+    ] = None,
+    conversation: Annotated[
+        list[str] | None,
+        typer.Option("--conversation", metavar="ID", help="This conversation. May be repeated."),
+    ] = None,
+    most: Annotated[
+        int | None,
+        typer.Option("--most", metavar="N", min=1, help="Conversations at most, the least confident ones."),
+    ] = None,
+    redact: Annotated[
+        bool, typer.Option(help="Replace addresses, telephone and account numbers, and ids of conversations.")
+    ] = True,
+    redact_slot: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--redact-slot",
+            metavar="NAME",
+            help="A slot with personal values, such as a name. May be repeated.",
+        ),
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite candidates in --out.")] = False,
+    _json: AsJson = False,
+) -> None:
+    """Export conversations of service for labelling, least confident first, with the program's guesses filled in.
+
+    Correct the labels in any editor, take "x-guess" out of each turn that is right, and import the file with
+    "datasets import candidates". Names and streets in free text are not found by redaction: name their slots.
+    """
+    from jazzmine_dspy.datasets.redaction import Redactor
+
+    if not (agent or user or conversation):
+        raise typer.BadParameter("name --agent, --user or --conversation", param_hint="--agent")
+    if redact_slot and not redact:
+        raise typer.BadParameter("needs redaction", param_hint="--redact-slot")
+    redactor = Redactor(redact_slot or ()) if redact else None
+
+    async def work() -> Candidates:
+        from jazzmine_dspy.datasets.candidates import export_candidates, ids_of
+        from jazzmine_dspy.memory.messages import SqlMessageStore
+
+        kept = SqlMessageStore(store)
+        try:
+            ids = dict.fromkeys(conversation or ())
+            if agent:
+                ids |= {one: None async for one in ids_of(kept.get_conversations_by_agent_id, agent)}
+            if user:
+                ids |= {one: None async for one in ids_of(kept.get_conversations_by_user_id, user)}
+            return await export_candidates(
+                kept, ids, flows=flows, out=out, redactor=redactor, most=most, replace=replace
+            )
+        finally:
+            await kept.close()
+
+    made = asyncio.run(work())
+    to = output()
+    to.document(
+        {
+            "path": str(made.path), "conversations": made.conversations, "turns": made.turns,
+            "replaced": made.replaced, "left_out": list(made.left_out),
+        }
+    )  # fmt: skip
+    to.show(f"{made.path}: {made.conversations} conversations, {made.turns} turns with a guess")
+    if made.replaced is None:
+        to.warn("nothing was redacted: the file holds what users said, letter for letter")
+    else:
+        told = ", ".join(f"{kind} {count}" for kind, count in made.replaced.items()) or "nothing was found"
+        to.show(f"replaced: {told}; names and streets in free text are not found")
+    for one in made.left_out:
+        to.note(f"  left out: {one}")
