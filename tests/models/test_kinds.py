@@ -23,6 +23,7 @@ SUPPORT = ROOT / "tests" / "support"
 ASKING = {
     "models/decision.py",
     "datasets/_labels.py",
+    "datasets/candidates.py",
     "datasets/importers/_sgd_turns.py",
 }
 
