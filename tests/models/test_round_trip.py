@@ -142,7 +142,7 @@ def test_some_fields_hold_anything() -> None:
     held = [Message, ToolTrace, SlotEvent, Turn]
     found = {m: [n for n, f in m.model_fields.items() if anywhere(f.annotation, 1)] for m in held}
     assert found == {
-        Message: ["decision"],
+        Message: ["decision", "state"],
         ToolTrace: ["final_data", "intermediates", "api_calls"],
         SlotEvent: ["value"],
         Turn: ["slots", "paused_slots", "user_attributes"],
