@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from jazzmine_dspy.datasets import Dataset, Example
     from jazzmine_dspy.eval import Evaluation, Record
+    from jazzmine_dspy.eval.suite import Replayed
     from jazzmine_dspy.lm.prices import Price
+    from jazzmine_dspy.models.registry import FlowRegistry
 
 DatasetFolder = Annotated[Path, typer.Argument(metavar="DATASET", help="Folder of a labelled dataset.")]
 Split = Annotated[
@@ -93,15 +95,7 @@ def score(program: str, dataset: Dataset, examples: Sequence[Example], asked: As
     if manifest.get("flows") != dataset.flows.checksum:
         out.note("note: the dataset's flows are not those of the program; the dataset's are used.")
         flows = dataset.flows
-    opened = open_program(
-        program,
-        lm=asked.lm,
-        api_base=asked.api_base,
-        serving=False,
-        flows=flows,
-        policy=asked.policy,
-        wording=asked.wording,
-    )
+    opened = _opened(program, asked, flows)
     price = _price(manifest, opened.lm)
     progress = None
     if not asked.quiet:
@@ -126,6 +120,40 @@ def score(program: str, dataset: Dataset, examples: Sequence[Example], asked: As
         if progress is not None:
             progress.close()
     return Scored(found, opened, str(manifest.get("name", program)), price, asked, dataset)
+
+
+def _opened(program: str, asked: Asked, flows: FlowRegistry | None) -> Opened:
+    return open_program(
+        program,
+        lm=asked.lm,
+        api_base=asked.api_base,
+        serving=False,
+        flows=flows,
+        policy=asked.policy,
+        wording=asked.wording,
+    )
+
+
+def replayed(program: str, dataset: Dataset, asked: Asked) -> Replayed:
+    """Load a program and hold a part's conversations with it (`replay_dataset`)."""
+    from jazzmine_dspy.eval.suite import replay_dataset
+
+    opened = _opened(program, asked, dataset.flows)
+    if asked.quiet:
+        return replay_dataset(dataset, asked.split, opened.program)  # type: ignore[arg-type]
+    from jazzmine_dspy.cli._progress import RichProgress
+
+    progress = RichProgress(output().err)
+    progress.phase("holding conversations", None)
+    try:
+        return replay_dataset(
+            dataset,
+            asked.split,  # type: ignore[arg-type]
+            opened.program,
+            progress=lambda done, n: progress.step(done, n, best=None, spent={}),
+        )
+    finally:
+        progress.close()
 
 
 def _hosted(lm: str | None) -> bool:

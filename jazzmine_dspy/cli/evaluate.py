@@ -22,13 +22,15 @@ from jazzmine_dspy.cli._scoring import (
     Split,
     Spread,
     drawn,
+    replayed,
     score,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jazzmine_dspy.eval import Comparison, Evaluation, Gate, Record
+    from jazzmine_dspy.eval import Comparison, Evaluation, Gate
+    from jazzmine_dspy.eval.suite import Replayed
     from jazzmine_dspy.lm.prices import Price
 
 
@@ -57,6 +59,12 @@ def evaluate(
         str | None,
         typer.Option(metavar="NAME", help="Metric of the gate. Default: that of the program's recipe."),
     ] = None,
+    replay: Annotated[
+        bool,
+        typer.Option(
+            "--replay", help="Also hold whole conversations, with the program's own state; each twice."
+        ),
+    ] = False,
     report: ReportFolder = None,
     concurrency: Concurrency = 8,
     quiet: Quiet = False,
@@ -69,6 +77,7 @@ def evaluate(
     from jazzmine_dspy.artifacts import find, read_manifest
     from jazzmine_dspy.cli._against import all_asked, is_record, side
     from jazzmine_dspy.datasets import load_dataset
+    from jazzmine_dspy.eval import Record
     from jazzmine_dspy.lm.recording import in_words, recordings_of
 
     out = output()
@@ -78,7 +87,9 @@ def evaluate(
     examples = drawn(labelled, split, sample, seed, spread)
     asked = Asked(split, lm, api_base, policy, wording, seed, concurrency, quiet)
     # A baseline in a file that does not fit is told of before anything is asked.
-    tasks: list[Callable[[], Record | Scored]] = [lambda: score(program, labelled, examples, asked)]
+    tasks: list[Callable[[], Record | Scored | Replayed]] = [
+        lambda: score(program, labelled, examples, asked)
+    ]
     if against is not None:
         own = replace(asked, policy="shipped", wording=None)
         if is_record(against):
@@ -86,8 +97,12 @@ def evaluate(
             tasks.append(lambda: held)
         else:
             tasks.append(lambda: side(against, labelled, examples, own))
+    if replay:
+        tasks.append(lambda: replayed(program, labelled, asked))
     scored, *others = all_asked(*tasks)
+    whole = others.pop() if replay else None
     assert isinstance(scored, Scored)
+    assert not isinstance(whole, Record | Scored)
     found, opened, price = scored.found, scored.opened, scored.price
     gated = _gate(scored, others[0], objective, margin) if others and not found.decides_nothing else None
     title = f"{scored.name} on {labelled.name}, {split}"
@@ -97,8 +112,12 @@ def evaluate(
     document = {**found.to_json(), **priced, "recording": recorded, "record": scored.record().to_json()}
     if gated is not None:
         document["against"] = {**gated.comparison.to_json(), "gate": gated.gate.to_json()}
+    if whole is not None:
+        document["replay"] = whole.to_json()
     out.document(document)
     _show(found, title, opened.lm, money, "" if price is None else price.currency)
+    if whole is not None:
+        out.show(*_replay_told(whole))
     if recorded is not None:
         out.show(f"recording: {in_words(recorded)}")
     if report is not None:
@@ -110,6 +129,7 @@ def evaluate(
             "order of sources": policy,
             "wording of prompts": opened.program.policy.wording,
             "money": money,
+            **({} if whole is None else {"whole conversations": whole.in_words()}),
             **({} if recorded is None else {"recording": in_words(recorded)}),
         }
         reproduce = (
@@ -118,6 +138,7 @@ def evaluate(
         reproduce += f" --sample {sample}" if sample else ""
         reproduce += " --spread" if sample and spread else ""
         reproduce += f" --lm {lm}" if lm else ""
+        reproduce += " --replay" if replay else ""
         reproduce += f" --wording {wording}" if wording else ""
         out.note(f"report: {_write(found, report, title, policy, facts, reproduce, labelled.card, gated)}")
     if found.decides_nothing:
@@ -130,13 +151,21 @@ def evaluate(
         _judge(gated)
 
 
+def _replay_told(whole: Replayed) -> list[str]:
+    """The replay in lines: shares, where conversations go wrong, and what could not be replayed."""
+    causes = ", ".join(f"{cause} {count}" for cause, count in whole.first_errors.items()) or "none"
+    places = ", ".join(f"turn {number}: {count}" for number, count in whole.first_error_at.items())
+    lines = [whole.in_words(), f"first errors: {causes}" + (f" ({places})" if places else "")]
+    return lines + [f"left out: {one}" for one in whole.left_out]
+
+
 class _Gated(NamedTuple):
     comparison: Comparison
     gate: Gate
     undecided: str
 
 
-def _gate(scored: Scored, baseline: Record | Scored, objective: str | None, margin: float) -> _Gated:
+def _gate(scored: Scored, baseline: Any, objective: str | None, margin: float) -> _Gated:
     from jazzmine_dspy import eval as scoring
     from jazzmine_dspy.cli._against import objective_of, record_of, undecided
 

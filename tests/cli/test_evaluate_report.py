@@ -46,6 +46,19 @@ def test_the_command_scores_as_python_does(run: Any, program: Path, dataset: Pat
     assert printed["metrics"] == ours["metrics"]
 
 
+@pytest.mark.row("V8")
+def test_whole_conversations_are_replayed(run: Any, program: Path, dataset: Path) -> None:
+    where = ("evaluate", program, dataset, "--split", "dev_a", "--replay")
+    found = run(*where, "--json").json["replay"]
+    assert found["conversations"] > 1
+    assert set(found["shares"]) > {"conversations", "ends_right", "turns"}
+    assert sum(found["first_errors"].values()) == len(found["wrong"]) > 0
+    told = run(*where, "--report", "made")
+    assert "conversations with the program's own state" in told.out
+    assert "first errors: " in told.out
+    assert "whole conversations" in Path("made/report.md").read_text("utf-8")
+
+
 def test_people_get_a_table(run: Any, program: Path, dataset: Path) -> None:
     done = run("evaluate", program, dataset, "--split", "dev_a")
     assert "flow_set_exact" in done.out

@@ -100,6 +100,10 @@ class _Held:
         self._gold = Gold(runtime.registry)
 
     async def hold(self) -> ConversationResult:
+        if self._conversation.start is not None:
+            self._gold.follow(self._conversation.start)
+            if reply := await self._restore():
+                await self._runtime.record_reply(self._conversation.id, reply)
         judged = [await self._turn(number, turn) for number, turn in enumerate(self._conversation.turns, 1)]
         return ConversationResult(self._conversation, tuple(judged))
 

@@ -18,9 +18,9 @@ from jazzmine_dspy.models.turn import MAX_TEXT
 
 Kind = Literal[
     "cancellation", "chitchat", "correction", "digression", "disambiguation", "happy_path",
-    "input_validation", "knowledge", "negation", "repetition", "skip_question", "resume",
+    "input_validation", "knowledge", "negation", "repetition", "skip_question", "resume", "replay",
 ]  # fmt: skip
-"""What a conversation is mainly about."""
+"""What a conversation is mainly about; ``replay`` is one of a labelled dataset."""
 
 
 def one_of(wanted: Any) -> list[Any]:
@@ -97,12 +97,16 @@ class SuiteTurn(Value):
 
 
 class SuiteConversation(Value):
-    """A conversation on one day. ``registry`` and ``line`` are where it stands."""
+    """A conversation on one day, which begins idle unless ``start`` says in which state.
+
+    ``registry`` and ``line`` are where it stands.
+    """
 
     id: str = Field(min_length=1, max_length=200)
     kind: Kind
     date: dt.date
     locale: str = "en"
+    start: Expect | None = None
     turns: tuple[SuiteTurn, ...] = Field(min_length=1)
     registry: str = ""
     line: int = 0
