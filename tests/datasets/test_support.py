@@ -45,13 +45,14 @@ def test_it_is_large_enough(dataset: Dataset) -> None:
     assert len(dataset.flows) >= 12
     assert all(flow.slots for flow in dataset.flows.values())
     assert len(labels_of(dataset, "test")) >= 700
+    assert len(labels_of(dataset, "train")) >= 700
 
 
 @pytest.mark.row("D2")
 def test_the_test_part_has_enough_of_each_command_kind(dataset: Dataset) -> None:
     """Fewer say nothing of a kind by itself; of the two that are rarest in shops twenty."""
     counts = Counter(command.type for label in labels_of(dataset, "test") for command in label.commands or ())
-    assert {kind: n for kind, n in counts.items() if n < (20 if kind in ("clarify", "restart") else 29)} == {}
+    assert {kind: n for kind, n in counts.items() if n < (20 if kind in ("clarify", "restart") else 30)} == {}
 
 
 @pytest.mark.row("D2")
@@ -102,7 +103,7 @@ def test_the_card_says_who_made_it() -> None:
 
 @pytest.mark.row("D2")
 def test_it_was_not_made_from_templates(report: Report) -> None:
-    # Short answers ("yes please") repeat each other, and count.
-    assert report.near_duplicate_share < 0.10
+    # Short answers ("yes please") repeat each other, and count: the more turns there are, the more of them do.
+    assert report.near_duplicate_share < 0.11
     assert report.nearest_train_label_accuracy is not None
     assert report.nearest_train_label_accuracy < 0.90
