@@ -59,8 +59,8 @@ def test_labelled_commands_lead_to_the_labelled_states(
 ) -> None:
     """From each labelled state, the labelled commands lead to the state before the next turn.
 
-    People who played the assistant now and then asked for an optional slot, or let a required one go, so
-    that not every turn can agree. The test conversations stay closed.
+    The assistant of the texts now and then asks for an optional slot, lets a required one go, or errs, which the second
+    round does on purpose, so that not every turn can agree. The test conversations stay closed.
     """
     closed = set(json.loads((SUPPORT / "splits.json").read_text("utf-8"))["roles"]["test"])
     agreed = total = 0
@@ -80,7 +80,7 @@ def test_labelled_commands_lead_to_the_labelled_states(
             start = _state(before, conversation["id"])
             state, _ = apply(start, decision(*commands), flows)
     assert total > 300
-    assert agreed / total > 0.95, f"{agreed} of {total}"
+    assert agreed / total > 0.88, f"{agreed} of {total}"
 
 
 def _shown(state: WorkingMemory) -> dict[str, Any]:
