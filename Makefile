@@ -20,7 +20,7 @@ TEXT ?= where is my order? it should have been here on Monday
 help:
 	@echo "make quickstart   compile a small program, compare it, and decide one turn (10 minutes at most)"
 	@echo "make report       compile the shipped program with the full recipe and write its report"
-	@echo "make test         all tests;  make rows  what they prove;  make bench  measurements"
+	@echo "make test         all tests but the long ones;  make rows  what they prove;  make bench  measurements"
 	@echo "make test-long    the few tests that take a quarter of a minute or more each"
 	@echo "make mutants      one seeded mistake per row, which its tests must notice"
 	@echo "make bench-routing  the flow router on public data, beside other routers"
@@ -115,6 +115,7 @@ bench-understanding: setup-dev
 
 # Every measurement of docs/optimization.md; each has a command of its own too.
 bench-optimize: bench-compare
+	JAZZMINE_KILLS=10 $(BIN)/pytest -s -q -k killed tests/optimize/test_resume.py
 
 # Ten minutes; a quick look: make bench-compare COMPARE="--repeats 50"
 COMPARE ?= --docs

@@ -35,7 +35,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 def main(transcript: Path | None) -> None:
     """Rewrite the blocks in place."""
-    blocks = {"conversation": f"```text\n{conversation()}\n```"}
+    blocks = {"conversation": f"```text\n{conversation()}\n```", "given": given()}
     if transcript is not None:
         shown = _ESCAPES.sub("", transcript.read_text(encoding="utf-8")).strip()
         blocks["transcript"] = f"```text\n{shown}\n```"
@@ -60,6 +60,52 @@ def conversation() -> str:
     with MESSAGES.open(encoding="utf-8") as messages:
         done = subprocess.run(command, stdin=messages, capture_output=True, text=True, check=True)
     return done.stdout.strip()
+
+
+def given() -> str:
+    """What the shipped program gives without a language model, on the dataset and on the repair suite."""
+    lines = ["| measured | command | % |", "|---|---|---|"]
+
+    def row(what: str, command: str, share: dict[str, Any]) -> None:
+        bounds = (
+            "" if share["low"] is None else f" [{share['low']:.1%}, {share['high']:.1%}]".replace("%", "")
+        )
+        lines.append(f"| {what} | `{command}` | {100 * share['value']:.1f}{bounds} |")
+
+    data = "datasets/support"
+    command, found = _printed("evaluate", "support", data, "--lm", "none", "--replay")
+    shown, whole = command.removesuffix(" --replay"), found["replay"]
+    for name, what in (("commands_exact", "all commands right"), ("flow_set_exact", "flows right")):
+        share = found["metrics"][name]
+        row(f"test part, labels of today ({share['n']} turns): {what}", shown, share)
+    earlier, first = _printed("evaluate", "support", f"{data}/earlier", "--lm", "none")
+    share = first["metrics"]["commands_exact"]
+    row(f"first test part, its first labels ({share['n']} turns): all commands right", earlier, share)
+    suite, held = _printed("test", "eval/suites/repair", "support", "--lm", "none")
+    for name, share in held["shares"].items():
+        kind, _, registry = name.partition("conversations/registry/")
+        if registry and not kind:
+            row(f"suite, {registry} ({share['n']}): conversations right in every turn", suite, share)
+    for name, what in (("conversations", "right in every turn"), ("ends_right", "end right")):
+        row(
+            f"test part, whole conversations ({whole['conversations']}): {what}",
+            command,
+            whole["shares"][name],
+        )
+    cost = whole["after_first_error"]
+    for name, what in (("right", "right"), ("right_apart", "right had nothing gone wrong before")):
+        share = {"value": cost[name], "low": None}
+        row(f"turns after a first error ({cost['turns']}): {what}", command, share)
+    return "\n".join(lines)
+
+
+def _printed(*arguments: str) -> tuple[str, dict[str, Any]]:
+    """The command, and the document that it prints; a suite with errors in it exits with 1."""
+    command = [str(Path(sys.executable).with_name("jazzmine-dspy")), *arguments, "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode > 1:
+        sys.exit(done.stderr)
+    return f"jazzmine-dspy {' '.join(arguments)}", json.loads(done.stdout)
 
 
 def _filled(text: str, name: str, content: str) -> str:

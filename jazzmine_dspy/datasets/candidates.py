@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -101,7 +102,8 @@ async def export_candidates(
         replace: Also write where there is a file of candidates already: what was labelled there is lost.
 
     Raises:
-        DatasetError: there are candidates in the folder already, or nothing to export.
+        DatasetError: there are candidates in the folder already, there is nothing to export, or no flow has a slot
+            that is to be redacted.
         RegistryError: ``flows`` is broken.
         MemoryUnavailableError: the store does not answer.
     """
@@ -114,6 +116,8 @@ async def export_candidates(
             where=str(path),
             remedy="Name another --out, or use --replace.",
         )
+    if redactor is not None:
+        _check_slots(redactor, registry)
     left_out: list[str] = []
     found: list[tuple[float, dict[str, Any]]] = []
     for conversation_id in conversation_ids:
@@ -129,11 +133,22 @@ async def export_candidates(
     found.sort(key=lambda each: (each[0], each[1]["id"]))
     chosen = [line for _, line in found[:most]]
     if redactor is not None:
-        chosen = [redactor({**line, "id": f"c{number:05}"}) for number, line in enumerate(chosen, 1)]
-    _write(folder, path, chosen, Path(flows))
+        renamed = [{**line, "id": f"c{number:05}"} for number, line in enumerate(chosen, 1)]
+        chosen = await asyncio.to_thread(lambda: [redactor(line) for line in renamed])
+    await asyncio.to_thread(_write, folder, path, chosen, Path(flows))
     guesses = sum(GUESS in turn for line in chosen for turn in line["turns"])
     replaced = None if redactor is None else dict(sorted(redactor.replaced.items()))
     return Candidates(path, len(chosen), guesses, replaced, tuple(left_out))
+
+
+def _check_slots(redactor: Redactor, registry: FlowRegistry) -> None:
+    known = {slot.name for flow in registry.values() for slot in flow.slots}
+    if unknown := sorted(redactor.slots - known):
+        raise DatasetError(
+            f"No flow has a slot {unknown[0]!r}, so nothing of it would be replaced",
+            where="--redact-slot",
+            remedy=f"Name one of: {', '.join(sorted(known))}.",
+        )
 
 
 def _write(folder: Path, path: Path, lines: Sequence[dict[str, Any]], flows: Path) -> None:

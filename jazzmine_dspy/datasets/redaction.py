@@ -2,54 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
-import logging
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection
+from typing import Any
 
 from jazzmine_dspy.memory.errors import MissingExtraError
 
 LEAST = 0.4
-"""Score from which something found counts: that of Presidio for a telephone number, or an unchecked account number."""
-
-_LEFT = 3
-"""Digits at the beginning of a telephone number that stay: country and area; the others are exchanged."""
-
+"""Score from which something found counts: that of Presidio for a telephone number."""
 
 _NAMES = frozenset(
-    {
-        "type",
-        "flow",
-        "flows",
-        "role",
-        "status",
-        "awaiting",
-        "offering",
-        "intent",
-        "date",
-        "timezone",
-        "locale",
-    }
-)
+    {"type", "flow", "flows", "role", "status", "awaiting", "offering", "date", "timezone", "locale", "program"}
+)  # fmt: skip
 """Keys whose values name things of the assistant, not of the user."""
-
-
-class _Found(NamedTuple):
-    start: int
-    end: int
-    kind: str
-    score: float
 
 
 class Redactor:
     """Replaces personal data in texts and in the values that come from them, the same everywhere in an export.
 
     Presidio's recognizers find e-mail addresses, telephone numbers, IBANs, payment cards, IP addresses and US social
-    security numbers. An address becomes another address and a telephone number another number, so that they are
-    still read as such; the others become ``[IBAN_1]``. **Names and streets in free text are not found**: name the
-    slots that hold them, and what was understood for these is replaced wherever it is said.
+    security numbers. An address becomes another address. Of a telephone number the last seven digits become others,
+    but for the first three of the number, so that both are still read as what they are. Other things become such as
+    ``[IBAN_CODE_1]``.
+
+    **Names and streets in free text are not found.** Name the slots that hold them: their values are replaced where
+    they are said letter for letter. What was said in other words than its value ("14 March" for 2026-03-14, "Ada" for
+    "Ada King") stays as it was said.
 
     Args:
         slots: Names of slots whose values are personal too.
@@ -64,91 +43,99 @@ class Redactor:
         {'text': '[NAME_1] here, write to person1@example.com', 'slots': {'name': '[NAME_1]'}}
         >>> sorted(redactor.replaced.items())
         [('EMAIL_ADDRESS', 1), ('NAME', 1)]
-    """  # fmt: skip
+    """
 
     def __init__(self, slots: Collection[str] = ()) -> None:
         self.slots = frozenset(slots)
-        self.replaced: Counter[str] = Counter()
-        """Different things that were replaced so far, by kind."""
-        self._found: dict[tuple[str, str], str] = {}
+        self._numbers: dict[tuple[str, str], int] = {}
         self._recognizers = _recognizers()
+
+    @property
+    def replaced(self) -> Counter[str]:
+        """How many different things were replaced so far, by kind."""
+        return Counter(kind for kind, _ in self._numbers)
 
     def __call__(self, document: Any) -> Any:
         """A copy of JSON data with personal data replaced; keys stay as they are."""
-        known = self._known(document)
+        known: dict[str, str] = {}
+
+        def note(text: str, slot: str | None) -> str:
+            if slot is not None and text.strip():
+                known.setdefault(text, self._instead(slot.upper(), text))
+            for start, end, kind in self._found_in(text):
+                known.setdefault(text[start:end], self._instead(kind, text[start:end]))
+            return text
+
+        self._mapped(document, note)
+        # The longest first: an address holds what may be a name.
+        pairs = sorted(known.items(), key=lambda pair: -len(pair[0]))
         pattern = re.compile(
-            "|".join(rf"(?<!\w){re.escape(each)}(?!\w)" for each in sorted(known, key=len, reverse=True)),
-            re.IGNORECASE,
+            "|".join(rf"(?<!\w)({re.escape(words)})(?!\w)" for words, _ in pairs), re.IGNORECASE
         )
-        folded = {name.casefold(): put for name, put in known.items()}
 
-        def put(match: re.Match[str]) -> str:
-            return folded.get(match[0].casefold(), match[0])
+        def put(text: str, _: str | None) -> str:
+            return pattern.sub(lambda found: pairs[(found.lastindex or 1) - 1][1], text) if pairs else text
 
-        return _mapped(document, lambda text: pattern.sub(put, text) if known else text)
+        return self._mapped(document, put)
 
-    def _known(self, document: Any) -> dict[str, str]:
-        """What is personal in the data, and what takes its place."""
-        known = {value: self._instead(name.upper(), value) for name, value in self._values(document)}
-        for text in _texts(document):
-            for found in self._in(text):
-                known[text[found.start : found.end]] = self._instead(
-                    found.kind, text[found.start : found.end]
-                )
-        return known
+    def _mapped(self, given: Any, change: Callable[[str, str | None], str], slot: str | None = None) -> Any:
+        """A copy with each text changed, which is told the slot that it is a value of, if that is personal."""
+        if isinstance(given, dict):
+            # A command names its slot; an entity is what somebody said.
+            command = "type" in given
+            named = given.get("name") if command else None
+            return {
+                key: each
+                if key in _NAMES or (command and key == "name")
+                else self._mapped(each, change, self._personal(named if key == "value" else key) or slot)
+                for key, each in given.items()
+            }
+        if isinstance(given, list):
+            return [self._mapped(each, change, slot) for each in given]
+        if slot is not None and isinstance(given, int | float) and not isinstance(given, bool):
+            return change(str(given), slot)
+        return change(given, slot) if isinstance(given, str) else given
 
-    def _values(self, document: Any) -> Iterator[tuple[str, str]]:
-        """The values of the slots that were named: in states by name, in commands beside it."""
-        for each in _objects(document):
-            held = [(str(key), value) for key, value in each.items() if key in self.slots]
-            if each.get("name") in self.slots:
-                held.append((each["name"], each.get("value")))
-            for name, value in held:
-                yield from ((name, text) for text in _texts(value) if text.strip())
+    def _personal(self, name: Any) -> str | None:
+        return name if name in self.slots else None
 
-    def _in(self, text: str) -> list[_Found]:
+    def _found_in(self, text: str) -> list[tuple[int, int, str]]:
+        """What the recognizers are surest of, without overlaps: where it begins and ends, and its kind."""
         found = [
-            _Found(one.start, one.end, one.entity_type, one.score)
+            one
             for recognizer in self._recognizers
             for one in recognizer.analyze(text, recognizer.supported_entities, None) or ()
             if one.score >= LEAST
         ]
-        kept: list[_Found] = []
+        kept: list[tuple[int, int, str]] = []
         for one in sorted(found, key=lambda each: (-each.score, each.start - each.end, each.start)):
-            if all(one.end <= other.start or one.start >= other.end for other in kept):
-                kept.append(one)
-        return kept
+            if all(one.end <= start or one.start >= end for start, end, _ in kept):
+                kept.append((one.start, one.end, one.entity_type))
+        return sorted(kept)
 
     def _instead(self, kind: str, words: str) -> str:
         if kind == "PHONE_NUMBER":
             # By its last digits, so that +44 20 7946 0958 and 020 7946 0958 stay the same number.
-            digits = re.sub(r"\D", "", words)
-            self._count(kind, digits[-7:])
-            return _other_digits(words, digits[-7:])
-        number = self._count(kind, words.casefold())
+            number = self._number(kind, re.sub(r"\D", "", words)[-7:])
+            return _other_digits(words, f"{5_550_000 + number:07}")
+        number = self._number(kind, words.casefold())
         return f"person{number}@example.com" if kind == "EMAIL_ADDRESS" else f"[{kind}_{number}]"
 
-    def _count(self, kind: str, key: str) -> int:
-        if (kind, key) not in self._found:
-            self.replaced[kind] += 1
-            self._found[kind, key] = str(self.replaced[kind])
-        return int(self._found[kind, key])
+    def _number(self, kind: str, key: str) -> int:
+        return self._numbers.setdefault((kind, key), self.replaced[kind] + 1)
 
 
-def _other_digits(words: str, key: str) -> str:
-    """The number in its form, with other digits from the right; as many as the key has, and three stay."""
-    made = [str(byte % 10) for byte in hashlib.sha256(f"redacted {key}".encode()).digest()]
-    digits = [at for at, sign in enumerate(words) if sign.isdigit()]
+def _other_digits(words: str, digits: str) -> str:
+    """The number in its form with other last digits; the first three stay."""
     signs = list(words)
-    for at, other in zip(reversed(digits[_LEFT:]), made[: len(key)], strict=False):
+    places = [at for at, sign in enumerate(words) if sign.isdigit()][3:]
+    for at, other in zip(reversed(places), reversed(digits), strict=False):
         signs[at] = other
     return "".join(signs)
 
 
 def _recognizers() -> list[Any]:
     try:
-        # It says at each start which of its recognizers it has.
-        logging.getLogger("presidio-analyzer").setLevel(logging.ERROR)
         import tldextract
         from presidio_analyzer.predefined_recognizers import (
             CreditCardRecognizer,
@@ -173,35 +160,3 @@ def _recognizers() -> list[Any]:
 
     kinds = (Email, PhoneRecognizer, IbanRecognizer, CreditCardRecognizer, IpRecognizer, UsSsnRecognizer)
     return [kind() for kind in kinds]
-
-
-def _objects(document: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(document, Mapping):
-        yield document
-    inner: Iterable[Any] = document.values() if isinstance(document, Mapping) else document
-    if isinstance(document, Mapping | list | tuple):
-        for each in inner:
-            yield from _objects(each)
-
-
-def _texts(document: Any) -> Iterator[str]:
-    if isinstance(document, str):
-        yield document
-    elif isinstance(document, Mapping):
-        for each in document.values():
-            yield from _texts(each)
-    elif isinstance(document, list | tuple):
-        for each in document:
-            yield from _texts(each)
-
-
-def _mapped(document: Any, change: Any) -> Any:
-    if isinstance(document, str):
-        return change(document)
-    if isinstance(document, Mapping):
-        # A command names its slot; an entity is what somebody said.
-        kept = _NAMES | {"name"} if "type" in document else _NAMES
-        return {key: each if key in kept else _mapped(each, change) for key, each in document.items()}
-    if isinstance(document, list | tuple):
-        return [_mapped(each, change) for each in document]
-    return document

@@ -112,8 +112,9 @@ class Tracker:
 
     @property
     def facts(self) -> dict[str, str]:
-        """Where the run is: for ``run.json``."""
-        return {"uri": shown(self.uri), "run_id": self.run_id, "lost": self.lost}
+        """Where the run is: for ``run.json``, which is passed on, so that no path of this machine stands in it."""
+        uri = shown(self.uri).replace(f"{Path.cwd().resolve()}/", "")
+        return {"uri": uri, "run_id": self.run_id, "lost": self.lost}
 
     @_degrading
     def params(self, values: Mapping[str, Any]) -> None:

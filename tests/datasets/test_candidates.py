@@ -127,7 +127,6 @@ async def test_the_least_confident_come_first_and_guesses_are_no_labels(
 async def test_personal_data_is_replaced_everywhere_and_alike(
     kept: InMemoryMessageStore, tmp_path: Path
 ) -> None:
-    pytest.importorskip("presidio_analyzer")
     made = await export_candidates(kept, TALKS, flows=FLOWS, out=tmp_path, redactor=Redactor(["fault"]))
     text = (tmp_path / "candidates.jsonl").read_text("utf-8")
     for personal in ("ada.king", "web.de", "7946 0958", "falling off"):
@@ -137,6 +136,41 @@ async def test_personal_data_is_replaced_everywhere_and_alike(
     assert (made.replaced["EMAIL_ADDRESS"], made.replaced["PHONE_NUMBER"]) == (1, 1)
     assert sorted(line["id"] for line in _lines(tmp_path)) == ["c00001", "c00002"]
     assert "book_repair" in text
+
+
+@pytest.mark.row("D6", "G4")
+def test_what_takes_the_place_of_something_tells_nothing_of_it() -> None:
+    """Numbers are counted, not worked out of those that they replace; values may be numbers, lists and of any case."""
+    redactor = Redactor(["guests", "code"])
+    line = {
+        "text": "Ring 020 7946 0958 or +44 20 7946 0000 for ada lovelace and BOB, code 4711",
+        "labels": {
+            "commands": [
+                {"type": "set_slot", "name": "guests", "value": ["Ada Lovelace", "Bob"]},
+                {"type": "set_slot", "name": "code", "value": 4711},
+                {"type": "set_slot", "name": "people", "value": 4711},
+            ],
+            "sentiment": 0.5,
+        },
+        "before": {"flow": "Bob", "paused": [{"flow": "Bob", "slots": {"guests": "Bob"}}]},
+    }
+    made = redactor(line)
+    assert (
+        made["text"] == "Ring 020 7555 0001 or +44 20 7555 0002 for [GUESTS_1] and [GUESTS_2], code [CODE_1]"
+    )
+    assert [each["value"] for each in made["labels"]["commands"]] == [
+        ["[GUESTS_1]", "[GUESTS_2]"],
+        "[CODE_1]",
+        4711,
+    ]
+    assert made["before"] == {"flow": "Bob", "paused": [{"flow": "Bob", "slots": {"guests": "[GUESTS_2]"}}]}
+    assert redactor({"text": "020 7946 0000"}) == {"text": "020 7555 0002"}
+
+
+@pytest.mark.row("D6", "G4")
+async def test_a_slot_that_no_flow_has_is_refused(kept: InMemoryMessageStore, tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="No flow has a slot 'nmae'"):
+        await export_candidates(kept, TALKS, flows=FLOWS, out=tmp_path, redactor=Redactor(["nmae"]))
 
 
 @pytest.mark.row("D6")

@@ -35,6 +35,15 @@ def test_a_new_store_is_made_without_a_word(
     assert (tmp_path / "mlflow.db").is_file()
 
 
+def test_what_is_passed_on_names_no_folder_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tracker = Tracker("", Path(".jazzmine"), "here")
+    tracker.close()
+    assert tracker.facts["uri"] == "sqlite:///.jazzmine/mlflow.db"
+
+
 def test_a_store_that_cannot_be_opened_is_told_with_its_remedy(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="store cannot be used") as told:
         Tracker("nowhere://", tmp_path, "lost")

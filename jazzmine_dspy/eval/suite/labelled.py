@@ -10,6 +10,7 @@ from typing import Any
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.replay import Replay
 from jazzmine_dspy.datasets.schema import LabelledConversation, Role, StateBefore
+from jazzmine_dspy.eval.stats import Metric
 from jazzmine_dspy.eval.suite.driver import Progress, run_suite
 from jazzmine_dspy.eval.suite.model import Expect, Suite, SuiteConversation, SuiteTurn
 from jazzmine_dspy.eval.suite.result import SuiteResult, SuiteTurnResult
@@ -65,16 +66,11 @@ class Replayed:
     def in_words(self) -> str:
         """One line: how many conversations are right, how many end right, and what errors cost."""
         shares, cost = self.own.shares(), self.cost
-        told = [
-            f"{name} {share.value:.1%}"
-            + (f" [{share.low:.1%}, {share.high:.1%}]" if share.low is not None else "")
-            for name, share in (
-                ("all turns right", shares["conversations"]),
-                ("end right", shares["ends_right"]),
-            )
-            if share.high is not None or share.low is None
-        ]
-        line = f"{len(self.own.conversations)} conversations with the program's own state: {', '.join(told)}"
+        right, ends = (_told(shares[name]) for name in ("conversations", "ends_right"))
+        line = (
+            f"{len(self.own.conversations)} conversations with the program's own state: all turns right {right}, "
+            f"end right {ends}"
+        )
         if not cost["turns"]:
             return line
         return (
@@ -109,6 +105,10 @@ class Replayed:
         ]
 
 
+def _told(share: Metric) -> str:
+    return f"{share.value:.1%}" + ("" if share.low is None else f" [{share.low:.1%}, {share.high:.1%}]")
+
+
 def replay_dataset(
     dataset: Dataset,
     role: Role,
@@ -124,7 +124,7 @@ def replay_dataset(
     conversation in which the given states do not follow from the labels is held as far as they do.
 
     Args:
-        role: The part. The test part has to be opened.
+        role: The part. The test part has to be opened; a program has seen the conversations of ``train``.
         progress: Called with the number of conversations done and of all; each is held twice.
         deadline: Seconds for a decision.
 
@@ -133,6 +133,7 @@ def replay_dataset(
         InputError: no conversation of the part can be replayed: their turns have no labels of commands.
         Awaiting: answers of a deferred language model are not there yet.
     """
+    # A test part that nobody opened is refused here.
     dataset.examples(role)
     suite, left_out = suite_of(dataset, role)
     if not suite.conversations:
