@@ -10,6 +10,7 @@ BEGINNINGS = ("You answer briefly. " * 12, "You answer in one word. " * 12)
 QUESTIONS = ("Where is my parcel?", "Cancel order 4471, please.", "Thanks!")
 
 
+@pytest.mark.long
 @pytest.mark.local_lm
 def test_answers_do_not_depend_on_earlier_calls() -> None:
     pytest.importorskip("xllamacpp")

@@ -43,6 +43,7 @@ def accuracy(index: FlowIndex, asked: list[Asked]) -> tuple[float, float]:
     return float(np.mean(first)), float(np.mean(among))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_recall_among_a_thousand_flows_finds_what_it_finds_among_twenty(minilm: FastembedEmbedder) -> None:
     """Ten catalogues of twenty flows, and one of all: by recall alone, without a head that learnt from turns.
