@@ -15,7 +15,7 @@ QUICKSTART := optimize/programs/quickstart
 SUPPORT := optimize/programs/support
 TEXT ?= where is my order? it should have been here on Monday
 
-.PHONY: help setup setup-dev quickstart test test-long lint format types imports rows mutants bench bench-routing bench-understanding bench-optimize bench-compare bench-first-hour chaos report build clean
+.PHONY: help setup setup-dev quickstart test test-long lint format types imports rows mutants bench bench-routing bench-understanding bench-optimize bench-compare bench-evaluate bench-first-hour chaos report build clean
 
 help:
 	@echo "make quickstart   compile a small program, compare it, and decide one turn (10 minutes at most)"
@@ -114,7 +114,7 @@ bench-understanding: setup-dev
 	$(BIN)/python tools/bench_understanding.py $(if $(UNDERSTANDING),$(UNDERSTANDING),--docs)
 
 # Every measurement of docs/optimization.md; each has a command of its own too.
-bench-optimize: bench-compare
+bench-optimize: bench-compare bench-evaluate
 	JAZZMINE_KILLS=10 $(BIN)/pytest -s -q -k killed tests/optimize/test_resume.py
 
 # Ten minutes; a quick look: make bench-compare COMPARE="--repeats 50"
@@ -122,6 +122,12 @@ COMPARE ?= --docs
 
 bench-compare: setup-dev
 	$(BIN)/python tools/bench_compare.py $(COMPARE)
+
+# Ten minutes; a quick look: make bench-evaluate EVALUATE="--turns 1000 --passes 1"
+EVALUATE ?= --docs
+
+bench-evaluate: setup-dev
+	$(BIN)/python tools/bench_evaluate.py $(EVALUATE)
 
 # Nine minutes; a quick look: make bench-first-hour HOUR=--quick
 HOUR ?=

@@ -140,7 +140,9 @@ def evaluate(
         reproduce += f" --lm {lm}" if lm else ""
         reproduce += " --replay" if replay else ""
         reproduce += f" --wording {wording}" if wording else ""
-        out.note(f"report: {_write(found, report, title, policy, facts, reproduce, labelled.card, gated)}")
+        out.note(
+            f"report: {_write(found, report, title, policy, facts, reproduce, labelled.card, gated, whole)}"
+        )
     if found.decides_nothing:
         out.note(found.decides_nothing)
         raise typer.Exit(CHECK_FAILED)
@@ -261,6 +263,7 @@ def _write(
     reproduce: str,
     card: str,
     gated: _Gated | None,
+    whole: Replayed | None,
 ) -> Path:
     from jazzmine_dspy.eval.report import Report, System, write_report
 
@@ -270,5 +273,6 @@ def _write(
     made = Report(
         title, line, systems, facts=facts, reproduce=reproduce, card=card,
         comparison=gated.comparison if gated is not None else None,
+        replay=whole.to_json() if whole is not None else None,
     )  # fmt: skip
     return write_report(made, folder).html

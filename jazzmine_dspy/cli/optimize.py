@@ -13,13 +13,19 @@ from jazzmine_dspy.cli._programs import APIBase
 if TYPE_CHECKING:
     from jazzmine_dspy.lm.prices import Price
     from jazzmine_dspy.optimize.planning import Plan
+    from jazzmine_dspy.optimize.recipe import Recipe
     from jazzmine_dspy.optimize.run import RunResult
 
 _OWN_LM = "openai/gpt-4o-mini"
 
 
 def optimize(
-    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="TOML file; see optimize/recipes/.")],
+    recipe: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="RECIPE", help="TOML file; see optimize/recipes/. With --update: the program's own."
+        ),
+    ] = None,
     dataset: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Another dataset than the recipe's.")
     ] = None,
@@ -60,6 +66,13 @@ def optimize(
     start_from: Annotated[
         str | None, typer.Option("--from", metavar="PROGRAM", help="Start from its prompts.")
     ] = None,
+    update: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROGRAM",
+            help="Bring it up to date with new flows and turns; its prompts are kept unless they lose.",
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run that was stopped; nothing is asked again.")
     ] = False,
@@ -72,43 +85,69 @@ def optimize(
     """Compile a program against labelled conversations, and report how it compares.
 
     The uncompiled program, the floors and a classic baseline are in the same table, all on turns that
-    nothing has seen.
+    nothing has seen. With --update, so is the program as it was.
     """
     from jazzmine_dspy.cli._progress import RichProgress
-    from jazzmine_dspy.optimize.recipe import read_recipe
 
     to = output()
-    chosen = read_recipe(
-        recipe,
-        dataset=None if dataset is None else str(dataset),
-        lm=lm,
-        api_base=api_base,
-        wording=wording,
-        seed=seed,
-        concurrency=concurrency,
-        minutes=budget_minutes,
-        lm_calls=lm_calls,
-        tokens=budget_tokens,
-        money=budget_money,
-    )
+    changes: dict[str, Any] = {
+        "dataset": None if dataset is None else str(dataset),
+        "lm": lm,
+        "api_base": api_base,
+        "wording": wording,
+        "seed": seed,
+        "concurrency": concurrency,
+        "minutes": budget_minutes,
+        "lm_calls": lm_calls,
+        "tokens": budget_tokens,
+        "money": budget_money,
+    }
+    chosen = _recipe(recipe, update, changes)
     _hush()
     if dry_run:
         from jazzmine_dspy.optimize.planning import plan
 
-        found = plan(chosen, start_from=start_from)
+        found = plan(chosen, start_from=start_from, update=update)
         to.document(found.to_json())
         _show_plan(found)
+        return
+    if update is not None and not resume and _is_up_to_date(chosen, update):
         return
     from jazzmine_dspy.optimize import run
 
     progress = None if quiet else RichProgress(to.err)
     try:
-        result = run.optimize(chosen, out=out, progress=progress, start_from=start_from, resume=resume)
+        result = run.optimize(
+            chosen, out=out, progress=progress, start_from=start_from, resume=resume, update=update
+        )
     finally:
         if progress is not None:
             progress.close()
     to.document(_document(result))
     _show(result, recipe)
+
+
+def _recipe(recipe: Path | None, update: str | None, changes: dict[str, Any]) -> Recipe:
+    """The recipe that is named, else the one by which the program was compiled that is to be updated."""
+    from jazzmine_dspy.optimize.earlier import recipe_of
+    from jazzmine_dspy.optimize.recipe import changed_recipe, read_recipe
+
+    if recipe is not None:
+        return read_recipe(recipe, **changes)
+    if update is None:
+        raise typer.BadParameter("name a recipe, or a program to --update", param_hint="RECIPE")
+    return changed_recipe(recipe_of(update), where=update, **changes)
+
+
+def _is_up_to_date(recipe: Recipe, update: str) -> bool:
+    from jazzmine_dspy.datasets import load_dataset
+    from jazzmine_dspy.optimize.earlier import up_to_date
+
+    if not up_to_date(recipe, load_dataset(recipe.dataset), update):
+        return False
+    output().document({"program": update, "up_to_date": True})
+    output().show(f"{update} is up to date: it was compiled by this recipe on these flows and turns")
+    return True
 
 
 def _hush() -> None:
@@ -128,6 +167,7 @@ def _document(result: RunResult) -> dict[str, Any]:
         "spent": result.spent,
         "scores": result.manifest.get("scores", {}),
         "manifest": str(result.folder / "manifest.json"),
+        **({"update": result.manifest["update"]} if "update" in result.manifest else {}),
         **({"untracked": result.untracked} if result.untracked else {}),
     }
 
@@ -190,7 +230,7 @@ def _taught(spent: dict[str, Any]) -> list[str]:
     return [f"on the teacher: {spending(apart, Price(**apart['price']) if apart['price'] else None)}"]
 
 
-def _show(result: RunResult, recipe: Path) -> None:
+def _show(result: RunResult, recipe: Path | None) -> None:
     from jazzmine_dspy.eval.report import terminal_table
     from jazzmine_dspy.lm.prices import Price
     from jazzmine_dspy.optimize.budget import spending
@@ -202,6 +242,7 @@ def _show(result: RunResult, recipe: Path) -> None:
         terminal_table(result.report),
         result.first_line,
         "",
+        *_updated(result),
         "ships: " + ", ".join(f"{stage} {source}" for stage, source in result.shipped.items()),
         f"spent: {spending(spent, price)}, {spent['minutes']:.1f} minutes",
         *_priced(spent, price, result.manifest["recipe"]["lm"]),
@@ -209,8 +250,24 @@ def _show(result: RunResult, recipe: Path) -> None:
         f"program: {result.folder}",
         f"report: {result.report_paths.html}",
         *([f"not all of it is tracked: {result.untracked}"] if result.untracked else []),
-        *_to_try(result.manifest["recipe"]["lm"], recipe),
+        *(_to_try(result.manifest["recipe"]["lm"], recipe) if recipe is not None else ()),
     )
+
+
+def _updated(result: RunResult) -> list[str]:
+    """What the update is of, and whether the program is better for it."""
+    found, compared = result.manifest.get("update"), result.report.comparison
+    if found is None:
+        return []
+    named = [f"{kind} {', '.join(found[kind])}" for kind in ("added", "removed", "changed") if found[kind]]
+    lines = [f"flows: {'; '.join(named) if named else 'none changed'}"]
+    lines += [f"lacks turns in {', '.join(parts)}: {flow}" for flow, parts in found["lacking"].items()]
+    lines += [compared.verdict] if compared is not None else []
+    return [
+        *lines,
+        *(["the program stays as it was: what was fitted anew does worse"] * found["kept_as_it_was"]),
+        "",
+    ]
 
 
 def _to_try(lm: str, recipe: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a run begins with: its language models, counted and replayed, and its budget."""
+"""What a run begins with: its language models, counted and replayed, its budget, and the program before any fit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import dspy
 
+from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import Dataset
+from jazzmine_dspy.datasets.demos import unlabelled_fields
 from jazzmine_dspy.lm.counting import Meter
 from jazzmine_dspy.lm.prices import price_of
 from jazzmine_dspy.optimize.budget import Budget, price_for
@@ -15,6 +17,9 @@ from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.journal import Journal, journaled
 from jazzmine_dspy.optimize.progress import Progress
 from jazzmine_dspy.optimize.recipe import BudgetPart, Recipe
+from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.program.wording import in_wording
 
 
 def open_context(
@@ -62,6 +67,34 @@ def open_context(
     elif recipe.optimizer != "none":
         progress.note("no language model is asked, so no prompt is compiled")
     return RunContext(recipe, dataset, progress, budget, **given)
+
+
+def start_program(
+    recipe: Recipe, dataset: Dataset, start_from: str | Path | None = None
+) -> tuple[TurnProgram, str | None]:
+    """The program before anything is fitted, with an embedder and an index of the flows; and what it started from."""
+    shown: dict[str, Any] = {
+        "shape": recipe.shape,
+        "top_k": recipe.top_k,
+        "history_shown": recipe.history_shown,
+        "max_commands": recipe.max_commands,
+        "unasked": unlabelled_fields(dataset.examples("train")),
+        "orders": FLOOR,
+    }
+    started_from = None
+    if start_from is not None:
+        loaded = artifacts.load_with_manifest(start_from, flows=dataset.flows, bind=False)
+        # The prompts are the start; heads, gates and orders are this run's own.
+        program, started_from = loaded.program, str(loaded.manifest["sha256"])
+        shown["wording"] = in_wording(program, recipe.wording or program.policy.wording).policy.wording
+        program.bind(heads=dict.fromkeys(program.bindings.heads))
+        program = program.with_policy(Policy.model_validate(shown))
+    else:
+        folder = Path(recipe.signatures) if recipe.signatures else None
+        shown["wording"] = recipe.wordings[0]
+        program = TurnProgram(dataset.flows, policy=Policy.model_validate(shown), signatures=folder)
+    artifacts.bind_recall(program, recipe.embedder)
+    return program, started_from
 
 
 def _kept(lm: dspy.LM, meter: Meter, work: Path, journal: Journal | None) -> dspy.LM:

@@ -13,6 +13,8 @@ from jazzmine_dspy.lm.prices import Price
 from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.earlier import for_update
+from jazzmine_dspy.optimize.opening import start_program
 from jazzmine_dspy.optimize.optimizers.candidates import DeadCompileError, calls_per_turn
 from jazzmine_dspy.optimize.optimizers.means import Means
 from jazzmine_dspy.optimize.optimizers.registry import candidates
@@ -22,7 +24,6 @@ from jazzmine_dspy.optimize.pipeline.check import PARTS, check_labels
 from jazzmine_dspy.optimize.pipeline.prompts import turns_to_compile_on, uncompiled
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
-from jazzmine_dspy.optimize.run import start_program
 from jazzmine_dspy.program.driver import drive
 from jazzmine_dspy.program.sources.lm import call_for
 from jazzmine_dspy.program.turn import TurnProgram
@@ -94,7 +95,12 @@ class Plan(NamedTuple):
         }
 
 
-def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -> Plan:
+def plan(
+    recipe: Recipe | str | Path,
+    *,
+    start_from: str | Path | None = None,
+    update: str | Path | None = None,
+) -> Plan:
     """Say what a run would ask at most, without asking anything.
 
     Calls are counted as the run counts them, those that the replay store would answer included. Tokens are
@@ -103,19 +109,21 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
     Args:
         recipe: A recipe, or its file.
         start_from: A compiled program whose prompts are the starting point.
+        update: A compiled program that the run would update.
 
     Raises:
         RecipeError: as a run would before its first call; a budget in money needs a price.
         DatasetError: the same.
     """
     recipe = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
+    recipe = recipe if update is None else for_update(recipe, start_from, update)
     dataset = load_dataset(recipe.dataset)
     check_added(recipe)
     check_labels(recipe, dataset)
     limits, price = recipe.budget, price_for(recipe)
     if recipe.lm == "none":
         return Plan("none", (), limits.lm_calls, price, limits.tokens, limits.money)
-    base, _ = start_program(recipe, dataset, start_from)
+    base, _ = start_program(recipe, dataset, start_from or update)
     context = RunContext(recipe, dataset, NullProgress(), Budget(limits, price=price))
     train, dev_a = dataset.examples("train"), dataset.examples("dev_a")
     asking = base.with_policy("lm")

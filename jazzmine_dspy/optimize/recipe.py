@@ -162,6 +162,8 @@ class Recipe(Value):
         recall: Whether the run fits what recall's index holds and how it ranks.
         orders: Orders of sources to race beside those of the run, by stage; packages may add sources.
         heads: Kinds of heads to train and to race, by stage, of those that packages add.
+        replay: Whether the report has whole conversations of the test part, with the program's own state. A run holds
+            none where its program asks a language model: use ``evaluate --replay``.
         refit: Whether head and index are made again from all labelled turns but the test part's, once all is chosen.
         embedder: ``minilm``, or the name of a fastembed model.
         tracking: MLflow's tracking URI; ``none`` tracks nothing; empty is a SQLite file in
@@ -193,6 +195,7 @@ class Recipe(Value):
     orders: dict[Stage, tuple[SourceKind, ...]] = Field(default_factory=dict)
     heads: dict[Stage, str] = Field(default_factory=dict)
     refit: bool = False
+    replay: bool = Field(default=True, exclude_if=lambda replay: replay)
     embedder: str = "minilm"
     tracking: str = ""
     signatures: str = "signatures"
@@ -300,6 +303,23 @@ def read_recipe(path: str | Path, **changes: Any) -> Recipe:
         raise RecipeError(
             f"Not valid TOML: {error.problem}", where=error.at(path), remedy="Correct the line."
         ) from error
+    return _recipe_of(data, str(path), changes)
+
+
+def changed_recipe(recipe: Recipe, *, where: str, **changes: Any) -> Recipe:
+    """A recipe with single values changed, as :func:`read_recipe` changes those of a file.
+
+    Raises:
+        RecipeError: a value is not allowed.
+
+    Example:
+        >>> changed_recipe(Recipe(name="shop", dataset="data", lm="none"), where="shop", seed=3, lm=None).seed
+        3
+    """
+    return _recipe_of(recipe.model_dump(mode="json"), where, changes)
+
+
+def _recipe_of(data: dict[str, Any], where: str, changes: dict[str, Any]) -> Recipe:
     given = {key: value for key, value in changes.items() if value is not None}
     budget = {key: given.pop(key) for key in BudgetPart.model_fields if key in given}
     if address := given.pop("api_base", None):
@@ -310,7 +330,7 @@ def read_recipe(path: str | Path, **changes: Any) -> Recipe:
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
-        raise _explained(error, str(path)) from error
+        raise _explained(error, where) from error
 
 
 def _explained(error: ValidationError, where: str) -> RecipeError:

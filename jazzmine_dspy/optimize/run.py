@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 import dspy
 
 from jazzmine_dspy import artifacts
-from jazzmine_dspy.datasets import Dataset, load_dataset
-from jazzmine_dspy.datasets.demos import unlabelled_fields
+from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.report import Report, write_report
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.earlier import for_update, read_earlier
 from jazzmine_dspy.optimize.interrupted import remove_unfinished
 from jazzmine_dspy.optimize.journal import alone, identity_of, open_journal
-from jazzmine_dspy.optimize.opening import open_context
+from jazzmine_dspy.optimize.opening import open_context, start_program
 from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
 from jazzmine_dspy.optimize.optimizers.protocol import Optimizer
 from jazzmine_dspy.optimize.pipeline import race
@@ -40,13 +40,14 @@ from jazzmine_dspy.optimize.pipeline.refit import refit
 from jazzmine_dspy.optimize.pipeline.report import build_report
 from jazzmine_dspy.optimize.pipeline.selection import SelectionFit
 from jazzmine_dspy.optimize.pipeline.tracked import track_candidate, track_end, track_start
+from jazzmine_dspy.optimize.pipeline.updated import settle, with_before
+from jazzmine_dspy.optimize.pipeline.whole import whole_conversations
 from jazzmine_dspy.optimize.progress import NullProgress, Progress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.tracking import Tracker
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import FLOOR
 from jazzmine_dspy.program.ports import HeadPort
 from jazzmine_dspy.program.turn import TurnProgram
-from jazzmine_dspy.program.wording import in_wording
 
 _WORK = Path(".jazzmine")
 
@@ -75,6 +76,7 @@ def optimize(
     optimizer: Optimizer | None = None,
     teacher: dspy.LM | None = None,
     resume: bool = False,
+    update: str | Path | None = None,
 ) -> RunResult:
     """Run a recipe: what ``jazzmine-dspy optimize`` does.
 
@@ -89,11 +91,14 @@ def optimize(
         teacher: A language model that shows right answers and writes prompts, instead of the recipe's ``teacher``.
         resume: Go on with the run that was stopped in this folder: what it was answered is not asked again, and it ends
             in what it would have made.
+        update: A compiled program to bring up to date with the dataset's flows and turns: what hangs on these is fitted
+            again, its prompts are kept unless those as written beat them, and it stays as it is where the new one does
+            worse on turns that neither has learnt from. The report compares before and after.
 
     Raises:
         RecipeError: the recipe cannot be run: the dataset lacks the labels of its objective, or the language model
-            does not answer; another run is under way into the folder; or there is none to resume, or one of another
-            recipe, other data or other code.
+            does not answer; another run is under way into the folder; there is none to resume, or one of another
+            recipe, other data or other code; or both ``start_from`` and ``update`` are given.
         KeyboardInterrupt: the run was stopped; the best so far is in its folder, or beside a program that is there.
         DatasetError: the dataset is broken, or one of its parts is empty.
         LMNotFoundError: the language model's name does not resolve.
@@ -104,12 +109,14 @@ def optimize(
     if teacher is not None:
         named = recipe.teacher.model_copy(update={"lm": teacher.model, "lm_settings": {}})
         recipe = recipe.model_copy(update={"teacher": named})
+    if update is not None:
+        recipe = for_update(recipe, start_from, update)
     folder = Path(out) if out is not None else Path("optimize/programs") / recipe.name
     artifacts.check_target(folder)
     progress = progress or NullProgress()
     try:
         with alone(folder):
-            return _run(recipe, folder, progress, start_from, lm, optimizer, teacher, resume=resume)
+            return _run(recipe, folder, progress, start_from, lm, optimizer, teacher, update, resume=resume)
     finally:
         progress.close()
 
@@ -122,6 +129,7 @@ def _run(
     lm: dspy.LM | None,
     optimizer: Optimizer | None,
     teacher: dspy.LM | None,
+    update: str | Path | None,
     *,
     resume: bool,
 ) -> RunResult:
@@ -131,8 +139,12 @@ def _run(
     dataset = load_dataset(recipe.dataset)
     check_added(recipe)
     check_labels(recipe, dataset)
-    base, started_from = start_program(recipe, dataset, start_from)
+    earlier = None if update is None else read_earlier(update, dataset)
+    for line in earlier.in_words() if earlier is not None else ():
+        progress.note(line)
+    base, started_from = start_program(recipe, dataset, start_from or update)
     given = {"start": started_from, "optimizer": getattr(optimizer, "__qualname__", None)}
+    given |= {} if earlier is None else {"update": earlier.sha256}
     identity = identity_of(recipe, dataset, **given)
     journal = open_journal(_WORK, folder, identity, resume=resume)
     over = False
@@ -146,12 +158,14 @@ def _run(
     try:
         track_start(context)
         outcome = _compile(context, base, optimizer)
+        outcome = outcome if earlier is None else settle(context, outcome, earlier)
         dataset.open_test(f"final report of {recipe.name}", _WORK)
         # The baseline learns from what the shipped program has learnt from.
         learnt = dataset.examples("train", "dev_a", "dev_b") if recipe.refit else dataset.examples("train")
         before = context.budget.spent()
         systems = final_rows(context, outcome, dataset.examples("test"), learnt)
-        report = build_report(context, outcome, systems, before)
+        systems = with_before(context, outcome, systems)
+        report = build_report(context, outcome, systems, before, whole_conversations(context, outcome))
         spent = {**context.spent(), "report": context.budget.since(before)}
         artifacts.save(
             outcome.program,
@@ -159,7 +173,7 @@ def _run(
             name=recipe.name,
             facts=manifest_facts(context, outcome, systems, report.first_line),
             run=_dates(started) | {"spent": spent} | ({"tracking": tracker.facts} if tracker else {}),
-            examples=documents(outcome.examples),
+            examples=None if outcome.kept else documents(outcome.examples),
         )
         paths = write_report(report, folder / "report")
         remove_unfinished(folder)
@@ -370,31 +384,3 @@ def _can_fit_again(
         f"{name} does not race for the rewrite: fitting the selection again would take {needed} calls"
     )
     return False
-
-
-def start_program(
-    recipe: Recipe, dataset: Dataset, start_from: str | Path | None = None
-) -> tuple[TurnProgram, str | None]:
-    """The program before anything is fitted, with an embedder and an index of the flows; and what it started from."""
-    shown: dict[str, Any] = {
-        "shape": recipe.shape,
-        "top_k": recipe.top_k,
-        "history_shown": recipe.history_shown,
-        "max_commands": recipe.max_commands,
-        "unasked": unlabelled_fields(dataset.examples("train")),
-        "orders": FLOOR,
-    }
-    started_from = None
-    if start_from is not None:
-        loaded = artifacts.load_with_manifest(start_from, flows=dataset.flows, bind=False)
-        # The prompts are the start; heads, gates and orders are this run's own.
-        program, started_from = loaded.program, str(loaded.manifest["sha256"])
-        shown["wording"] = in_wording(program, recipe.wording or program.policy.wording).policy.wording
-        program.bind(heads=dict.fromkeys(program.bindings.heads))
-        program = program.with_policy(Policy.model_validate(shown))
-    else:
-        folder = Path(recipe.signatures) if recipe.signatures else None
-        shown["wording"] = recipe.wordings[0]
-        program = TurnProgram(dataset.flows, policy=Policy.model_validate(shown), signatures=folder)
-    artifacts.bind_recall(program, recipe.embedder)
-    return program, started_from

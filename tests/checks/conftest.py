@@ -44,6 +44,7 @@ def run_library(scripts: ModuleType) -> Callable[..., Any]:
             "tracking": "none",
             "head": False,
             "acts": False,
+            "replay": False,
             "budget": {"lm_calls": 200},
             "demos": {"labeled": 2, "bootstrapped": 2, "candidates": 1, "attempts": 4},
         }

@@ -90,6 +90,8 @@ def recipe_of(folder: Path, **changes: Any) -> Recipe:
         "acts": Path(changes.get("dataset", folder)) != load_scripts().LIBRARY,
         # The scripted models read prompts as tiny ones are asked.
         "wording": "brief",
+        # One test holds whole conversations.
+        "replay": False,
         "budget": {"lm_calls": 200},
         "demos": {"labeled": 2, "bootstrapped": 2, "candidates": 2, "attempts": 4},
     }

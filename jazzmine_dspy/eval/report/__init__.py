@@ -5,6 +5,7 @@ from jazzmine_dspy.eval.report.model import (
     Change,
     Choosing,
     Curve,
+    FlowRow,
     Gain,
     OpenSetScore,
     Prompt,
@@ -17,6 +18,6 @@ from jazzmine_dspy.eval.report.terminal import terminal_table
 from jazzmine_dspy.eval.report.write import Paths, write_document, write_report
 
 __all__ = [
-    "Change", "Choosing", "Curve", "Gain", "OpenSetScore", "Paths", "Prompt", "RaceRow", "RecallChoice", "Report",
-    "System", "document", "terminal_table", "write_document", "write_report",
+    "Change", "Choosing", "Curve", "FlowRow", "Gain", "OpenSetScore", "Paths", "Prompt", "RaceRow", "RecallChoice",
+    "Report", "System", "document", "terminal_table", "write_document", "write_report",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from jazzmine_dspy.eval.report import choosing, comparison, prompts, tables
+from jazzmine_dspy.eval.report import choosing, comparison, further, prompts, tables
 from jazzmine_dspy.eval.report.shown import bounded, resolve, shown
 from jazzmine_dspy.eval.report.tables import Cell, Figure, Table, parts
 
@@ -53,6 +53,7 @@ def render(data: dict[str, Any]) -> str:
         ("Open set", choosing.open_set(data), "Scores that tell turns that want a flow from others."),
         ("Crashes and degraded stages", tables.errors(data), ""),
         ("Turns that compiling changed", tables.changes(data), ""),
+        *further.sections(data),
         *comparison.sections(data),
         ("How this was made", tables.facts(data), ""),
     ]

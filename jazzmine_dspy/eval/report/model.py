@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from jazzmine_dspy.eval.compare import Comparison
 from jazzmine_dspy.eval.diagnose import Reliability
@@ -129,6 +130,25 @@ class Choosing:
 
 
 @dataclass(frozen=True)
+class FlowRow:
+    """A flow that changed since a program was compiled, or that lacks labelled turns.
+
+    Args:
+        flow: Its name.
+        change: What became of it, in words.
+        lacks: Parts that hold too few turns which want it started.
+        train, dev, test: How many each part holds.
+    """
+
+    flow: str
+    change: str
+    lacks: tuple[str, ...]
+    train: int
+    dev: int
+    test: int
+
+
+@dataclass(frozen=True)
 class Report:
     """All that a report says.
 
@@ -144,6 +164,8 @@ class Report:
         card: The dataset's card, as it is written.
         recipe: The recipe, one setting a line.
         comparison: The program beside another one, on the same turns.
+        updated: Flows that changed since the program was compiled that the run updates, or that lack turns.
+        replay: Whole conversations with the program's own state, as ``Replayed.to_json`` has them.
         examples_changed: A few turns, first with the answer of the uncompiled program, then of the compiled.
         compared: Names of the programs that ``examples_changed`` compares.
         choosing: How the selection was fitted; None where the report is not of a run.
@@ -164,3 +186,5 @@ class Report:
     card: str = ""
     recipe: str = ""
     comparison: Comparison | None = None
+    updated: Sequence[FlowRow] = ()
+    replay: Mapping[str, Any] | None = None

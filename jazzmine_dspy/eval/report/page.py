@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from jazzmine_dspy.eval.report import choosing, comparison, figures, prompts, tables
+from jazzmine_dspy.eval.report import choosing, comparison, figures, further, prompts, tables
 from jazzmine_dspy.eval.report.markup import Markup, join, tag
 from jazzmine_dspy.eval.report.shown import DASH, TOO_FEW, resolve, shown
 from jazzmine_dspy.eval.report.tables import Cell, Figure, Scored, Table, parts
@@ -153,7 +153,7 @@ def _sections(data: dict[str, Any]) -> list[Markup]:
             found.append(_section(f"The compiled prompt: {one['predictor']}", note, prompts.difference(one)))
     found += [
         _section(title, note, _table(data, table))
-        for title, table, note in comparison.sections(data)
+        for title, table, note in (*further.sections(data), *comparison.sections(data))
         if table.rows
     ]
     if data["examples_changed"]:

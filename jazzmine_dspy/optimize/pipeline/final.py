@@ -16,7 +16,7 @@ from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
 from jazzmine_dspy.optimize.pipeline.heads import own_examples, selection_label
 from jazzmine_dspy.optimize.pipeline.heats import Heat
 from jazzmine_dspy.optimize.pipeline.measure import asking_all, evaluate_within
-from jazzmine_dspy.optimize.pipeline.outcome import Outcome, Systems
+from jazzmine_dspy.optimize.pipeline.outcome import Outcome, Systems, Updated
 from jazzmine_dspy.program.turn import TurnProgram
 
 PREDICTORS = ("enhance", "select", "understand", "fused")
@@ -127,7 +127,7 @@ def manifest_facts(
         "shape": recipe.shape,
         **stopped_facts(context),
         "embedder": {"model": recipe.embedder, "fingerprint": embedder.fingerprint if embedder else None},
-        "head": outcome.selection.head.facts if outcome.selection.head else None,
+        "head": _head_facts(outcome),
         "selection": outcome.selection_facts(),
         "candidates": [
             {
@@ -145,7 +145,18 @@ def manifest_facts(
         "demonstrations": {name: len(outcome.program.predictor(name).demos) for name in PREDICTORS},
         "first_line": first_line,
         "scores": scores,
+        **({} if outcome.update is None else {"update": _update_facts(outcome.update)}),
     }
+
+
+def _head_facts(outcome: Outcome) -> Any:
+    if outcome.kept is not None:
+        return outcome.kept.manifest.get("head")
+    return outcome.selection.head.facts if outcome.selection.head else None
+
+
+def _update_facts(update: Updated) -> dict[str, Any]:
+    return {**update.earlier.to_json(), "kept_as_it_was": update.kept}
 
 
 def _heat_facts(heat: Heat) -> dict[str, Any]:

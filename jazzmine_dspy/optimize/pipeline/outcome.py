@@ -10,6 +10,7 @@ from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.stats import Difference
 from jazzmine_dspy.models.decision import Stage
 from jazzmine_dspy.optimize.calibration.order import Ordered
+from jazzmine_dspy.optimize.earlier import Earlier
 from jazzmine_dspy.optimize.pipeline.cascade import Questions
 from jazzmine_dspy.optimize.pipeline.heats import Heat
 from jazzmine_dspy.optimize.pipeline.prompts import PromptsFit
@@ -21,6 +22,19 @@ from jazzmine_dspy.program.turn import TurnProgram
 
 Systems = Mapping[str, Evaluation | None]
 """The rows of the report; None where a row was not run."""
+
+
+@dataclass(frozen=True)
+class Updated:
+    """The program that a run updates, and how it did against what was fitted anew; None where they did not race."""
+
+    earlier: Earlier
+    heat: Heat | None = None
+
+    @property
+    def kept(self) -> bool:
+        """Whether it stays as it was."""
+        return self.heat is not None and not self.heat.won
 
 
 @dataclass(frozen=True)
@@ -37,6 +51,7 @@ class Outcome:
         with_lm: The order of head and language model together.
         questions: When the user is asked which flow is meant.
         refit: The last fit; None where the recipe wants none.
+        update: The program that this one updates; None where it is new.
     """
 
     program: TurnProgram
@@ -48,6 +63,17 @@ class Outcome:
     with_lm: Ordered | None = None
     questions: Questions | None = None
     refit: Refit | None = None
+    update: Updated | None = None
+
+    @property
+    def kept(self) -> Earlier | None:
+        """The program that stays as it was; None where what was fitted ships."""
+        return self.update.earlier if self.update is not None and self.update.kept else None
+
+    @property
+    def floors_ship(self) -> bool:
+        """Whether nothing beat the floors."""
+        return self.kept is None and self.standing.all_floors
 
     @property
     def examples(self) -> tuple[tuple[str, str, str], ...]:
@@ -59,16 +85,19 @@ class Outcome:
     @property
     def shipped(self) -> dict[Stage, str]:
         """Who has each stage."""
-        return dict(self.standing.names)
+        return dict(self.standing.names) if self.kept is None else dict(self.kept.manifest["shipped"])
 
     @property
     def heats(self) -> tuple[Heat, ...]:
         """All that was raced, compiled against uncompiled prompts first."""
         first = (self.lm.heat,) if self.lm is not None and self.lm.heat is not None else ()
-        return (*first, *self.standing.heats)
+        last = (self.update.heat,) if self.update is not None and self.update.heat is not None else ()
+        return (*first, *self.standing.heats, *last)
 
     def selection_facts(self) -> dict[str, Any]:
         """What the manifest says of how flows are chosen; nothing of it depends on time."""
+        if self.kept is not None:
+            return dict(self.kept.manifest.get("selection") or {})
         chosen = self.with_lm or self.selection.order
         return {
             "recall": self.recall.facts() if self.recall else None,

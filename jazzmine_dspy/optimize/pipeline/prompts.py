@@ -22,6 +22,7 @@ from jazzmine_dspy.optimize.pipeline.copied import copied_turns
 from jazzmine_dspy.optimize.pipeline.heats import MARGIN
 from jazzmine_dspy.optimize.pipeline.measure import asking_all, assert_answered, within_budget
 from jazzmine_dspy.optimize.recipe import Prefer, Recipe
+from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.program.wording import in_wording
 from jazzmine_dspy.signatures.contract import Wording
@@ -264,7 +265,7 @@ def _worded(name: str, base: TurnProgram, wording: Wording) -> Candidate:
 
 
 def _changed(candidate: Candidate, base: TurnProgram) -> bool:
-    return any(candidate.demonstrations().values()) or bool(candidate.reworded(base))
+    return candidate.states != states_of(base)
 
 
 def _scored(

@@ -28,6 +28,8 @@ from jazzmine_dspy.optimize.pipeline.heads import worth
 from jazzmine_dspy.optimize.pipeline.heats import Heat
 from jazzmine_dspy.optimize.pipeline.outcome import Outcome, Systems, objective_difference
 from jazzmine_dspy.optimize.pipeline.rows import collect_rows, predict_all
+from jazzmine_dspy.optimize.pipeline.updated import BEFORE, before_and_after, flow_rows
+from jazzmine_dspy.optimize.pipeline.updated import facts as update_facts
 from jazzmine_dspy.optimize.pipeline.verdict import compiled_prompts, recipe_text, verdict
 
 _NOTES = {
@@ -35,6 +37,7 @@ _NOTES = {
     "floors alone": "rules, copied message, best recalled flow, values told by their type",
     "LM uncompiled": "the language model on every turn, prompts as written",
     "LM compiled": "the language model on every turn, with the prompts that were best on dev-A",
+    BEFORE: "the program that is updated, over the flows as they are now",
     "shipped": "the choice per stage that the race on dev-B left standing",
 }
 _SELECTION = frozenset({"flow_set_exact", "flow_order_exact", "in_scope_accuracy", "out_of_scope_recall"})
@@ -62,7 +65,7 @@ def first_line(context: RunContext, outcome: Outcome, systems: Systems) -> str:
         parts.append(f"compiling it gained {_signed(compiled)}")
     elif context.lm is None:
         parts.append("no LM was asked")
-    if outcome.standing.all_floors:
+    if outcome.floors_ship:
         parts.append(f"nothing beat the floor on dev-B, so the floor ships{_seen(outcome)}")
     elif (gain := objective_difference(systems, "shipped", "floors alone", metric)) is not None:
         parts.append(f"what ships gained {_signed(gain)} over the floors")
@@ -113,9 +116,13 @@ def _signed(found: Difference) -> str:
 
 
 def build_report(
-    context: RunContext, outcome: Outcome, systems: Systems, before: Mapping[str, Any]
+    context: RunContext,
+    outcome: Outcome,
+    systems: Systems,
+    before: Mapping[str, Any],
+    whole: Mapping[str, Any] | None = None,
 ) -> Report:
-    """All that a run found, for the page; ``before`` is what was spent before its rows."""
+    """All that a run found, for the page; ``before`` is what was spent before its rows, ``whole`` a replay."""
     recipe = context.recipe
     rows = [
         System(
@@ -137,14 +144,21 @@ def build_report(
         stage_race=_race_rows(outcome),
         gains=gains,
         facts=_facts(context, outcome, systems, before),
-        reproduce=f"jazzmine-dspy optimize optimize/recipes/{recipe.name}.toml",
+        reproduce=f"jazzmine-dspy optimize optimize/recipes/{recipe.name}.toml{_of_update(outcome)}",
         examples_changed=_changes(context.objective, systems),
         choosing=choosing(context, outcome, systems),
         verdict=verdict(context, outcome, systems),
         prompts=compiled_prompts(outcome, context.dataset.examples("dev_a")),
         card=context.dataset.card,
         recipe=recipe_text(recipe),
+        comparison=before_and_after(context, systems),
+        updated=flow_rows(outcome),
+        replay=whole,
     )
+
+
+def _of_update(outcome: Outcome) -> str:
+    return "" if outcome.update is None else f" --update {outcome.update.earlier.manifest['name']}"
 
 
 def _objective(objective: Objective) -> str:
@@ -156,7 +170,7 @@ def _race_rows(outcome: Outcome) -> list[RaceRow]:
     rows = []
     for stage in STAGES:
         heats = [heat for heat in outcome.heats if heat.stage == stage]
-        won = [heat for heat in heats if heat.won and not outcome.standing.all_floors]
+        won = [heat for heat in heats if heat.won and not outcome.floors_ship]
         if heats:
             first = heats[0]
             rows.append(
@@ -210,6 +224,7 @@ def _facts(
             kept = "they ship" if heat.won else "the floors ship"
             change = "; ".join((f"{heat.difference.value:+.3f}", *heat.broken))
             facts["winners together against floors, dev-B"] = f"{change}: {kept}"
+    facts |= update_facts(outcome)
     facts["ships"] = ", ".join(f"{stage}: {name}" for stage, name in outcome.shipped.items())
     return facts
 

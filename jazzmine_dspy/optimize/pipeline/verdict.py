@@ -35,7 +35,7 @@ def verdict(context: RunContext, outcome: Outcome, systems: Systems) -> str:
 
 
 def _against(outcome: Outcome, gain: Difference | None) -> str:
-    if outcome.standing.all_floors:
+    if outcome.floors_ship:
         return ", which is what the floors do: nothing beat them"
     if gain is None:
         return ""
