@@ -26,6 +26,7 @@ from jazzmine_dspy.program.ports import (
     SeesTurn,
     SelectionOutput,
 )
+from jazzmine_dspy.program.sources.choices import meant_option
 from jazzmine_dspy.program.sources.registry import source
 from jazzmine_dspy.program.stage import CANDIDATES, Answer, Context, Declined, Features, Source, Steps
 from jazzmine_dspy.program.starts import Starts, starts, values_for
@@ -72,6 +73,9 @@ class ActsSource(Source[list[Command]]):
         found: HeadOutput[list[Command]]
         found = head.told(given, known) if isinstance(head, Acts) and known else head.predict(given)
         answer = Answer(found.value, found.confidence)
+        if shipped_head(self.bindings.embedder) is not None:
+            option = yield from meant_option(context, found.value)
+            answer = answer if option is None else Answer([option], found.confidence)
         context.memo["unsure"] = answer
         if self._leaves(head, answer):
             return Declined("the shipped head is not sure enough")
