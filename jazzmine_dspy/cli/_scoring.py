@@ -63,6 +63,7 @@ class Scored:
     price: Price | None
     asked: Asked
     dataset: Dataset
+    seen: str = ""
 
     def record(self) -> Record:
         """Its turns, with what they may be compared by."""
@@ -88,6 +89,7 @@ def score(program: str, dataset: Dataset, examples: Sequence[Example], asked: As
     """Load a program and evaluate it, over the dataset's flows where those are others."""
     from jazzmine_dspy import eval as scoring
     from jazzmine_dspy.artifacts import find, read_manifest
+    from jazzmine_dspy.datasets.learnt import seen_of
 
     out = output()
     manifest = read_manifest(find(program))
@@ -95,6 +97,8 @@ def score(program: str, dataset: Dataset, examples: Sequence[Example], asked: As
     if manifest.get("flows") != dataset.flows.checksum:
         out.note("note: the dataset's flows are not those of the program; the dataset's are used.")
         flows = dataset.flows
+    if seen := seen_of(manifest, dataset, asked.split):  # type: ignore[arg-type]
+        out.note(f"note: {seen}.")
     opened = _opened(program, asked, flows)
     price = _price(manifest, opened.lm)
     progress = None
@@ -119,7 +123,7 @@ def score(program: str, dataset: Dataset, examples: Sequence[Example], asked: As
     finally:
         if progress is not None:
             progress.close()
-    return Scored(found, opened, str(manifest.get("name", program)), price, asked, dataset)
+    return Scored(found, opened, str(manifest.get("name", program)), price, asked, dataset, seen)
 
 
 def _opened(program: str, asked: Asked, flows: FlowRegistry | None) -> Opened:

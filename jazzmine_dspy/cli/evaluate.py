@@ -129,6 +129,7 @@ def evaluate(
             "order of sources": policy,
             "wording of prompts": opened.program.policy.wording,
             "money": money,
+            **({"seen before": scored.seen} if scored.seen else {}),
             **({} if whole is None else {"whole conversations": whole.in_words()}),
             **({} if recorded is None else {"recording": in_words(recorded)}),
         }

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import Dataset
+from jazzmine_dspy.datasets.learnt import learnt_from
 from jazzmine_dspy.datasets.schema import Role
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.registry_changes import FlowChange, changes_between
@@ -82,10 +83,7 @@ class Earlier:
     @property
     def learnt(self) -> frozenset[str]:
         """The conversations that it has learnt from, by id."""
-        roles: dict[str, str] = (self.manifest.get("dataset") or {}).get("roles") or {}
-        again = bool((self.manifest.get("recipe") or {}).get("refit"))
-        parts = ("train", "dev_a", "dev_b") if again else ("train",)
-        return frozenset(name for name, role in roles.items() if role in parts)
+        return learnt_from(self.manifest)
 
     def in_words(self) -> list[str]:
         """What changed and what lacks turns, a line each."""
