@@ -18,7 +18,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = (ROOT / "README.md", ROOT / "docs" / "method" / "figures.md", ROOT / "docs" / "understanding.md")
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "docs" / "method" / "figures.md",
+    ROOT / "docs" / "understanding.md",
+    ROOT / "docs" / "optimization.md",
+)
 MESSAGES = ROOT / "docs" / "examples" / "conversation.txt"
 PROGRAM = ROOT / "optimize" / "programs" / "support"
 REPORT = ROOT / "eval" / "reports" / "support" / "report.json"
@@ -40,7 +45,8 @@ def main(transcript: Path | None) -> None:
         shown = _ESCAPES.sub("", transcript.read_text(encoding="utf-8")).strip()
         blocks["transcript"] = f"```text\n{shown}\n```"
     if REPORT.is_file():
-        blocks["figures"] = quality(json.loads(REPORT.read_text(encoding="utf-8")))
+        report = json.loads(REPORT.read_text(encoding="utf-8"))
+        blocks |= {"figures": quality(report), "compiled": compiled(report)}
     if BENCH.is_file():
         blocks["speed"] = speed(json.loads(BENCH.read_text(encoding="utf-8")))
     if CHAOS.is_file():
@@ -132,6 +138,33 @@ def quality(report: dict[str, Any]) -> str:
             str(system["n"]),
         ]
         lines.append(f"| {system['name']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def compiled(report: dict[str, Any]) -> str:
+    """What compiling the prompts brought, and what the cascade asks of the language model."""
+    lines = [
+        "| | turns | commands right, % | LM answers, % of turns | prompt tokens a turn |",
+        "|---|---|---|---|---|",
+    ]
+    for system in report["systems"]:
+        share = system["metrics"].get("commands_exact")
+        if share is None:
+            continue
+        asked = max((held.get("lm", 0.0) for held in system["sources"].values()), default=0.0)
+        cell = _cell(share).replace("%", "")
+        tokens = system["usage"]["prompt_tokens_per_turn"]
+        lines.append(f"| {system['name']} | {system['n']} | {cell} | {100 * asked:.0f} | {tokens:.0f} |")
+    lines.append("")
+    for gain in report["gains"]:
+        found = gain["difference"]
+        if gain["metric"] != "commands_exact":
+            continue
+        bounds = "" if found["low"] is None else f" [{100 * found['low']:+.1f}, {100 * found['high']:+.1f}]"
+        lines.append(
+            f"- {gain['name']}: {100 * found['value']:+.1f}{bounds} points on {found['n']} turns; "
+            f"{100 * found['detectable']:.1f} or more would show"
+        )
     return "\n".join(lines)
 
 

@@ -39,6 +39,7 @@ from jazzmine_dspy.optimize.pipeline.prompts import compile_prompts
 from jazzmine_dspy.optimize.pipeline.refit import refit
 from jazzmine_dspy.optimize.pipeline.report import build_report
 from jazzmine_dspy.optimize.pipeline.selection import SelectionFit
+from jazzmine_dspy.optimize.pipeline.sure import fit_sureness
 from jazzmine_dspy.optimize.pipeline.tracked import track_candidate, track_end, track_start
 from jazzmine_dspy.optimize.pipeline.updated import settle, with_before
 from jazzmine_dspy.optimize.pipeline.whole import whole_conversations
@@ -260,6 +261,9 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
     parts = parts._replace(program=_heads_again(context, parts, standing, train))
     standing = race.race_added(context, parts.program, standing, "understand", lm)
     standing = race.against_floors(context, standing, floors.evaluation)
+    sure = None
+    if acts is not None and "head" in standing.orders["understand"]:
+        standing, sure = fit_sureness(context, parts.program, standing, [*dev_a, *dev_b], lm)
     if standing.orders["enhance"] != parts.selection.enhance:
         # The floors ship after all, and so does what was fitted for them.
         parts, with_lm = first, None
@@ -268,7 +272,7 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
 
     # What ships: the orders that stand, questions where they pay, and the last fit.
     policy = standing.policy(parts.program.policy)
-    policy = policy.model_copy(update={"trust": race.trust(floors.evaluation, lm)})
+    policy = policy.model_copy(update={"trust": race.trust(floors.evaluation, lm), "sure": sure})
     program = parts.program.with_policy(policy)
     asks = fit_questions(context, program, parts.selection, dev_b)
     if asks is not None:
