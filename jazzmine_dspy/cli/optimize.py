@@ -261,7 +261,10 @@ def _updated(result: RunResult) -> list[str]:
         return []
     named = [f"{kind} {', '.join(found[kind])}" for kind in ("added", "removed", "changed") if found[kind]]
     lines = [f"flows: {'; '.join(named) if named else 'none changed'}"]
-    lines += [f"lacks turns in {', '.join(parts)}: {flow}" for flow, parts in found["lacking"].items()]
+    lacking: dict[str, list[str]] = {}
+    for flow, parts in found["lacking"].items():
+        lacking.setdefault(", ".join(parts), []).append(flow)
+    lines += [f"under 5 turns in {parts}: {', '.join(names)}" for parts, names in lacking.items()]
     lines += [compared.verdict] if compared is not None else []
     return [
         *lines,

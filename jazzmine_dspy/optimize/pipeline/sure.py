@@ -55,7 +55,8 @@ def fit_sureness(
     start = shipped()[0]
     sure = left_out(rows, start)
     gates, asks = context.recipe.gates, any("lm" in order for order in standing.orders.values())
-    share = lm.evaluation.metrics.get("commands_exact") if lm is not None else None
+    # A model that won nothing will not be asked; whoever binds another one later binds a better one.
+    share = lm.evaluation.metrics.get("commands_exact") if lm is not None and asks else None
     gate = set_gate(
         sure,
         rows,
