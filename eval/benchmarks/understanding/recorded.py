@@ -31,6 +31,8 @@ from understanding.soni import Soni
 from understanding.tokens import counted
 
 SUITE_TURNS, TEST_TURNS, CONVERSATIONS, COMPARED = 150, 100, 30, 60
+FEWEST = 30
+"""Turns of a line that a recording has to hold an answer for, so that it says anything."""
 
 Make = Callable[[FlowRegistry, dspy.LM], Any]
 
@@ -44,12 +46,23 @@ class Answered:
         clusters: The conversation of each, by key.
         opening: Whether nothing ran before, by key.
         tokens: Prompt tokens a turn, counted by one tokenizer for all systems.
+        asked: Turns of the line; a recording may hold answers for a part of them.
+        partly: Conversations of which some turn has no answer.
     """
 
     right: Mapping[str, bool]
     clusters: Mapping[str, str]
     opening: Mapping[str, bool]
     tokens: float
+    asked: int = 0
+    partly: frozenset[str] = frozenset()
+
+    @property
+    def note(self) -> str:
+        """How many turns have an answer, where not all do."""
+        return (
+            "" if len(self.right) >= self.asked else f"; {len(self.right)} of {self.asked} turns are answered"
+        )
 
     def rows(self, name: str = "right") -> tuple[list[TurnScores], list[str]]:
         """Scores and conversations, as intervals are made of."""
@@ -108,12 +121,13 @@ def answered(line: Line, ground: Ground, lm: str, make: Make) -> Answered:
     """Ask a system about the turns of a line, and judge its answers.
 
     Args:
-        lm: ``recording:FOLDER``, ``deferred:FOLDER`` or any other language model.
+        lm: ``recording:FOLDER``, ``deferred:FOLDER`` or any other language model. A recording may answer a part of the
+            turns; which ones, the draw of its batches has decided, so the others are left out.
         make: The system over a registry.
 
     Raises:
         Awaiting: answers are awaited; all requests are written.
-        Stale: the recording does not hold them all.
+        Stale: the recording holds answers for fewer than 30 of the turns.
     """
     model, tokens = counted(resolve_lm(lm))
     turns, examples = list(line.turns(ground)), list(line.examples(ground))
@@ -125,25 +139,31 @@ def answered(line: Line, ground: Ground, lm: str, make: Make) -> Answered:
         (ground.unseen.registries[name], [each.example for each in group])
         for name, group in by_registry.items()
     ]
+    partly = lm.startswith("recording:")
     for flows, some in [*asked, *([(ground.dataset.flows, examples)] if examples else [])]:
-        try:
-            found = scoring.evaluate(make(flows, model), some)
-        except Awaiting as awaiting:
-            gathered.add(awaiting)
-            continue
-        results |= {turn.example.key: turn for turn in found.turns}
-    gathered.check()
+        program = make(flows, model)
+        for group in [[each] for each in some] if partly else [some]:
+            try:
+                found = scoring.evaluate(program, group)
+            except Awaiting as awaiting:
+                gathered.add(awaiting)
+                continue
+            results |= {turn.example.key: turn for turn in found.turns}
+    if not partly or len(results) < min(FEWEST, len(turns) + len(examples)):
+        gathered.check()
+    names = {**{e.key: e.conversation.id for e in turns}, **{e.key: e.conversation_id for e in examples}}
+    turns = [each for each in turns if each.key in results]
+    examples = [each for each in examples if each.key in results]
     decisions: dict[str, TurnDecision | None] = {key: result.decision for key, result in results.items()}
     right = judged(ground.unseen, turns, decisions)
     right |= {each.key: results[each.key].scores["commands_exact"].value == 1.0 for each in examples}
     return Answered(
         right,
-        {
-            **{each.key: each.conversation.id for each in turns},
-            **{e.key: e.conversation_id for e in examples},
-        },
+        {key: names[key] for key in right},
         {**{each.key: each.opening for each in turns}, **{e.key: e.turn.flow is None for e in examples}},
         sum(tokens) / len(right) if right else 0.0,
+        len(names),
+        frozenset(name for key, name in names.items() if key not in right),
     )
 
 

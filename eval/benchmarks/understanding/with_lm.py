@@ -78,9 +78,14 @@ def figures(sources: Sources, ground: Ground) -> Iterator[Figure]:
         if isinstance(found, str):
             yield Figure(SECTION, TITLES[line], note=found, target=TARGETS[line])
             continue
-        note = sources.told("ours")
+        note = sources.told("ours") + found.note
         if line == "suite-conversations":
             rows, clusters = _whole(found)
+            if not rows:
+                yield Figure(
+                    SECTION, TITLES[line], note="no conversation is answered whole", target=TARGETS[line]
+                )
+                continue
             metric = summarise(rows, clusters).get("right")
             yield figure(SECTION, TITLES[line], metric, target=TARGETS[line], note=note)
             continue
@@ -98,6 +103,8 @@ def _whole(found: Answered) -> tuple[list, list[str]]:  # type: ignore[type-arg]
     right: dict[str, bool] = {}
     for key, each in found.right.items():
         name = found.clusters[key]
+        if name in found.partly:
+            continue
         right[name] = right.get(name, True) and each
     return [{"right": mean(each)} for each in right.values()], list(right)
 
@@ -110,7 +117,7 @@ def compared(sources: Sources, ground: Ground) -> Iterator[Figure]:
             yield Figure(OTHERS, SYSTEMS[system], note=found)
             continue
         rows, clusters = found.rows()
-        note = f"{found.tokens:,.0f} prompt tokens a turn; {sources.told(system)}"
+        note = f"{found.tokens:,.0f} prompt tokens a turn; {sources.told(system)}{found.note}"
         yield figure(OTHERS, SYSTEMS[system], summarise(rows, clusters).get("right"), note=note)
     ours = held["ours"]
     for system, other in held.items():

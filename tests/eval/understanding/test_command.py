@@ -92,6 +92,30 @@ def test_a_recording_of_other_turns_is_stale_and_nothing_is_scored(
     assert "| plain DSPy, ten lines | awaited: 1 requests have no answer |" in capsys.readouterr().out
 
 
+@pytest.mark.row("V10")
+@pytest.mark.parametrize(("left", "told"), [(25, "turns are answered"), (3, "stale: ")])
+def test_a_recording_that_is_partly_answered_says_of_how_many_turns_it_speaks(
+    bench: Any, asked: list[str], tmp_path: Path, capsys: Any, left: int, told: str
+) -> None:
+    folder = tmp_path / "asked"
+    assert bench.main([*asked, "--ask", "plain", "--lm", f"deferred:{folder}?model=large"]) == bench.AWAITED
+    answer_all(folder)
+    answers = folder / "answers.jsonl"
+    answers.write_text("".join(answers.read_text("utf-8").splitlines(keepends=True)[:left]), "utf-8")
+    facts = {
+        "name": "understanding-plain", "measured": "m", "dataset": "d", "part": "p", "program": "plain",
+        "wording": "its own", "kind": "a script", "rules": "none", "date": "2026-05-11",
+    }  # fmt: skip
+    record(folder, tmp_path / "recordings" / "understanding-plain", facts)
+    capsys.readouterr()
+    assert bench.main([*asked, "--only", "compared"]) == 0
+    line = next(each for each in capsys.readouterr().out.splitlines() if each.startswith("| plain DSPy"))
+    assert told in line
+    found = json.loads((tmp_path / "out.json").read_text("utf-8"))["figures"]
+    n = next(each for each in found if each["what"].startswith("plain"))["n"]
+    assert (30 <= n < 36) if left == 25 else not n
+
+
 def test_what_a_recording_is_told_has_all_that_it_wants(bench: Any, asked: list[str], capsys: Any) -> None:
     import tomllib
 
