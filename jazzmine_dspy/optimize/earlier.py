@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from jazzmine_dspy import artifacts
+from jazzmine_dspy._version import __version__
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.learnt import learnt_from
 from jazzmine_dspy.datasets.schema import Role
@@ -151,7 +152,9 @@ def for_update(recipe: Recipe, start_from: str | Path | None, update: str | Path
 
 
 def up_to_date(recipe: Recipe, dataset: Dataset, program: str | Path) -> bool:
-    """Whether a program was compiled by this recipe on these conversations and flows, but for how prompts are made.
+    """Whether this code compiled the program by this recipe on these conversations and flows.
+
+    How prompts are made may differ, since an update makes none.
 
     Raises:
         ArtifactError: there is no such program, or it cannot be read.
@@ -169,6 +172,7 @@ def up_to_date(recipe: Recipe, dataset: Dataset, program: str | Path) -> bool:
     settings = {key: value for key, value in recipe.facts.items() if key not in apart}
     return (
         found == same
+        and manifest.get("code") == __version__
         and not manifest.get("interrupted")
         and settings == {key: value for key, value in facts.items() if key not in apart}
     )

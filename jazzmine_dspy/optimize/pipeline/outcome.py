@@ -85,7 +85,9 @@ class Outcome:
     @property
     def shipped(self) -> dict[Stage, str]:
         """Who has each stage."""
-        return dict(self.standing.names) if self.kept is None else dict(self.kept.manifest["shipped"])
+        return (
+            dict(self.standing.names) if self.kept is None else dict(self.kept.manifest.get("shipped") or {})
+        )
 
     @property
     def heats(self) -> tuple[Heat, ...]:
