@@ -127,7 +127,8 @@ def answered(line: Line, ground: Ground, lm: str, make: Make) -> Answered:
 
     Raises:
         Awaiting: answers are awaited; all requests are written.
-        Stale: the recording holds answers for fewer than 30 of the turns.
+        Stale: the recording holds no answer for any of the turns.
+        RuntimeError: it holds answers for fewer than 30 of them.
     """
     model, tokens = counted(resolve_lm(lm))
     turns, examples = list(line.turns(ground)), list(line.examples(ground))
@@ -149,8 +150,11 @@ def answered(line: Line, ground: Ground, lm: str, make: Make) -> Answered:
                 gathered.add(awaiting)
                 continue
             results |= {turn.example.key: turn for turn in found.turns}
-    if not partly or len(results) < min(FEWEST, len(turns) + len(examples)):
+    if not partly or not results:
         gathered.check()
+    if gathered and len(results) < FEWEST:
+        many = len(turns) + len(examples)
+        raise RuntimeError(f"{len(results)} of {many} turns are answered, and {FEWEST} have to be")
     names = {**{e.key: e.conversation.id for e in turns}, **{e.key: e.conversation_id for e in examples}}
     turns = [each for each in turns if each.key in results]
     examples = [each for each in examples if each.key in results]

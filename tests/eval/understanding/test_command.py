@@ -93,7 +93,9 @@ def test_a_recording_of_other_turns_is_stale_and_nothing_is_scored(
 
 
 @pytest.mark.row("V10")
-@pytest.mark.parametrize(("left", "told"), [(25, "turns are answered"), (3, "stale: ")])
+@pytest.mark.parametrize(
+    ("left", "told"), [(25, "turns are answered"), (3, "of 36 turns are answered, and 30 have to be")]
+)
 def test_a_recording_that_is_partly_answered_says_of_how_many_turns_it_speaks(
     bench: Any, asked: list[str], tmp_path: Path, capsys: Any, left: int, told: str
 ) -> None:
