@@ -93,6 +93,10 @@ class Ground:
         """Turns of the shipped test part, from different conversations, drawn by seed."""
         return draw.turns([(each.conversation_id, each) for each in self.test], n)
 
+    def dev_turns(self, n: int) -> list[Example]:
+        """Turns of the shipped dataset's dev-B, drawn likewise."""
+        return draw.turns([(each.conversation_id, each) for each in self.dataset.examples("dev_b")], n)
+
 
 def only(suite: Suite, names: Sequence[str] | set[str] | frozenset[str]) -> Suite:
     """Some of a suite's registries."""

@@ -22,6 +22,10 @@ from jazzmine_dspy.lm import resolve_lm
 from jazzmine_dspy.models.awaiting import Awaiting, Gathered
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.optimize.optimizers.means import Means
+from jazzmine_dspy.optimize.optimizers.nearest import nearest
+from jazzmine_dspy.optimize.optimizers.search import labeled
+from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 from understanding.ground import Ground
@@ -31,8 +35,12 @@ from understanding.soni import Soni
 from understanding.tokens import counted
 
 SUITE_TURNS, TEST_TURNS, CONVERSATIONS, COMPARED = 150, 100, 30, 60
+COMPILED_DEV, COMPILED_TEST = 60, 120
 FEWEST = 30
 """Turns of a line that a recording has to hold an answer for, so that it says anything."""
+
+RECIPE = Recipe(name="compiled", dataset="datasets/support", seed=7)
+"""How prompts are compiled that are compared with those as written: three demonstrations, as runs have them."""
 
 Make = Callable[[FlowRegistry, dspy.LM], Any]
 
@@ -83,6 +91,16 @@ def plain(flows: FlowRegistry, lm: dspy.LM) -> Plain:
     return Plain(flows, lm)
 
 
+def few_shot(train: Sequence[Example]) -> Make:
+    """The same with labelled demonstrations in every prompt, drawn by seed as a run draws them."""
+    return lambda flows, lm: labeled("few-shot", RECIPE, ours(flows, lm), train, RECIPE.seed * 1000).program
+
+
+def knn(train: Sequence[Example]) -> Make:
+    """The same with the labelled turns that are nearest to each message."""
+    return lambda flows, lm: nearest("nearest", ours(flows, lm), train, Means(RECIPE)).program
+
+
 def soni_in(folder: Path) -> Make:
     """soni's module, installed in a folder."""
     return lambda flows, lm: Soni(flows, lm, folder)
@@ -112,6 +130,14 @@ LINES = {
                 examples=lambda ground: ground.test_turns(COMPARED // 2),
             )
             for system in ("ours", "soni", "plain")
+        ),
+        *(
+            Line(f"{part}-{system}", system, examples=examples)
+            for system in ("ours", "few-shot", "knn")
+            for part, examples in (
+                ("dev", lambda ground: ground.dev_turns(COMPILED_DEV)),
+                ("test", lambda ground: ground.test_turns(COMPILED_TEST)),
+            )
         ),
     )
 }

@@ -24,6 +24,11 @@ TITLES = {
 TARGETS = {"suite-turns": 0.90, "test-turns": 0.92, "suite-conversations": 0.85}
 SYSTEMS = {"ours": "this project", "soni": "soni 0.3.0", "plain": "plain DSPy, ten lines"}
 
+COMPILED = "the same with compiled prompts, beside those as written (recorded)"
+ARMS = {"few-shot": "three labelled demonstrations", "knn": "the three nearest labelled turns"}
+PARTS = {"dev": "dev-B", "test": "test part"}
+ASKED = (*SYSTEMS, *ARMS)
+
 
 class Sources:
     """Where each system's answers are from.
@@ -57,7 +62,7 @@ class Sources:
         try:
             return answered(LINES[line], ground, lm, self._makes[system])
         except Awaiting as awaiting:
-            what = "stale" if lm.startswith("recording:") else "awaited"
+            what = "not recorded, or stale" if lm.startswith("recording:") else "awaited"
             return f"{what}: {len(awaiting.keys)} requests have no answer"
         except (JazzmineError, RuntimeError) as error:
             return f"not measured: {error}"
@@ -127,10 +132,33 @@ def compared(sources: Sources, ground: Ground) -> Iterator[Figure]:
         if isinstance(ours, str) or isinstance(other, str):
             yield Figure(OTHERS, title, unit="points", note="not to be compared", target=0.0)
             continue
-        yield ahead(ours, other, title)
+        yield ahead(ours, other, title, OTHERS)
 
 
-def ahead(ours: Answered, other: Answered, title: str) -> Figure:
+def compiled(sources: Sources, ground: Ground) -> Iterator[Figure]:
+    """What demonstrations add to the prompts as written, on the same turns, and what they cost."""
+    for part, said in PARTS.items():
+        as_written = sources.answered(f"{part}-ours", ground)
+        yield from _arm(f"{said}: as written", as_written, sources, "ours")
+        for arm, kind in ARMS.items():
+            found = sources.answered(f"{part}-{arm}", ground)
+            yield from _arm(f"{said}: {kind}", found, sources, arm)
+            title = f"· {said}: {kind} ahead of the prompts as written, paired"
+            if isinstance(found, str) or isinstance(as_written, str):
+                yield Figure(COMPILED, title, unit="points", note="not to be compared")
+            else:
+                yield ahead(found, as_written, title, COMPILED, target=None)
+
+
+def _arm(title: str, found: Answered | str, sources: Sources, system: str) -> Iterator[Figure]:
+    if isinstance(found, str):
+        yield Figure(COMPILED, title, note=found)
+        return
+    note = f"{found.tokens:,.0f} prompt tokens a turn; {sources.told(system)}{found.note}"
+    yield figure(COMPILED, title, summarise(*found.rows()).get("right"), note=note)
+
+
+def ahead(ours: Answered, other: Answered, title: str, section: str, target: float | None = 0.0) -> Figure:
     """The difference on the same turns."""
     keys = [key for key in ours.right if key in other.right]
     clusters = [ours.clusters[key] for key in keys]
@@ -141,7 +169,7 @@ def ahead(ours: Answered, other: Answered, title: str) -> Figure:
         largest=1.0,
     )
     return Figure(
-        OTHERS, title, found.value, found.low, found.high, found.n, len(set(clusters)), target=0.0, unit="points"
+        section, title, found.value, found.low, found.high, found.n, len(set(clusters)), target=target, unit="points"
     )  # fmt: skip
 
 
