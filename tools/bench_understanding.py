@@ -123,11 +123,13 @@ def _facts(options: argparse.Namespace, ground: Ground) -> str:
     """What ``tools/record.py`` wants to be told of a recording."""
     system = options.facts
     suite = sha256([each.model_dump(mode="json") for each in ground.unseen.conversations])[:12]
+    unseen = f"unseen registries {', '.join(sorted(ground.unseen.registries))}"
+    asked = "dev-B" if system in with_lm.ARMS else unseen
     said = {
         "name": f"understanding-{system}",
         "measured": "understanding, for make bench-understanding",
         "dataset": f"{ground.suite_path.name} {suite}, {ground.dataset.name} {ground.dataset.fingerprint[:12]}",
-        "part": f"unseen registries {', '.join(sorted(ground.unseen.registries))}, and the test part; drawn by seed",
+        "part": f"{asked}, and the test part; drawn by seed",
         "program": (with_lm.SYSTEMS | with_lm.ARMS)[system],
         "wording": "its own" if system in ("soni", "plain") else "full",
         "kind": options.kind,
