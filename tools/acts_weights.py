@@ -1,23 +1,35 @@
-"""Fit the head of acts that the package ships: on its phrase bank, its sureness on the dataset's training turns.
+"""Fit what the package ships for flows that it does not know: the head of acts, vague wishes, and options.
 
-Run after a change of the phrase bank or of what the head sees: ``python tools/acts_weights.py``. It takes about half a
-minute, and writes the same bytes each time on one machine. A test fails while the weights are of another bank.
+Run after a change of the phrase bank, of the practice registries or of what the heads see: ``python
+tools/acts_weights.py``. It takes some minutes, and writes the same bytes each time on one machine. A test fails while the
+weights are of another bank.
+
+The head of acts learns from the phrase bank and from the registries of eval/suites/practice; its sureness is measured on
+the dataset's training turns, which taught it nothing. What is fitted on its probabilities is fitted on those of heads
+that have not seen the registry.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path += [str(ROOT / "eval" / "benchmarks"), str(ROOT / "tools")]
+
+from weights import acts, choices, starts
+from weights.ground import practice
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.optimize.pipeline.acts import shown
+from jazzmine_dspy.program import starts as shipped_starts
+from jazzmine_dspy.program.heads import options as shipped_options
 from jazzmine_dspy.program.heads.acts import fit, shipped
 from jazzmine_dspy.program.policy import FLOOR, Policy
 from jazzmine_dspy.program.turn import TurnProgram
-
-ROOT = Path(__file__).resolve().parents[1]
-COPIES = 3
 
 
 def main() -> None:
@@ -27,7 +39,9 @@ def main() -> None:
     artifacts.bind_recall(program, "minilm")
     embedder = program.bindings.embedder
     assert embedder is not None
-    head = fit.fit_bank(embedder, COPIES)
+    registries = practice()
+    rows = [acts.rows_of(each) for each in registries]
+    head = acts.head_of(embedder, rows)
     labelled = [e for e in dataset.examples("train", "dev_a", "dev_b") if e.labels.commands is not None]
     examples = [shown(program, each) for each in labelled]
     # These turns are of flows that the head never saw: nothing was fitted on them.
@@ -38,6 +52,20 @@ def main() -> None:
     told = re.sub(r'SHIPPED = "\w+"', f'SHIPPED = "{head.fingerprint}"', source.read_text("utf-8"))
     source.write_text(told, "utf-8")
     print(f"{target}: {target.stat().st_size:,} bytes; gate {head.gate:.3f}; {head.sure}")
+    heads = acts.left_out(embedder, registries, rows)
+    wishes = [row for each in registries for row in starts.rows_of(each, heads[each.fold])]
+    _write(Path(shipped_starts.__file__).with_name(shipped_starts.FILE), starts.fit(wishes))
+    meant = [
+        row
+        for each, seen in zip(registries, rows, strict=True)
+        for row in choices.rows_of(each, seen, heads[each.fold], embedder)
+    ]
+    _write(Path(shipped_options.__file__).with_name(shipped_options.FILE), choices.fit(meant))
+
+
+def _write(target: Path, data: object) -> None:
+    target.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", "utf-8")
+    print(target)
 
 
 if __name__ == "__main__":

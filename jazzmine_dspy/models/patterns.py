@@ -57,7 +57,7 @@ def pattern_found(slot: Patterned, text: str) -> tuple[str, list[Found]]:
     if not slot.pattern or _takes_anything(slot.pattern):
         return text, []
     alone = re.compile(rf"(?<![\w.])(?:{slot.pattern})(?![\w]|[.,]\d)")
-    for said in dict.fromkeys((text, said_digits(text), text.upper())):
+    for said in dict.fromkeys((text, said_digits(text), text.upper(), _grouped(said_digits(text)))):
         found = [Found(*match.span(), match.group()) for match in alone.finditer(said)]
         if said is not text:
             # Words that become a value only as capitals or by being read out have to hold a digit.
@@ -65,6 +65,14 @@ def pattern_found(slot: Patterned, text: str) -> tuple[str, list[Found]]:
         if found:
             return said, found
     return text, []
+
+
+_GROUPS = re.compile(r"(?<![\w.,:/-])(?:[A-Z]{1,3} )?\d+(?: \d+)*(?![\w:/-]|[.,]\d)")
+
+
+def _grouped(text: str) -> str:
+    """A text with digits that are written in groups in one, with capitals before them: "MB 204 118" is "MB204118"."""
+    return _GROUPS.sub(lambda found: found.group().replace(" ", ""), text)
 
 
 @functools.lru_cache(maxsize=256)

@@ -175,8 +175,8 @@ def said_digits(text: str) -> str:
     """A text with digits that are read out written as digits: "double four seven one" is "4471".
 
     Example:
-        >>> said_digits("it's double four seven one, thanks"), said_digits("one of them")
-        ("it's 4471, thanks", 'one of them')
+        >>> said_digits("it's double four seven one, thanks"), said_digits("L double 0 3 1"), said_digits("one of 2")
+        ("it's 4471, thanks", 'L 0031', 'one of 2')
     """
     spoken = [*WORD.finditer(text)]
     runs: list[tuple[int, int, str]] = []
@@ -187,9 +187,11 @@ def said_digits(text: str) -> str:
             word = spoken[after].group().lower()
             times = {"double": 2, "triple": 3, "treble": 3}.get(word, 1)
             following = spoken[after + 1].group().lower() if times > 1 and after + 1 < len(spoken) else word
-            if following not in _SAID_DIGITS:
+            # A digit stands among words where one of them was said: "double 0 3 1".
+            written = following if len(following) == 1 and following in "0123456789" else ""
+            if following not in _SAID_DIGITS and not (written and (digits or times > 1)):
                 break
-            digits += _SAID_DIGITS[following] * times
+            digits += (written or _SAID_DIGITS[following]) * times
             after += 1 if times == 1 else 2
         if len(digits) > 1:
             runs.append((spoken[place].start(), spoken[after - 1].end(), digits))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -11,6 +14,11 @@ from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.slots import ReadingContext
 from jazzmine_dspy.program.heads.acts.readings import values_in
 from jazzmine_dspy.program.ports import Recalled
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.models.turn import Turn
+
+FILE = "starts.json"
 
 # Fitted with MiniLM, on none of what the parts below have learnt: the fitting parts of datasets/support, the working
 # suite, and registries cut from public data (other halves than those of the tests). Fitted on any two of the three,
@@ -38,10 +46,12 @@ class Starts(NamedTuple):
     Args:
         ranking: Flows with probabilities, best first; they sum to ``wanted``.
         wanted: Probability, from 0 to 1, that it starts any of them.
+        vague: Probability that, if so, it says too little to tell which.
     """
 
     ranking: tuple[tuple[str, float], ...]
     wanted: float
+    vague: float = 0.0
 
 
 class Values(NamedTuple):
@@ -76,7 +86,7 @@ def values_for(flow: Flow, text: str, at: ReadingContext) -> Values:
 def starts(
     recalled: Sequence[Recalled],
     acts: Mapping[str, float],
-    running: str | None,
+    turn: Turn,
     values: Callable[[str], Values],
 ) -> Starts | None:
     """Weigh what speaks for each flow, and for any at all.
@@ -84,9 +94,10 @@ def starts(
     Args:
         recalled: What recall found, similarities included; None comes back where it tells of none.
         acts: The probability of each act.
-        running: The flow that runs.
+        turn: The turn.
         values: What of the message a flow has slots for.
     """
+    running = turn.flow
     others = [one for one in recalled if one.name != running]
     if not others or not any(one.similarity for one in others):
         return None
@@ -119,7 +130,50 @@ def starts(
     odds += weight * max(0, told[best].all - own)
     wanted = float(1.0 / (1.0 + np.exp(-odds)))
     order = np.argsort(-shares, kind="stable")
-    return Starts(tuple((others[place].name, float(shares[place] * wanted)) for place in order), wanted)
+    ranking = tuple((others[place].name, float(shares[place] * wanted)) for place in order)
+    seen = vague_signs(
+        near, [float(shares[place]) for place in order], max(0, told[best].all - own), acts, turn
+    )
+    return Starts(ranking, wanted, vagueness(seen))
+
+
+def vague_signs(
+    near: float, shares: Sequence[float], values: int, acts: Mapping[str, float], turn: Turn
+) -> dict[str, float]:
+    """What tells whether a wish says too little to tell which flow it is for ("it's about my booking"), by name.
+
+    Args:
+        near: Similarity of the nearest flow.
+        shares: How likely each flow is among them, best first.
+        values: Slots of the likeliest that the message holds values for, beyond what the running flow has.
+        acts: The probability of each act.
+        turn: The turn.
+    """
+    return {
+        "near": near,
+        "share": shares[0],
+        "second": shares[1] if len(shares) > 1 else 0.0,
+        "values": float(values),
+        "words": float(np.log(len(turn.text.split()))),
+        "question": float("?" in turn.text),
+        "running": float(turn.flow is not None),
+        "history": float(bool(turn.history)),
+        **{f"act {act}": _odds(share) for act, share in acts.items()},
+    }
+
+
+@lru_cache(maxsize=1)
+def shipped() -> dict[str, float]:
+    """The factors of :func:`vague_signs` that come with the package, for the bundled embedding model."""
+    held: dict[str, float] = json.loads(files(__package__).joinpath(FILE).read_text("utf-8"))
+    return held
+
+
+def vagueness(seen: Mapping[str, float]) -> float:
+    """The probability that a wish says too little."""
+    factors = shipped()
+    odds = factors["offset"] + sum(factors.get(name, 0.0) * value for name, value in seen.items())
+    return float(1.0 / (1.0 + np.exp(-odds)))
 
 
 def _odds(share: float) -> float:

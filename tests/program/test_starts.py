@@ -70,14 +70,19 @@ def test_values_tell_which_flow_is_meant_and_that_one_is() -> None:
     def of(text: str) -> Any:
         return lambda name: values_for(HALL[name], text, AT)
 
-    vague = starts(found(0.34, 0.32), likely(value=0.9), None, of("that one there"))
-    named = starts(found(0.34, 0.32), likely(value=0.9), None, of("L204 has to be on 4 May 2031"))
+    vague = starts(found(0.34, 0.32), likely(value=0.9), Turn(text="that one there"), of("that one there"))
+    named = starts(
+        found(0.34, 0.32),
+        likely(value=0.9),
+        Turn(text="L204 has to be on 4 May 2031"),
+        of("L204 has to be on 4 May 2031"),
+    )
     assert vague is not None
     assert named is not None
     assert vague.wanted < 0.5 < named.wanted
     assert named.ranking[0][0] == "move_lesson"
     assert sum(share for _, share in named.ranking) == pytest.approx(named.wanted)
-    assert starts(found(0.0, 0.0), likely(start=0.99), None, lambda _: Values()) is None
+    assert starts(found(0.0, 0.0), likely(start=0.99), Turn(text="a court"), lambda _: Values()) is None
 
 
 @pytest.mark.row("U11")
@@ -85,8 +90,10 @@ def test_a_value_of_the_running_flow_speaks_for_no_other() -> None:
     def of(name: str) -> Values:
         return values_for(HALL[name], "on 4 May 2031", AT)
 
-    idle = starts(found(0.48, 0.46), likely(start=0.3), None, of)
-    busy = starts(found(0.48, 0.46), likely(start=0.3), "book_court", of)
+    idle = starts(found(0.48, 0.46), likely(start=0.3), Turn(text="is it free on Sunday"), of)
+    busy = starts(
+        found(0.48, 0.46), likely(start=0.3), Turn(text="is it free on Sunday", flow="book_court"), of
+    )
     assert idle is not None
     assert busy is not None
     assert idle.wanted > 0.5 > busy.wanted

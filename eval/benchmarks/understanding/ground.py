@@ -46,6 +46,12 @@ class Ground:
         return only(self.suite, self.suite.unseen)
 
     @cached_property
+    def practice(self) -> Suite:
+        """The registries that the package's weights learn from; none where they are not beside the suite."""
+        beside = self.suite_path.parent / "practice"
+        return load_suite(beside) if beside.is_dir() else Suite(beside, {}, (), frozenset())
+
+    @cached_property
     def staged(self) -> list[Staged]:
         """The turns of the unseen registries, each after the expected conversation."""
         return staged(self.unseen)

@@ -1,10 +1,18 @@
-"""Values alone: the right slot is given, and what its type reads in the message is compared with the right value."""
+"""Values alone: the right slot is given, and what is read for it in the message is compared with the right value.
+
+Read is what the program reads where it knows the slot: by the slot's type, else what the message refers to or moves, else
+the option of a choice that it means.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.contribution import TurnScores, mean
 from jazzmine_dspy.eval.equality import value_key
@@ -16,10 +24,18 @@ from jazzmine_dspy.models.commands import ResumeFlow, SlotValue, StartFlow
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
 from jazzmine_dspy.models.slots import ReadingContext, Slot, ask_type, pattern_matches
+from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.heads import options
 from jazzmine_dspy.program.heads.acts.readings import part_value
+from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_value
+from jazzmine_dspy.program.heads.acts.tried import tried_value
+from jazzmine_dspy.program.ports import EmbedderPort
+from jazzmine_dspy.program.sources.choices import LIKELY_TOLD
+from jazzmine_dspy.program.turn import TurnProgram
 from understanding.figures import Figure, figure
 from understanding.ground import Ground
 from understanding.likely import follow
+from understanding.rehearsal import staged
 
 SECTION = "values alone, right slot given"
 GROUPS: dict[str, tuple[tuple[str, ...], float]] = {
@@ -38,6 +54,7 @@ class Said(NamedTuple):
         right: Values of which each is right.
         held: What the flow held before: a correction names it too.
         of: "suite" or "test part".
+        turn: The turn, for what the message refers to; None where it stands alone.
     """
 
     conversation: str
@@ -47,6 +64,7 @@ class Said(NamedTuple):
     held: tuple[Any, ...]
     at: ReadingContext
     of: str
+    turn: Turn | None = None
 
 
 def reading(slot: Slot, text: str, at: ReadingContext, held: Collection[Any] = ()) -> list[Any]:
@@ -70,9 +88,36 @@ def reading(slot: Slot, text: str, at: ReadingContext, held: Collection[Any] = (
     return [] if part is None else [part]
 
 
+def meant(said: Said) -> list[Any]:
+    """What a message says by another value, by what was said before, or in other words than those of the option."""
+    if said.turn is None:
+        return []
+    told = [changed_part(said.slot, said.text, held, said.at) for held in said.held]
+    told += [] if said.held else [referred_value(said.slot, said.turn, said.at, asked=True, starts=True)]
+    if said.slot.type == "choice":
+        asked = options.texts_of(said.slot, said.text)
+        rows = np.asarray(_embedder().features(asked.texts))
+        shares = options.shares(options.shipped(), *options.seen(said.slot, said.text, asked, rows, None))
+        best = int(shares.argmax())
+        if shares[best] >= LIKELY_TOLD and not options.denies(said.slot, said.text, best):
+            told.append(said.slot.options[best])
+    if not any(value is not None for value in told):
+        told.append(tried_value(said.slot, said.text, said.at))
+    return [value for value in told if value is not None]
+
+
+@lru_cache(maxsize=1)
+def _embedder() -> EmbedderPort:
+    program = TurnProgram(FlowRegistry([]))
+    bind_recall(program, "minilm")
+    assert program.bindings.embedder is not None
+    return program.bindings.embedder
+
+
 def is_read(said: Said) -> bool:
-    """Whether the type reads a right value, and no other."""
-    found = reading(said.slot, said.text, said.at, said.held)
+    """Whether a right value is read, and no other."""
+    moved = meant(said) if said.held else []
+    found = moved or reading(said.slot, said.text, said.at, said.held) or meant(said)
     normal = {value_key(ask_type(said.slot, "normal", value, value, said.at)) for value in found}
     right = {value_key(ask_type(said.slot, "normal", value, value, said.at)) for value in said.right}
     return len(normal) == 1 and normal <= right
@@ -80,11 +125,12 @@ def is_read(said: Said) -> bool:
 
 def of_suite(suite: Suite) -> Iterator[Said]:
     """The values that a suite expects of each message."""
+    turns = iter(staged(suite))
     for conversation in suite.conversations:
         flows = suite.registries[conversation.registry]
         at = reading_context(flows, conversation.date, conversation.locale)
         gold = Gold(flows)
-        for turn in conversation.turns:
+        for turn, held_turn in zip(conversation.turns, turns, strict=False):
             was, before = gold.flow, dict(gold.slots)
             commands = follow(gold, turn)
             flow = flows.get(gold.flow or "")
@@ -95,7 +141,7 @@ def of_suite(suite: Suite) -> Iterator[Said]:
                 held = before.get(each.name) if was == gold.flow else None
                 right = tuple(one_of(turn.expect.slots[each.name]))
                 old = () if held is None else (held,)
-                yield Said(conversation.id, turn.user, slot, right, old, at, "suite")
+                yield Said(conversation.id, turn.user, slot, right, old, at, "suite", held_turn.turn)
 
 
 def of_examples(examples: Iterable[Example], flows: FlowRegistry) -> Iterator[Said]:
@@ -110,7 +156,9 @@ def of_examples(examples: Iterable[Example], flows: FlowRegistry) -> Iterator[Sa
             elif isinstance(each, SlotValue) and (slot := _slot(flows, each.flow, running, each.name)):
                 held = turn.slots.as_dict().get(each.name)
                 old = () if held is None else (held,)
-                yield Said(example.conversation_id, turn.text, slot, (each.value,), old, at, "test part")
+                yield Said(
+                    example.conversation_id, turn.text, slot, (each.value,), old, at, "test part", turn
+                )
 
 
 def _slot(flows: FlowRegistry, named: str | None, running: Flow | None, name: str) -> Slot | None:

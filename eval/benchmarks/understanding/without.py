@@ -70,7 +70,11 @@ def conversations(programs: Programs, suite: Suite, title: str, target: float | 
 
 def overlap(ground: Ground) -> Iterator[Figure]:
     """Shares of runs of words, and of messages with one; which messages they are is not looked at here."""
-    for each in overlaps(ground.unseen, training_texts(ground.dataset)):
+    texts = [
+        *training_texts(ground.dataset),
+        *(t.user for c in ground.practice.conversations for t in c.turns),
+    ]
+    for each in overlaps(ground.unseen, texts):
         told, what = each.to_json(), f"{each.n} words in a row"
         yield Figure(OVERLAP, f"{what}, of all such runs", told["share"], n=each.grams)
         yield Figure(OVERLAP, f"{what}, messages that hold one", told["share_of_messages"], n=each.messages)

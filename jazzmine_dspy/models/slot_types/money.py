@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.models.phrases import RANGE, Found, is_bare, meant
+from jazzmine_dspy.models.phrases import RANGE, Found, is_bare, is_english, meant
 from jazzmine_dspy.models.slot_types._currencies import HUNDREDTHS, currency, signs
 from jazzmine_dspy.models.slot_types._numbers import numbers
 from jazzmine_dspy.models.slot_types.text import TextType
@@ -108,13 +108,24 @@ class Money(Ambiguous, TextType):
 
 def _amounts(text: str, at: ReadingContext) -> list[Found]:
     """All amounts; the code is "" where no currency stands beside one. Of "20 to 30 EUR" both have the one."""
-    found = [*_each(text, at)]
+    found = sorted([*_each(text, at), *_notes(text, at)])
     for first, second in pairwise(found):
         if RANGE.fullmatch(text[first.end : second.start]):
             code = first.value.code or second.value.code
             found[found.index(first)] = first._replace(value=_Amount(first.value.value, code))
             found[found.index(second)] = second._replace(value=_Amount(second.value.value, code))
     return found
+
+
+_NOTE = re.compile(r"\b(?:(?P<five>fiver)|tenner)s?\b", re.IGNORECASE)
+
+
+def _notes(text: str, at: ReadingContext) -> Iterator[Found]:
+    """English notes by the names that people give them."""
+    if is_english(at.locale):
+        for match in _NOTE.finditer(text):
+            value = Decimal(5 if match["five"] else 10)
+            yield Found(match.start(), match.end(), _Amount(value, at.currency or "GBP"))
 
 
 def _each(text: str, at: ReadingContext) -> Iterator[Found]:

@@ -26,7 +26,7 @@ from jazzmine_dspy.program.ports import (
     SeesTurn,
     SelectionOutput,
 )
-from jazzmine_dspy.program.sources.choices import meant_option
+from jazzmine_dspy.program.sources.choices import meant_options
 from jazzmine_dspy.program.sources.registry import source
 from jazzmine_dspy.program.stage import CANDIDATES, Answer, Context, Declined, Features, Source, Steps
 from jazzmine_dspy.program.starts import Starts, starts, values_for
@@ -37,9 +37,6 @@ ACTS = "acts"
 LIKELY = 0.5
 SHORT = 3
 """Words of a message that says hardly more than an answer."""
-
-UNCLEAR = 0.4
-"""Share of the best of several flows below which it is asked about: it was right in one of four such turns."""
 
 
 @source("enhance", "head")
@@ -69,13 +66,16 @@ class ActsSource(Source[list[Command]]):
             # Nobody bound one, and the shipped one is for another embedding model or for none: nothing is broken.
             return Declined("no head is bound")
         given = yield from head_input(head, context, context.choosable, rewritten=False)
-        known = context.memo.get(ACTS)
         found: HeadOutput[list[Command]]
-        found = head.told(given, known) if isinstance(head, Acts) and known else head.predict(given)
+        if isinstance(head, Acts):
+            acts = context.memo.get(ACTS) or head.probabilities(given)
+            found = head.told(given, acts)
+            if shipped_head(self.bindings.embedder) is not None:
+                told = yield from meant_options(context, found.value, acts)
+                found = found._replace(value=told)
+        else:
+            found = head.predict(given)
         answer = Answer(found.value, found.confidence)
-        if shipped_head(self.bindings.embedder) is not None:
-            option = yield from meant_option(context, found.value)
-            answer = answer if option is None else Answer([option], found.confidence)
         context.memo["unsure"] = answer
         if self._leaves(head, answer):
             return Declined("the shipped head is not sure enough")
@@ -193,7 +193,7 @@ def told_starts(policy: Policy, bindings: Bindings, context: Context) -> Steps[S
     return starts(
         context.recalled,
         acts,
-        turn.flow,
+        turn,
         lambda name: values_for(context.registry[name], turn.text, context.at),
     )
 
@@ -205,7 +205,7 @@ def chosen_of(told: Starts, policy: Policy, kind: str, context: Context) -> tupl
     chosen = [told.ranking[0][0]]
     shares = [(name, share / told.wanted) for name, share in told.ranking]
     margin = margin_of(policy, kind, chosen, context.registry)
-    pair = close_pair(shares, chosen, 1.0 if shares[0][1] < UNCLEAR else margin)
+    pair = close_pair(shares, chosen, 1.0 if told.vague >= LIKELY else margin)
     return ([], pair) if pair and not context.asked_already else (chosen, [])
 
 

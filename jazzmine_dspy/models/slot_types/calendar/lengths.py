@@ -69,6 +69,9 @@ _AGO = re.compile(r"^ (?:ago|back|since)\b")
 _IDLE = re.compile(
     r"\b(?:just|give me|hang on|hold on|wait|one|in)? ?(?:a|1|another|couple of) (?:minute|second|sec|hour)$"
 )
+_GOES_ON = re.compile(r"\b(?:for|stay\w*|extend\w*|add|need|keep|take\w*|book|just) (?:\w+ )?$")
+_WHAT_A = re.compile(r"\bwhat $|\bhave $")
+_DAY_TRIP = re.compile(r"^ (?:trip|ticket|pass|return|out|off|i|we|when|you)\b")
 _OR = re.compile(
     rf"(?P<a>{_NUMBER}|an?|couple of) ?(?:{_UNIT}s? )?(?:to|or|-|"
     rf"/) ?(?P<b>{_NUMBER}) ?(?P<u>{_UNIT})s?\b|(?:an? |1 )(?P<u2>{_UNIT}) or (?:2|so)\b"
@@ -208,7 +211,11 @@ def _length(text: str, start: int, end: int, parts: list[tuple[Fraction, Unit]])
     )
     if not value:
         return Reading(start, end, why_not="that is no length of time")
-    return Reading(start, end, (value,), alone=bool(idle or other or again or rated))
+    # Some other day, and a day that is spoken of.
+    day = (text[start:end] == "another day" and not _GOES_ON.search(before)) or _WHAT_A.search(before)
+    return Reading(
+        start, end, (value,), alone=bool(idle or other or again or rated or day or _DAY_TRIP.match(after))
+    )
 
 
 def _either(match: re.Match[str]) -> Reading:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.floating[Any]]
     Examples = Sequence[HeadExample[list[Command]]]
 
-PENALTY = 3.0
+PENALTY = 1.0
 PULL = 10.0
 """How hard labelled turns find it to move the weights away from the bank's."""
 
@@ -91,7 +91,11 @@ def fit_bank(embedder: EmbedderPort, copies: int = 1) -> Acts:
         embedder: Gives the features of the bank's phrases; the head serves with the same one.
         copies: Situations in which each phrase is shown: more take more time, and teach more.
     """
-    rows = bank_rows(embedder, copies)
+    return fit_rows(bank_rows(embedder, copies))
+
+
+def fit_rows(rows: Rows) -> Acts:
+    """Fit the head on rows, from nothing."""
     fitted = ridge.fit(view.kernel(rows.shown), _signed(rows.right), rows.weights, rows.groups, PENALTY)
     scales = _scales(fitted.left_out, rows.right, rows.weights)
     return Acts(view.full(rows.shown).T @ fitted.dual.astype(np.float32), scales, UNMEASURED)

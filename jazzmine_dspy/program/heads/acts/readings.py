@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from jazzmine_dspy.models.phrases import puts_right
+from jazzmine_dspy.models.phrases import denied, puts_right
 from jazzmine_dspy.models.slot_types._numbers import numbers
-from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type, pattern_matches
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type, out_of_range, pattern_matches
 from jazzmine_dspy.models.text import plain
 
 _AROUND = re.compile(
@@ -30,7 +30,7 @@ _NO_COUNT_BEFORE = re.compile(
     r"ending(?: in)?)\s*)$",
     re.IGNORECASE,
 )
-_NO_COUNT_AFTER = re.compile(
+NO_COUNT_AFTER = re.compile(
     r"(?:[\w%:@/-]|\.\w|\s?(?:am|pm|o'?clock|st|nd|rd|th|past|ish|years?|yrs?|days?|weeks?|months?|hours?|minutes?|"
     r"mins?|nights?|january|february|march|april|may|june|july|august|september|october|november|december|"
     r"jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|street|road|lane|close|avenue)\b)",
@@ -42,7 +42,25 @@ _PRONOUN = re.compile(
 _LONG_NUMBER = re.compile(r"\d{4,}")
 _NEIGHBOURS = re.compile(r"[\s-]?")
 _OUT_OF = re.compile(r"\s+(?:out\s+)?of\s+(?:the|my|our|those|these)\s+", re.IGNORECASE)
-_ONLY = re.compile(r"\b(?:only|just)\s+$", re.IGNORECASE)
+_ONLY = re.compile(r"\b(?:only|just|make (?:it|that)|should be|needs to be)\s+$", re.IGNORECASE)
+_PEOPLE = re.compile(
+    r"people|person|guest|adult|seat|place|spot|cover|passenger|visitor|attend|participant|player|student|trainee|"
+    r"how many (?:of you|come|will)",
+    re.IGNORECASE,
+)
+_COUNTED = re.compile(
+    r"(?:\b\d{1,3}|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty)) ((?:of )?[a-z]+)",
+    re.IGNORECASE,
+)
+_OF_US = re.compile(r"of us|people|persons?|ppl|guests|adults", re.IGNORECASE)
+_ALONE = re.compile(
+    r"\b(?:(?:just|only) (?:me|myself|for me)|me only|(?:just|only) the one|by myself|on my own|me alone|"
+    r"no ?(?:body|one) else)\b",
+    re.IGNORECASE,
+)
+_PLACES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_ORDINAL = re.compile(rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th)|({'|'.join(_PLACES)}))\b", re.IGNORECASE)
+_WORD_END = re.compile(r"[\w'\u2019-]+")
 _COMMON = frozenset(
     re.findall(
         r"\w+",
@@ -66,6 +84,24 @@ def _values_in(slot: Slot, text: str, at: ReadingContext) -> tuple[Any, ...]:
         if value not in once:
             once.append(value)
     return tuple(once)
+
+
+_MANY_WORDS = 40
+
+
+def place_of(slot: Slot, value: Any, text: str, at: ReadingContext = ANYWHERE) -> int:
+    """Where a value is said: the end of the shortest beginning of a text in which it is read, else the text's end.
+
+    Example:
+        >>> slot = Slot(name="stay", type="duration")
+        >>> place_of(slot, "P18M", "over 18 months, it comes to 2,340")
+        14
+    """
+    ends = [match.end() for match in _WORD_END.finditer(text)][:_MANY_WORDS]
+    said = text.casefold().find(str(value).casefold()) if isinstance(value, str) else -1
+    if said >= 0:
+        return said + len(str(value))
+    return next((end for end in ends if value in _values_in(slot, text[:end], at)), len(text))
 
 
 def whole_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
@@ -92,8 +128,17 @@ def part_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE, *, last: bo
         parts = [part for part in parts if not _LONG_NUMBER.fullmatch(part) or part == parts[0]]
     found = [value for part in parts if (value := whole_value(slot, part, at)) is not None]
     if not found:
-        return lone_number(slot, text, at)
+        return _ordinal(slot, text) if (number := lone_number(slot, text, at)) is None else number
     return found[-1] if last or (len(found) > 1 and puts_right(text)) else found[0]
+
+
+def _ordinal(slot: Slot, text: str) -> int | None:
+    """The number of the only place in an order that a text says, in digits or words; None where there is none."""
+    if slot.type != "number":
+        return None
+    found = [int(match[1]) if match[1] else _PLACES.index(match[2].lower()) + 1
+             for match in _ORDINAL.finditer(text) if not denied(text, match.start())]  # fmt: skip
+    return found[0] if len(found) == 1 and not out_of_range(slot, found[0]) else None
 
 
 def lone_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
@@ -106,6 +151,10 @@ def lone_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
         >>> slot = Slot(name="quantity", type="number")
         >>> [lone_number(slot, text) for text in ("have you got 36 of the plates", "3 of the 4 towels", "2 for 4?")]
         [36, 3, None]
+        >>> lone_number(slot, "one not three"), lone_number(slot, "make that 3, 4 is a lot for one guy")
+        (1, 3)
+        >>> lone_number(Slot(name="guests", type="number"), "a table for tonight, just me")
+        1
     """
     if slot.type not in ("number", "money"):
         return None
@@ -118,7 +167,8 @@ def lone_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
             (before := _NO_COUNT_BEFORE.search(text[: each.start])) is None
             or (money and before.group().strip().lower() == "at")
         )
-        and not _NO_COUNT_AFTER.match(text, each.end)
+        and not NO_COUNT_AFTER.match(text, each.end)
+        and not denied(text, each.start, no_denies=False)
         and sum(map(str.isdigit, text[each.start : each.end])) < (6 if money else 4)
         and not any(
             _NEIGHBOURS.fullmatch(text[one.end : other.start])
@@ -138,7 +188,26 @@ def lone_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
         else:
             kept = [each for each in kept if _ONLY.search(text[: each.start])]
         values = {value: each for value, each in values.items() if each in kept}
+    if not values and _ALONE.search(text) and _PEOPLE.search(f"{slot.name} {slot.description}"):
+        return whole_value(slot, "1", at)
     return next(iter(values)) if len(values) == 1 else None
+
+
+def named_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
+    """The same, where the word behind the number is one of the slot's, or tells of people that it counts.
+
+    Example:
+        >>> slot = Slot(name="trainees", type="number", description="How many people take part")
+        >>> named_number(slot, "theres 5 of us"), named_number(slot, "5 trainees"), named_number(slot, "5 apples")
+        (5, 5, None)
+    """
+    told = f"{slot.name.replace('_', ' ')} {slot.description}"
+    own = {stem(word) for word in plain(told).split() if word not in _COMMON}
+    for match in _COUNTED.finditer(text):
+        of_people = _PEOPLE.search(told) and _OF_US.match(match[1])
+        if of_people or stem(match[1].split()[0].lower()) in own:
+            return lone_number(slot, text, at)
+    return None
 
 
 def items(text: str) -> list[str]:

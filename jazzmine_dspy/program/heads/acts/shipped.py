@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jazzmine_dspy.program.ports import EmbedderPort
 
 WEIGHTS = "weights.safetensors"
-SHIPPED = "6ca8e288d685181f4ad31b7ca4b5ee23c6f8731246676700361213bc2e2a29e6"
+SHIPPED = "cfb97d1c101c7a6f16456ff15eb4771c69061ecb25b073a7d8552132992ca768"
 """SHA-256 of the shipped head; what a program decides may change with it."""
 
 

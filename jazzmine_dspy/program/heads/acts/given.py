@@ -1,0 +1,262 @@
+"""Values that a message gives, whose slot they are, and in which order they are said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot
+from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.program.acts import LEAVE, NO, REPEAT, TALK, WAIT, YES
+from jazzmine_dspy.program.heads.acts.opening import texts_in
+from jazzmine_dspy.program.heads.acts.readings import (
+    free_text,
+    items,
+    lone_number,
+    named_boolean,
+    named_most,
+    named_number,
+    part_value,
+    place_of,
+    values_in,
+    whole_value,
+)
+from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_value
+from jazzmine_dspy.program.heads.acts.tried import named_try, tried_value
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.models.flows import Flow
+    from jazzmine_dspy.models.slots import ReadingContext, Slot
+    from jazzmine_dspy.models.turn import Turn
+
+_OPEN = frozenset(("text", "list", "boolean"))
+"""Types of values that a message may be whatever it says."""
+
+_NO_TEXT = (
+    YES | NO | LEAVE | REPEAT | TALK | WAIT | {"go back", "ok go back", "back", "go on", "continue", "next"}
+)
+"""Messages that are no text, whatever is asked."""
+
+_AS_SAID = frozenset(("phone", "email", "text", "number"))
+"""Types whose values stand in the message as they are."""
+
+
+class Scene(NamedTuple):
+    """What commands are made of, beside the acts.
+
+    Args:
+        turn: The turn.
+        tasks: Flows by name: the running one, those that start, and those set aside.
+        starting: Names of the flows that start.
+        at: Where and when values are read.
+    """
+
+    turn: Turn
+    tasks: Mapping[str, Flow]
+    starting: Sequence[str]
+    at: ReadingContext
+
+    @property
+    def running(self) -> Flow | None:
+        """The running flow, where the registry knows it."""
+        return self.tasks.get(self.turn.flow or "")
+
+    @property
+    def awaited(self) -> Slot | None:
+        """The slot that was asked for."""
+        flow = self.running
+        return flow.slot(self.turn.awaiting) if flow is not None and self.turn.awaiting else None
+
+
+def meant(turn: Turn, slots: Sequence[Slot]) -> str | None:
+    """The slot whose name, description or value the message says."""
+    told = [
+        (s.name, f"{s.name.replace('_', ' ')} {s.type} {s.description} {turn.slots.get(s.name)}")
+        for s in slots
+    ]
+    return named_most(turn.text, told)
+
+
+def _telling(slot: Slot) -> tuple[bool, bool, bool]:
+    """Which of several slots a value belongs to: those first whose type tells more of it, then those needed."""
+    return slot.type not in ("phone", "email"), slot.type == "number", not slot.required
+
+
+class Values:
+    """The values of a message, and whose they are."""
+
+    def __init__(
+        self, scene: Scene, on: set[str], p: Mapping[str, float], agrees: Callable[[], bool]
+    ) -> None:
+        self._scene, self._on, self._p, self._agrees = scene, on, p, agrees
+        self._text = scene.turn.text
+
+    def first(self, flow: Flow) -> list[Command]:
+        """Values for a flow that starts or is taken up again: of a kind of which the message holds exactly one."""
+        text, at = self._text, self._scene.at
+        found: dict[str, Any] = {}
+        taken: list[str] = []
+        for slot in sorted(flow.slots, key=_telling):
+            values = [] if slot.type == "boolean" else values_in(slot, text, at)
+            # One value is one slot's: the last digits of a phone number are no order's.
+            values = [value for value in values if not any(str(value) in other for other in taken)]
+            if not values:
+                referred = referred_value(slot, self._scene.turn, at, starts=True)
+                values = [] if referred is None else [referred]
+            if len(values) == 1:
+                found[slot.name] = values[0]
+                taken += [str(values[0])] if slot.type in _AS_SAID else []
+        found |= self._counted(flow, found)
+        for slot in flow.slots:
+            tried = named_try(slot, text) if slot.required and slot.name not in found else None
+            found |= {} if tried is None else {slot.name: tried}
+        if len(self._scene.starting) < 2:
+            found = {**texts_in(flow, text, opening=flow.name in self._scene.starting), **found}
+        for slot in flow.slots:
+            if slot.type == "boolean" and (told := named_boolean(slot, text)) is not None:
+                found[slot.name] = told
+        return self._all(flow, found, anew=True)
+
+    def _counted(self, flow: Flow, found: Mapping[str, Any]) -> dict[str, Any]:
+        """The one number of a message, where the flow has one slot for it; an amount where it has none for numbers."""
+        for kind in ("number", "money"):
+            slots = [slot for slot in flow.slots if slot.type == kind and slot.name not in found]
+            if slots:
+                value = lone_number(slots[0], self._text, self._scene.at) if len(slots) == 1 else None
+                return {} if value is None else {slots[0].name: value}
+        return {}
+
+    def given(self) -> list[Command]:
+        """Values for the running flow: the awaited slot first, then what types tell of the others."""
+        flow, slot, held = self._scene.running, self._scene.awaited, self._scene.turn.slots
+        if flow is None or not (self._on & {"value", "correct", "deny", "affirm", "ask"}):
+            return []
+        found: dict[str, Any] = {}
+        taken: list[Any] = []
+        order = self._order(flow)
+        for each in order:
+            asked = slot is not None and each.name == slot.name
+            if asked:
+                value = whole_value(each, self._text, self._scene.at)
+                if value is not None and not (self._changes and each.name not in held.names and found):
+                    return self._all(flow, found or {each.name: value})
+            for value in self._typed(each, taken, asked=asked):
+                found[each.name] = value
+        found |= self._beside(flow, found, taken)
+        if found:
+            return self._all(flow, found)
+        if self._changes:
+            return self._changed(flow, order)
+        if slot is not None and slot.name not in held.names and "value" in self._on:
+            tried = tried_value(slot, self._text, self._scene.at)
+            return [] if tried is None else [self._put(slot, tried)]
+        return []
+
+    @property
+    def _changes(self) -> bool:
+        return bool(self._on & {"correct", "deny"})
+
+    def _order(self, flow: Flow) -> list[Slot]:
+        """Whose value is looked for first: the awaited slot's; where something changes, a filled and named one's."""
+        turn, slot = self._scene.turn, self._scene.awaited
+        order = sorted(flow.slots, key=lambda each: slot is None or each.name != slot.name)
+        if self._changes:
+            order.sort(key=lambda each: each.name not in turn.slots.names)
+            if named := meant(turn, order):
+                order.sort(key=lambda each: each.name != named)
+        return order
+
+    def _typed(self, slot: Slot, taken: list[Any], *, asked: bool) -> list[Any]:
+        """The value of a slot that its type reads, or that the message refers to; none where it is not one."""
+        known = self._scene.turn.slots.get(slot.name)
+        values = [value for value in values_in(slot, self._text, self._scene.at) if value not in taken]
+        fresh = [value for value in values if value != known]
+        # What is told by the held value is read by its type as something else, if at all.
+        told = None if fresh and known is None else self._referred(slot, known, asked)
+        if told is not None and told not in taken:
+            taken.append(told)
+            return [told]
+        kept = known is not None and not (self._changes or asked)
+        if kept and (not fresh or slot.type in ("number", "choice")):
+            return []
+        if not fresh or (len(fresh) > 1 and not (asked or self._changes)):
+            return []
+        taken += values
+        return [fresh[-1] if self._changes else fresh[0]]
+
+    def _beside(self, flow: Flow, found: Mapping[str, Any], taken: Sequence[Any]) -> dict[str, Any]:
+        """What no type tells for certain: a number, the message as the awaited value, texts, a named yes."""
+        slot, held, at = self._scene.awaited, self._scene.turn.slots, self._scene.at
+        more: dict[str, Any] = {}
+        counts = [
+            each
+            for each in flow.slots
+            if each.type == "number" and each is not slot and each.name not in held.names
+        ]
+        if len(counts) == 1 and counts[0].name not in found and not self._changes:
+            # While something else is asked for, a number has to be said to be one of the kind.
+            value = (lone_number if slot is None else named_number)(counts[0], self._text, at)
+            more |= {} if value is None or value in taken else {counts[0].name: value}
+        if slot is not None and slot.name not in found and slot.name not in held.names:
+            value = self._loose(slot, bool(found or more))
+            more |= {} if value is None else {slot.name: value}
+        for name, value in texts_in(flow, self._text, opening=False).items():
+            known = held.get(name)
+            if name not in found and name not in more and value != known and (known is None or self._changes):
+                more[name] = value
+        for each in flow.slots:
+            told = named_boolean(each, self._text) if each.type == "boolean" else None
+            if told is not None and each is not slot and told != held.get(each.name):
+                more[each.name] = told
+        return more
+
+    def _changed(self, flow: Flow, order: Sequence[Slot]) -> list[Command]:
+        """The filled slot that a part of the message is another value of."""
+        held = self._scene.turn.slots
+        for slot in order:
+            if slot.name in held.names and slot.type not in _OPEN:
+                value = part_value(slot, self._text, self._scene.at, last=True)
+                if value is not None and value != held.get(slot.name):
+                    return self._all(flow, {slot.name: value})
+        return []
+
+    def _referred(self, slot: Slot, known: Any, asked: bool) -> Any:
+        """The value that the message does not say: the held one with another part, or one of the conversation."""
+        turn, at = self._scene.turn, self._scene.at
+        if known is not None:
+            return changed_part(slot, self._text, known, at)
+        return referred_value(slot, turn, at, asked=asked)
+
+    def _loose(self, slot: Slot, beside: bool) -> Any:
+        """The value of a slot whose type does not tell where it ends: the message, unless an act is surer."""
+        if slot.type not in _OPEN and self._on & {"value", "correct"}:
+            return part_value(slot, self._text, self._scene.at, last="correct" in self._on)
+        if slot.pattern or self._on & {"correct", "deny", "ask"} or "value" not in self._on:
+            return None
+        if slot.type == "boolean":
+            return self._agrees()
+        if slot.type == "text" and not beside:
+            # A bare yes or no, thanks and the like say nothing of what was asked.
+            return None if plain(self._text) in _NO_TEXT else free_text(self._text)
+        if slot.type == "list":
+            return items(self._text)
+        return None
+
+    def _all(self, flow: Flow, found: Mapping[str, Any], *, anew: bool = False) -> list[Command]:
+        """In the order of the message, as far as it shows; the values of a flow that starts are its first ones."""
+        slots = {slot.name: slot for slot in flow.slots}
+        names = self._in_order(slots, found)
+        if anew:
+            return [SetSlot(name=name, value=found[name]) for name in names]
+        return [self._put(slots[name], found[name]) for name in names]
+
+    def _in_order(self, slots: Mapping[str, Slot], found: Mapping[str, Any]) -> list[str]:
+        """The names of what was found, by where in the message it is said, then in the order of the slots."""
+        names = [name for name in slots if name in found]
+        if len(names) < 2:
+            return names
+        return sorted(names, key=lambda name: place_of(slots[name], found[name], self._text, self._scene.at))
+
+    def _put(self, slot: Slot, value: Any) -> Command:
+        held = slot.name in self._scene.turn.slots.names
+        return CorrectSlot(name=slot.name, value=value) if held else SetSlot(name=slot.name, value=value)

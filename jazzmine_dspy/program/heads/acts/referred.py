@@ -1,0 +1,170 @@
+"""Values that a message does not say but refers to: one said before, or the held one with another part."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from jazzmine_dspy.models.phrases import is_english
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type
+from jazzmine_dspy.program.heads.acts.moved import moved_date, moved_time
+from jazzmine_dspy.program.heads.acts.readings import part_value, values_in
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.models.turn import Turn
+
+_NOUNS = {
+    "phone": r"number|phone|mobile|cell|line|landline",
+    "email": r"e-?mail|mail|inbox|mailbox|address|account",
+    "time": r"time|hour|o'?\s?clock|slot",
+    "date": r"day|date",
+    "id": r"number|no|ref|reference|code|id|booking|order|ticket|one",
+}
+"""Words that name a value of a type: what is the same of other types may be many things."""
+
+_SAID_BEFORE = (
+    r"as (?:before|always|usual|ever|last time|earlier|above)|again|unchanged|(?:has|have)n'?t changed|"
+    r"not changed|didn'?t change|still the same|"
+    r"(?:that |which )?(?:i|you|we) (?:just |already |have just )?"
+    r"(?:gave|given|have|had|used|told|wrote|sent|typed|said)(?: you| u)?|"
+    r"on file|from (?:before|earlier)|already have"
+)
+_POINTS = re.compile(r"\b(?:it|its|that|this|these|those|them|that one|this one)\b", re.IGNORECASE)
+_RECENT = 4
+"""Messages in which what a mere pronoun points to has to stand."""
+
+_SAME = re.compile(r"\b(?:the |that )?(?:very )?same\b|\b(?:usual|previous)\b", re.IGNORECASE)
+_BEFORE = re.compile(rf"\b(?:{_SAID_BEFORE})\b", re.IGNORECASE)
+_END = re.compile(
+    r"\b(?:end(?:s|ing)?(?: (?:in|with|on))?|(?:last|final) (?:\w+ )?(?:digits?|numbers?|ones?|bit)"
+    r"(?: (?:is|are|should be|must be))?|at the end)\W+(?:it'?s |is |are |a )?(?P<end>\d{1,6})\b|"
+    r"\b(?P<before>\d{1,6}) at the end\b",
+    re.IGNORECASE,
+)
+_SIGNS = {"dot": ".", "hyphen": "-", "dash": "-", "underscore": "_", "point": ".", "full stop": "."}
+_SIGN = "|".join(_SIGNS)
+_OTHER_SIGN = re.compile(
+    rf"\b(?P<new>{_SIGN}),? (?:not|instead of|rather than|and not)(?: with)?(?: an?)? (?P<old>{_SIGN})\b|"
+    rf"\bnot (?:with )?(?:an? )?(?P<old_first>{_SIGN})\b.{{0,20}}?"
+    rf"\b(?:but |it'?s |rather )?(?:an? )?(?P<new_last>{_SIGN})\b",
+    re.IGNORECASE,
+)
+_LOCAL = re.compile(r"(?<![\w@.-])[\w-]+(?:[._-][\w-]+)+(?![\w@-])", re.IGNORECASE)
+_BARE = re.compile(r"[._-]")
+
+
+def referred_value(
+    slot: Slot, turn: Turn, at: ReadingContext = ANYWHERE, *, asked: bool = False, starts: bool = False
+) -> Any:
+    """The value that a message refers to; None where it refers to none, or to one of several.
+
+    "Same number as before" is the last phone number of the conversation. Where the slot was not just asked for, the
+    message has to name the kind ("same inbox"). A message that starts a task may point to a number with a form, that
+    has just been talked about, by a pronoun ("can it come sooner?").
+
+    Example:
+        >>> from jazzmine_dspy.models import Turn
+        >>> said = [{"role": "user", "text": "send it to ann@post.example"}]
+        >>> slot = Slot(name="bill_email", type="email")
+        >>> referred_value(slot, Turn(text="same address as before", history=said))
+        'ann@post.example'
+        >>> referred_value(slot, Turn(text="the same as before", history=said)) is None
+        True
+        >>> referred_value(slot, Turn(text="the same as before", history=said), asked=True)
+        'ann@post.example'
+    """
+    kind = "id" if slot.pattern else str(slot.type)
+    if not is_english(turn.locale) or not turn.history:
+        return None
+    if (own := _own(slot, turn, asked)) is not None:
+        return own
+    if kind not in _NOUNS:
+        return None
+    points = starts and kind == "id" and _POINTS.search(turn.text) is not None
+    if not points and not _refers(turn.text, _NOUNS[kind], asked):
+        return None
+    for message in reversed(turn.history[-_RECENT:] if points else turn.history):
+        if found := values_in(slot, message.text, at):
+            return found[0] if len(found) == 1 else None
+    return None
+
+
+def _refers(text: str, nouns: str, asked: bool) -> bool:
+    """Whether a text says that something is as it was, and that this is a value of the kind."""
+    if asked and (_SAME.search(text) or _BEFORE.search(text)):
+        return True
+    named = re.search(
+        rf"\b(?:same|usual|previous|that) (?:\w+ )?(?:{nouns})\b|"
+        rf"\b(?:{nouns})\b.{{0,12}}\b(?:same|unchanged|{_SAID_BEFORE})\b",
+        text,
+        re.IGNORECASE,
+    )
+    return named is not None and bool(_SAME.search(text) or _BEFORE.search(text))
+
+
+def _own(slot: Slot, turn: Turn, asked: bool) -> Any:
+    """What another task holds under the same name, where a free text is said to be the same."""
+    if str(slot.type) != "text" or not _SAME.search(turn.text):
+        return None
+    noun = slot.name.rsplit("_", 1)[-1]
+    if not asked and not re.search(rf"\bsame (?:\w+ )?{re.escape(noun)}\b", turn.text, re.IGNORECASE):
+        return None
+    told = [turn.paused_slots.get(flow, {}).get(slot.name) for flow in reversed(turn.paused)]
+    return next((value for value in told if value is not None), None)
+
+
+def changed_part(slot: Slot, text: str, held: Any, at: ReadingContext = ANYWHERE) -> Any:
+    """The held value with the part that a message puts right; None where it says no such thing.
+
+    Example:
+        >>> number = Slot(name="order", type="text", pattern=r"\\d{4}")
+        >>> changed_part(number, "no, it ends in 36", "4463"), changed_part(number, "no, 4436", "4463")
+        ('4436', None)
+        >>> mail = Slot(name="mail", type="email")
+        >>> changed_part(mail, "with a hyphen not a dot", "ann.lee@post.example")
+        'ann-lee@post.example'
+        >>> changed_part(mail, "it's ann_lee, with an underscore", "ann.lee@post.example")
+        'ann_lee@post.example'
+        >>> changed_part(Slot(name="day", type="date"), "no, a day later", "2026-09-20")
+        '2026-09-21'
+        >>> changed_part(Slot(name="sum", type="money"), "make it 50", "40.00 GBP", ReadingContext(currency="EUR"))
+        '50.00 GBP'
+    """
+    if not isinstance(held, str) or not is_english(at.locale):
+        return None
+    made = None
+    if slot.type == "email":
+        made = _other_sign(text, held)
+    elif slot.type == "date":
+        made = moved_date(text, held, at.date)
+    elif slot.type == "time":
+        made = moved_time(text, held)
+    elif slot.type == "money":
+        made = _same_currency(slot, text, held, at)
+    elif (slot.pattern or slot.type == "phone") and (match := _END.search(text)):
+        end = match["end"] or match["before"]
+        made = held[: -len(end)] + end if len(end) < len(held) else None
+    if made is None or made == held or ask_type(slot, "check", made, "", at):
+        return None
+    return made
+
+
+def _same_currency(slot: Slot, text: str, held: str, at: ReadingContext) -> str | None:
+    """Another amount without a currency has the one that is held."""
+    code = held.rpartition(" ")[2]
+    amount = part_value(slot, text, at, last=True)
+    if not isinstance(amount, str) or code in ("", amount.rpartition(" ")[2]) or values_in(slot, text, at):
+        return None
+    return f"{amount.rpartition(' ')[0]} {code}"
+
+
+def _other_sign(text: str, held: str) -> str | None:
+    local, _, domain = held.partition("@")
+    if match := _OTHER_SIGN.search(text):
+        old = _SIGNS[(match["old"] or match["old_first"]).lower()]
+        new = _SIGNS[(match["new"] or match["new_last"]).lower()]
+        return f"{local.replace(old, new)}@{domain}" if old in local else None
+    for match in _LOCAL.finditer(text):
+        if _BARE.sub("", match.group()).lower() == _BARE.sub("", local):
+            return f"{match.group().lower()}@{domain}"
+    return None

@@ -1,0 +1,81 @@
+"""Values that a slot cannot hold, and that were meant for it: the user is told why, and asked again."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from jazzmine_dspy.models.patterns import asks_for_digits
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, ask_type
+from jazzmine_dspy.program.heads.acts.readings import NO_COUNT_AFTER, free_text
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.models.slots import Slot
+
+_WITH_DIGITS = re.compile(r"[A-Za-z]{0,4}-?\d[\w-]*")
+_ORDINAL = re.compile(r"\d{1,2}(?:st|nd|rd|th)", re.IGNORECASE)
+_SHORT, _LONG = 3, 3
+_LONGEST = 8
+"""Words of a message that is a try and says nothing else."""
+
+
+def tried_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> str | None:
+    """What a message gives for a slot that was asked for and cannot hold it: as said, for the slot to refuse.
+
+    Only what has the form of a value counts, and that means digits: "it arrived broken" is no try at an order number.
+
+    Example:
+        >>> from jazzmine_dspy.models import Slot
+        >>> order = Slot(name="order", type="text", pattern=r"\\d{5}")
+        >>> [tried_value(order, text) for text in ("it says 33-10", "12 3 8", "it arrived broken", "on the 3rd of may")]
+        ['33-10', '1238', None, None]
+        >>> tried_value(Slot(name="day", type="date"), "30 feb")
+        '30 feb'
+    """
+    if len(text.split()) > _LONGEST or slot.type in ("boolean", "list", "choice"):
+        return None
+    if slot.pattern:
+        return _form(text) if asks_for_digits(slot.pattern) else None
+    said = free_text(text.rstrip("?!. "))
+    if slot.type == "email":
+        return _mail(said)
+    digits = slot.type != "text" and any(map(str.isdigit, said)) and len(said.split()) <= _SHORT
+    return said if digits and ask_type(slot, "attempt", said, False, at) else None
+
+
+def named_try(slot: Slot, text: str) -> str | None:
+    """What a longer message gives for a slot with a form by its name ("invoice number 77-1"), in the wrong form.
+
+    Example:
+        >>> from jazzmine_dspy.models import Slot
+        >>> bill = Slot(name="bill_number", type="text", pattern=r"\\d{2}-\\d{4}")
+        >>> named_try(bill, "I'd like to pay my invoice number 7731"), named_try(bill, "pay 7731 to them")
+        ('7731', None)
+    """
+    if not slot.pattern or not asks_for_digits(slot.pattern):
+        return None
+    own = "|".join(map(re.escape, slot.name.lower().split("_")))
+    named = re.compile(
+        rf"\b(?:{own}|number|nr|no\.?|code|ref|reference|acct|account|order|job|booking|invoice|policy|ticket)"
+        r"(?: (?:number|code|no\.?|nr))?(?: (?:is|was|says)|:)? #?([A-Za-z]{0,3}-?\d[\w-]*)(?![\w:]|[.,]\d)",
+        re.IGNORECASE,
+    )
+    found = {match[1] for match in named.finditer(text) if not NO_COUNT_AFTER.match(text, match.end())}
+    return found.pop() if len(found) == 1 else None
+
+
+def _mail(said: str) -> str | None:
+    """A short text with a sign of an address in it."""
+    return said if len(said.split()) <= _SHORT and re.search(r"@|\bat\b|\w\.\w", said) else None
+
+
+def _form(text: str) -> str | None:
+    """The one part of a message with digits in it, digits that are written in groups as one."""
+    parts = [match.group() for match in _WITH_DIGITS.finditer(text)]
+    if len(parts) > 1 and all(part.isdigit() for part in parts) and " ".join(parts) in text:
+        return "".join(parts)
+    if len(parts) != 1 or NO_COUNT_AFTER.match(text, text.find(parts[0]) + len(parts[0])):
+        return None
+    # A number or two in a sentence count something.
+    counts = parts[0].isdigit() and len(parts[0]) < _LONG and len(text.split()) > _SHORT - 1
+    return None if counts or _ORDINAL.fullmatch(parts[0]) else parts[0]
