@@ -1,26 +1,29 @@
 """Fit what the package ships for flows that it does not know: the head of acts, vague wishes, and options.
 
 Run after a change of the phrase bank, of the practice registries or of what the heads see: ``python
-tools/acts_weights.py``. It takes some minutes, and writes the same bytes each time on one machine. A test fails while the
-weights are of another bank.
+tools/acts_weights.py``. It takes six minutes, and writes the same bytes each time on one machine. A test fails while
+the weights are of another bank or of other registries. ``--measure`` writes what the registries give into the docs.
 
-The head of acts learns from the phrase bank and from the registries of eval/suites/practice; its sureness is measured on
-the dataset's training turns, which taught it nothing. What is fitted on its probabilities is fitted on those of heads
-that have not seen the registry.
+The head of acts learns from the phrase bank and from the registries of eval/suites/practice; its sureness is measured
+on the dataset's training turns, which taught it nothing. What is fitted on its probabilities is fitted on those of
+heads that have not seen the registry.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path += [str(ROOT / "eval" / "benchmarks"), str(ROOT / "tools")]
+sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
+sys.path.append(str(Path(__file__).resolve().parent))
 
-from weights import acts, choices, starts
-from weights.ground import practice
+from routing.figures import filled
+from weights import acts, choices, measure, starts
+from weights.ground import PRACTICE, practice, sha256_of
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import load_dataset
@@ -31,9 +34,28 @@ from jazzmine_dspy.program.heads.acts import fit, shipped
 from jazzmine_dspy.program.policy import FLOOR, Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs" / "understanding.md"
 
-def main() -> None:
-    """Fit, measure, write."""
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Fit and write; or measure what the practice registries give."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--measure", action="store_true", help="write only the table of docs/understanding.md"
+    )
+    if parser.parse_args(arguments).measure:
+        registries = practice()
+        embedder = registries[0].program().bindings.embedder
+        assert embedder is not None
+        table = "\n".join(measure.lines(measure.of(embedder, registries)))
+        DOCS.write_text(filled(DOCS.read_text("utf-8"), table, "practice"), "utf-8")
+        print(table)
+    else:
+        _fit()
+
+
+def _fit() -> None:
     dataset = load_dataset(ROOT / "datasets" / "support")
     program = TurnProgram(dataset.flows, policy=Policy(orders=FLOOR))
     artifacts.bind_recall(program, "minilm")
@@ -47,7 +69,7 @@ def main() -> None:
     # These turns are of flows that the head never saw: nothing was fitted on them.
     head = fit.measured(head, examples, head.scores(fit.labelled_rows(examples).shown))
     target = Path(shipped.__file__).with_name(shipped.WEIGHTS)
-    target.write_bytes(shipped.write(head, embedder))
+    target.write_bytes(shipped.write(head, embedder, sha256_of(PRACTICE)))
     source = Path(shipped.__file__)
     told = re.sub(r'SHIPPED = "\w+"', f'SHIPPED = "{head.fingerprint}"', source.read_text("utf-8"))
     source.write_text(told, "utf-8")

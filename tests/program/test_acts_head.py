@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +11,13 @@ from jazzmine_dspy import artifacts
 from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.memory.procedural.embed import FastembedEmbedder
 from jazzmine_dspy.models import FlowRegistry, Turn
+from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.program.heads import heads_from_bytes, heads_to_bytes
 from jazzmine_dspy.program.heads.acts import ACTS, ActsHead, bank, shipped
 from jazzmine_dspy.program.policy import FLOOR, Policy
 from jazzmine_dspy.program.turn import TurnProgram
+
+ROOT = Path(__file__).resolve().parents[2]
 
 FLOWS: list[dict[str, Any]] = [
     {
@@ -195,7 +199,10 @@ def test_the_shipped_weights_are_of_the_bank(program: TurnProgram) -> None:
     head = shipped.shipped_head(program.bindings.embedder)
     assert head is not None
     # Otherwise: python tools/acts_weights.py
-    assert shipped.fitted_on() == shipped.bank_sha256()
+    bank, practice = shipped.fitted_on()
+    assert bank == shipped.bank_sha256()
+    files = sorted((ROOT / "eval" / "suites" / "practice").glob("*.yaml"))
+    assert practice == sha256([[file.name, sha256(file.read_bytes())] for file in files])
     assert head.fingerprint == shipped.SHIPPED
 
 

@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 def rows_of(registry: Registry, seen: Rows, head: Acts, embedder: EmbedderPort) -> Iterator[Row]:
-    """Choices that a turn may fill and of which it names no option: the awaited one, or all of the task that it starts."""
+    """Choices that a turn may fill and of which it names no option: the awaited one, or those of the task it starts."""
     for example, scores in zip(registry.examples, head.scores(seen.shown), strict=True):
         turn, commands = example.turn, example.labels.commands or ()
         at = reading_context(registry.flows, turn.date, turn.locale)

@@ -11,6 +11,7 @@ from understanding.rehearsal import staged
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.eval.suite import load_suite
+from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.commands import Clarify, StartFlow
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program.gate import without_lm
@@ -37,7 +38,7 @@ class Registry:
         return int(hashlib.sha256(self.name.encode()).hexdigest(), 16) % FOLDS
 
     def program(self, head: Acts | None = None) -> TurnProgram:
-        """A program over its flows that was never compiled and asks no language model, with a head of acts or without."""
+        """A program over its flows, never compiled, that asks no language model; with a head of acts or without."""
         program = TurnProgram(self.flows, policy=without_lm(Policy()))
         artifacts.bind_recall(program, "minilm")
         return program if head is None else program.bind(heads={**program.bindings.heads, "understand": head})
@@ -55,6 +56,11 @@ def practice(folder: Path = PRACTICE) -> list[Registry]:
             each.example.model_copy(update={"labels": labels, "role": "train"})
         )
     return [Registry(name, suite.registries[name], examples) for name, examples in held.items()]
+
+
+def sha256_of(folder: Path) -> str:
+    """SHA-256 over the files of a suite, by name."""
+    return sha256([[file.name, sha256(file.read_bytes())] for file in sorted(folder.glob("*.yaml"))])
 
 
 def vague(example: Example) -> bool:

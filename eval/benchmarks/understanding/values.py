@@ -1,7 +1,7 @@
 """Values alone: the right slot is given, and what is read for it in the message is compared with the right value.
 
-Read is what the program reads where it knows the slot: by the slot's type, else what the message refers to or moves, else
-the option of a choice that it means.
+Read is what the program reads where it knows the slot: by the slot's type, else what the message refers to or moves,
+else the option of a choice that it means.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def seen(
         text: The message.
         asked: Of :func:`texts_of`.
         rows: Features of its texts; the first half of each is the embedding.
-        acts: The probability of each act where the slot has just been asked for; None where it starts its task.
+        acts: The probability of each act where the slot was asked for; None in a message that starts its task.
     """
     vectors = rows[:, : rows.shape[1] // 2]
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)

@@ -100,7 +100,8 @@ def _placed(
     """The value among those of the task that starts, in the order of the message as far as it shows."""
     slots = {slot.name: slot for slot in context.registry[flow].slots}
     for number, each in enumerate(commands):
-        slot = slots.get(each.name) if isinstance(each, SlotValue) else None
-        if slot is not None and place_of(slot, each.value, context.turn.text, context.at) > place:
+        if not isinstance(each, SlotValue) or each.name not in slots:
+            continue
+        if place_of(slots[each.name], each.value, context.turn.text, context.at) > place:
             return [*commands[:number], one, *commands[number:]]
     return [*commands, one]

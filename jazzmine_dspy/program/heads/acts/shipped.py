@@ -19,8 +19,8 @@ SHIPPED = "cfb97d1c101c7a6f16456ff15eb4771c69061ecb25b073a7d8552132992ca768"
 
 
 @lru_cache(maxsize=1)
-def _read() -> tuple[Acts, str, str]:
-    """The head, the fingerprint of its embedding model, and the SHA-256 of the bank that it was fitted on."""
+def _read() -> tuple[Acts, str, tuple[str, str]]:
+    """The head, the fingerprint of its embedding model, and the SHA-256 of the bank and registries it was fitted on."""
     import json
 
     from safetensors.numpy import load
@@ -30,7 +30,8 @@ def _read() -> tuple[Acts, str, str]:
     data = files(__package__).joinpath(WEIGHTS).read_bytes()
     metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
     said = json.loads(metadata["head"])
-    return Acts.from_state(HeadState(load(data), said)), metadata["embedder"], metadata["bank"]
+    fitted = (metadata["bank"], metadata["practice"])
+    return Acts.from_state(HeadState(load(data), said)), metadata["embedder"], fitted
 
 
 def shipped_head(embedder: EmbedderPort | None) -> Acts | None:
@@ -41,8 +42,8 @@ def shipped_head(embedder: EmbedderPort | None) -> Acts | None:
     return head if fingerprint == embedder.fingerprint else None
 
 
-def fitted_on() -> str:
-    """SHA-256 of the phrase bank that the shipped weights were fitted on."""
+def fitted_on() -> tuple[str, str]:
+    """SHA-256 of the phrase bank and of the practice registries that the shipped weights were fitted on."""
     return _read()[2]
 
 
@@ -51,8 +52,8 @@ def bank_sha256() -> str:
     return sha256(files(__package__).joinpath(FILE).read_text("utf-8"))
 
 
-def write(head: Acts, embedder: EmbedderPort) -> bytes:
-    """What the shipped file holds."""
+def write(head: Acts, embedder: EmbedderPort, practice: str) -> bytes:
+    """What the shipped file holds; ``practice`` is the SHA-256 of the registries that it was fitted on."""
     from safetensors.numpy import save
 
     from jazzmine_dspy.models._base import canonical_json
@@ -62,5 +63,6 @@ def write(head: Acts, embedder: EmbedderPort) -> bytes:
         "head": canonical_json(state.settings),
         "embedder": embedder.fingerprint,
         "bank": bank_sha256(),
+        "practice": practice,
     }
     return save(state.arrays, metadata)
