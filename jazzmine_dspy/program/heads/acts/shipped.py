@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jazzmine_dspy.program.ports import EmbedderPort
 
 WEIGHTS = "weights.safetensors"
-SHIPPED = "cfb97d1c101c7a6f16456ff15eb4771c69061ecb25b073a7d8552132992ca768"
+SHIPPED = "07c39eb98276e19a5f8540876a05fd895b74927d6408c1da99ea8df4622f0171"
 """SHA-256 of the shipped head; what a program decides may change with it."""
 
 
