@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -101,7 +102,13 @@ def place_of(slot: Slot, value: Any, text: str, at: ReadingContext = ANYWHERE) -
     said = text.casefold().find(str(value).casefold()) if isinstance(value, str) else -1
     if said >= 0:
         return said + len(str(value))
-    return next((end for end in ends if value in _values_in(slot, text[:end], at)), len(text))
+    # Once it is said it stays said, and each reading takes time.
+    place = bisect_left(ends, True, key=lambda end: _is_in(value, slot, text[:end], at))
+    return ends[place] if place < len(ends) else len(text)
+
+
+def _is_in(value: Any, slot: Slot, text: str, at: ReadingContext) -> bool:
+    return value in _values_in(slot, text, at)
 
 
 def whole_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
