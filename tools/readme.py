@@ -38,11 +38,18 @@ SHOWN = {
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 
+def _without_progress(text: str) -> str:
+    """What a run prints from its table on."""
+    lines = text.rstrip().splitlines()
+    first = next((place for place, line in enumerate(lines) if line.strip().startswith("quickstart: ")), 0)
+    return "\n".join(lines[first:])
+
+
 def main(transcript: Path | None) -> None:
     """Rewrite the blocks in place."""
     blocks = {"conversation": f"```text\n{conversation()}\n```", "given": given()}
     if transcript is not None:
-        shown = _ESCAPES.sub("", transcript.read_text(encoding="utf-8")).strip()
+        shown = _without_progress(_ESCAPES.sub("", transcript.read_text(encoding="utf-8")))
         blocks["transcript"] = f"```text\n{shown}\n```"
     if REPORT.is_file():
         report = json.loads(REPORT.read_text(encoding="utf-8"))

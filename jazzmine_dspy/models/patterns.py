@@ -67,11 +67,14 @@ def pattern_found(slot: Patterned, text: str) -> tuple[str, list[Found]]:
     return text, []
 
 
-_GROUPS = re.compile(r"(?<![\w.,:/-])(?:[A-Z]{1,3} )?\d+(?: \d+)*(?![\w:/-]|[.,]\d)")
+_GROUPS = re.compile(r"(?<![\w.,:/-])(?:(?![AI] )[A-Z]{1,3} )?\d+(?: \d+)*(?![\w:/-]|[.,]\d)")
 
 
 def _grouped(text: str) -> str:
     """A text with digits that are written in groups in one, with capitals before them: "MB 204 118" is "MB204118"."""
+    if len(re.findall(r"[a-z]{2,}", text)) > _FEW_WORDS:
+        # In a sentence numbers beside each other are several.
+        return text
     return _GROUPS.sub(lambda found: found.group().replace(" ", ""), text)
 
 

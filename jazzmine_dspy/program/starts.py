@@ -29,6 +29,9 @@ _OFFSET = -6.2
 _RUNNING = {"similarity": -3.4, "start": 0.55, "values": 0.9}
 """Added while a flow runs: most messages answer it then, and only their words tell of another one."""
 
+_AWAITED = -0.2
+"""Added while something is asked for: where it is nearly even, a message is the answer."""
+
 _INSTEAD = ("resume_flow", "repeat", "restart", "skip", "handoff")
 """Acts of messages that want no other flow, however near to one they are."""
 
@@ -108,6 +111,7 @@ def starts(
     odds = _OFFSET + _START["similarity"] * near + _START["beside"] * _odds(beside)
     if running:
         odds += _RUNNING["similarity"] * near + _RUNNING["start"] * _odds(acts["start"])
+        odds += _AWAITED if turn.awaiting else 0.0
     weight = _START["values"] + (_RUNNING["values"] if running else 0.0)
     if odds + _MOST * weight < 0:
         # No value could speak for one: most answers to a question are spared the reading.

@@ -142,7 +142,8 @@ def test_nothing_off_topic_starts_a_users_own_flow(case: Case, embedder: Fastemb
     off, right = counted(program, case)
     _, floor = counted(program.with_policy("floor"), case)
     assert off == 0
-    assert right >= max(floor, 0.75 * len(case.in_scope))
+    # Short questions that a flow answers ("do you serve fish") are held for questions aside.
+    assert right >= max(floor, 0.65 * len(case.in_scope))
 
 
 @pytest.mark.row("A9")

@@ -117,15 +117,23 @@ def _amounts(text: str, at: ReadingContext) -> list[Found]:
     return found
 
 
-_NOTE = re.compile(r"\b(?:(?P<five>fiver)|tenner)s?\b", re.IGNORECASE)
+_NOTE = re.compile(
+    r"\b(?:(?P<count>\d{1,2}|two|three|four|five) )?(?:(?P<five>fiver)|tenner)(?P<several>s)?\b",
+    re.IGNORECASE,
+)
+_SEVERAL = {"two": 2, "three": 3, "four": 4, "five": 5}
 
 
 def _notes(text: str, at: ReadingContext) -> Iterator[Found]:
-    """English notes by the names that people give them."""
-    if is_english(at.locale):
-        for match in _NOTE.finditer(text):
-            value = Decimal(5 if match["five"] else 10)
-            yield Found(match.start(), match.end(), _Amount(value, at.currency or "GBP"))
+    """English notes by the names that people give them; several only where their number is said."""
+    code = at.currency or ("GBP" if at.region == "GB" else "")
+    for match in _NOTE.finditer(text) if is_english(at.locale) and code else ():
+        said = (match["count"] or "").lower()
+        count = _SEVERAL.get(said) or int(said or 1)
+        if bool(said) == bool(match["several"]):
+            yield Found(
+                match.start(), match.end(), _Amount(Decimal(5 if match["five"] else 10) * count, code)
+            )
 
 
 def _each(text: str, at: ReadingContext) -> Iterator[Found]:

@@ -70,6 +70,7 @@ _IDLE = re.compile(
     r"\b(?:just|give me|hang on|hold on|wait|one|in)? ?(?:a|1|another|couple of) (?:minute|second|sec|hour)$"
 )
 _GOES_ON = re.compile(r"\b(?:for|stay\w*|extend\w*|add|need|keep|take\w*|book|just) (?:\w+ )?$")
+_A_DAY = ("a day", "a long day", "a good day", "1 day")
 _WHAT_A = re.compile(r"\bwhat $|\bhave $")
 _DAY_TRIP = re.compile(r"^ (?:trip|ticket|pass|return|out|off|i|we|when|you)\b")
 _OR = re.compile(
@@ -212,10 +213,10 @@ def _length(text: str, start: int, end: int, parts: list[tuple[Fraction, Unit]])
     if not value:
         return Reading(start, end, why_not="that is no length of time")
     # Some other day, and a day that is spoken of.
-    day = (text[start:end] == "another day" and not _GOES_ON.search(before)) or _WHAT_A.search(before)
-    return Reading(
-        start, end, (value,), alone=bool(idle or other or again or rated or day or _DAY_TRIP.match(after))
-    )
+    said = text[start:end]
+    day = said == "another day" and not _GOES_ON.search(before)
+    day = day or (said in _A_DAY and bool(_WHAT_A.search(before) or _DAY_TRIP.match(after)))
+    return Reading(start, end, (value,), alone=bool(idle or other or again or rated or day))
 
 
 def _either(match: re.Match[str]) -> Reading:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -90,6 +91,7 @@ class Values:
     ) -> None:
         self._scene, self._on, self._p, self._agrees = scene, on, p, agrees
         self._text = scene.turn.text
+        self._moved = False
 
     def first(self, flow: Flow) -> list[Command]:
         """Values for a flow that starts or is taken up again: of a kind of which the message holds exactly one."""
@@ -106,9 +108,9 @@ class Values:
             if len(values) == 1:
                 found[slot.name] = values[0]
                 taken += [str(values[0])] if slot.type in _AS_SAID else []
-        found |= self._counted(flow, found)
+        found |= self._counted(flow, found, taken)
         for slot in flow.slots:
-            tried = named_try(slot, text) if slot.required and slot.name not in found else None
+            tried = named_try(slot, text, at) if slot.required and slot.name not in found else None
             found |= {} if tried is None else {slot.name: tried}
         if len(self._scene.starting) < 2:
             found = {**texts_in(flow, text, opening=flow.name in self._scene.starting), **found}
@@ -117,14 +119,20 @@ class Values:
                 found[slot.name] = told
         return self._all(flow, found, anew=True)
 
-    def _counted(self, flow: Flow, found: Mapping[str, Any]) -> dict[str, Any]:
+    def _counted(self, flow: Flow, found: Mapping[str, Any], taken: Sequence[str]) -> dict[str, Any]:
         """The one number of a message, where the flow has one slot for it; an amount where it has none for numbers."""
         for kind in ("number", "money"):
             slots = [slot for slot in flow.slots if slot.type == kind and slot.name not in found]
             if slots:
                 value = lone_number(slots[0], self._text, self._scene.at) if len(slots) == 1 else None
-                return {} if value is None else {slots[0].name: value}
+                digits = re.sub(r"\D", "", str(value).split(".")[0])
+                part = any(digits in other for other in taken) and not self._said_alone(digits)
+                return {} if value is None or part else {slots[0].name: value}
         return {}
+
+    def _said_alone(self, digits: str) -> bool:
+        """Whether a number stands in the message by itself, and in no longer value of digits in groups."""
+        return re.search(rf"(?<![\w] )(?<!\w){digits}(?! ?\w*\d)(?!\w)", self._text) is not None
 
     def given(self) -> list[Command]:
         """Values for the running flow: the awaited slot first, then what types tell of the others."""
@@ -171,8 +179,7 @@ class Values:
         known = self._scene.turn.slots.get(slot.name)
         values = [value for value in values_in(slot, self._text, self._scene.at) if value not in taken]
         fresh = [value for value in values if value != known]
-        # What is told by the held value is read by its type as something else, if at all.
-        told = None if fresh and known is None else self._referred(slot, known, asked)
+        told = self._referred(slot, known, fresh, asked)
         if told is not None and told not in taken:
             taken.append(told)
             return [told]
@@ -220,12 +227,20 @@ class Values:
                     return self._all(flow, {slot.name: value})
         return []
 
-    def _referred(self, slot: Slot, known: Any, asked: bool) -> Any:
-        """The value that the message does not say: the held one with another part, or one of the conversation."""
+    def _referred(self, slot: Slot, known: Any, fresh: Sequence[Any], asked: bool) -> Any:
+        """The value that the message does not say: the held one with another part, or one of the conversation.
+
+        One held value is put right, and only where the message changes something and says yes to nothing.
+        """
         turn, at = self._scene.turn, self._scene.at
-        if known is not None:
-            return changed_part(slot, self._text, known, at)
-        return referred_value(slot, turn, at, asked=asked)
+        if known is None:
+            return None if fresh else referred_value(slot, turn, at, asked=asked)
+        surer = any(self._p[act] > max(self._p["correct"], self._p["deny"]) for act in ("affirm", "ask"))
+        if not self._changes or surer or self._moved:
+            return None
+        told = changed_part(slot, self._text, known, at, fresh)
+        self._moved = told is not None
+        return told
 
     def _loose(self, slot: Slot, beside: bool) -> Any:
         """The value of a slot whose type does not tell where it ends: the message, unless an act is surer."""

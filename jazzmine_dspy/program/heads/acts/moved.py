@@ -8,38 +8,31 @@ import re
 
 _UNITS = r"days?|weeks?|months?|hours?|hrs?|minutes?|mins?"
 _COUNTS = {
-    "a": 1,
-    "an": 1,
-    "one": 1,
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "ten": 10,
-    "couple of": 2,
-}
+    "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
+    "ten": 10, "couple of": 2,
+}  # fmt: skip
 _COUNT = rf"\d{{1,2}}|{'|'.join(_COUNTS)}"
+_ENDS = r"(?=\W*$|[,.;:!?]|\s+(?:please|pls|plz|then|instead|than|thanks|if|ok|okay|so|and|but)\b)"
+"""What may follow: "the week after the fair" counts from the fair."""
 _LATER = r"later|after(?:wards)?|further|on"
 _SOONER = r"earlier|sooner|before"
 _BY = re.compile(
-    rf"\b(?:(?P<half>half an? hour|a half[- ]hour)|(?P<count>{_COUNT}) (?P<unit>{_UNITS}))"
-    rf" (?:(?P<later>{_LATER})|(?P<sooner>{_SOONER}))\b(?! (?:that )?(?:i|we|the|my|our)\b)",
+    rf"(?<![\w.,-])(?:(?P<half>half an? hour|a half[- ]hour)|(?P<count>{_COUNT}) (?P<unit>{_UNITS}))"
+    rf" (?:(?P<later>{_LATER})|(?P<sooner>{_SOONER}))\b{_ENDS}",
     re.IGNORECASE,
 )
 _NEXT = re.compile(
-    r"\bthe (?P<unit>day|week) (?:(?P<later>after)|(?P<sooner>before))\b(?! (?:tomorrow|next)\b)|"
-    r"\b(?P<next>the next day)\b|"
-    r"\bthe following (?P<following>day|week)\b",
+    r"\b(?:the (?P<unit>day|week) (?:(?P<later>after)|(?P<sooner>before))|(?P<next>the next day)|"
+    rf"the following (?P<following>day|week))\b{_ENDS}",
     re.IGNORECASE,
 )
 _DAYS = [day.lower() for day in calendar.day_name]
 _WEEKDAY = re.compile(
     rf"\bthe (?:following (?P<first>{'|'.join(_DAYS)})|"
-    rf"(?P<day>{'|'.join(_DAYS)}) (?:after|following)(?: that)?)\b(?! \w)",
+    rf"(?P<day>{'|'.join(_DAYS)}) (?:after|following)(?: that)?)\b{_ENDS}",
     re.IGNORECASE,
 )
-_OF_MONTH = re.compile(r"\bthe (?P<day>\d{1,2})(?:st|nd|rd|th)\b", re.IGNORECASE)
+_OF_MONTH = re.compile(r"\bthe (?P<day>\d{1,2})(?:st|nd|rd|th)\b" + _ENDS, re.IGNORECASE)
 _DENIED = re.compile(r"\b(?:not|isn'?t|wasn'?t|no)\W+(?:on |for |from )?$", re.IGNORECASE)
 _MONTH = re.compile(
     rf"\b(?:{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in calendar.month_name[1:])}|sept|month|next|last|this)\b",
@@ -62,9 +55,26 @@ def moved_date(text: str, held: str, today: dt.date | None = None) -> str | None
         ['2026-12-29', '2026-12-23', '2026-12-28', '2026-12-23', None]
     """
     try:
-        start = dt.date.fromisoformat(held)
+        return _moved(text, dt.date.fromisoformat(held), today)
+    except (ValueError, OverflowError):
+        # It is no day, or one beyond the calendar.
+        return None
+
+
+def day_of_month(text: str, held: str, today: dt.date | None = None) -> str | None:
+    """The day that a message names by its number alone, of the month of the one that is held; None where it names none.
+
+    Example:
+        >>> day_of_month("not the 22nd, the 23rd", "2026-12-22"), day_of_month("on the 4th floor", "2026-12-22")
+        ('2026-12-23', None)
+    """
+    try:
+        return _of_month(text, dt.date.fromisoformat(held), today)
     except ValueError:
         return None
+
+
+def _moved(text: str, start: dt.date, today: dt.date | None) -> str | None:
     if match := _BY.search(text):
         return _by(start, match)
     if match := _NEXT.search(text):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from jazzmine_dspy.models.phrases import denied, puts_right
+from jazzmine_dspy.models.phrases import denied, is_english, puts_right
 from jazzmine_dspy.models.slot_types._numbers import numbers
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type, out_of_range, pattern_matches
 from jazzmine_dspy.models.text import plain
@@ -60,7 +60,10 @@ _ALONE = re.compile(
     re.IGNORECASE,
 )
 _PLACES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
-_ORDINAL = re.compile(rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th)|({'|'.join(_PLACES)}))\b", re.IGNORECASE)
+_ORDINAL = re.compile(
+    rf"(?:the )?(?:(\d{{1,2}})(?:st|nd|rd|th)|({'|'.join(_PLACES)}))(?: (?!one\b|was\b|of\b|time\b)[a-z]+)?",
+    re.IGNORECASE,
+)
 _WORD_END = re.compile(r"[\w'\u2019-]+")
 _COMMON = frozenset(
     re.findall(
@@ -135,16 +138,17 @@ def part_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE, *, last: bo
         parts = [part for part in parts if not _LONG_NUMBER.fullmatch(part) or part == parts[0]]
     found = [value for part in parts if (value := whole_value(slot, part, at)) is not None]
     if not found:
-        return _ordinal(slot, text) if (number := lone_number(slot, text, at)) is None else number
+        return _ordinal(slot, text, at) if (number := lone_number(slot, text, at)) is None else number
     return found[-1] if last or (len(found) > 1 and puts_right(text)) else found[0]
 
 
-def _ordinal(slot: Slot, text: str) -> int | None:
-    """The number of the only place in an order that a text says, in digits or words; None where there is none."""
-    if slot.type != "number":
+def _ordinal(slot: Slot, text: str, at: ReadingContext) -> int | None:
+    """The number of the only place in an order that a part of a text is: "the third floor"; else None."""
+    if not is_english(at.locale) or slot.type != "number":
         return None
+    parts = (free_text(part) for part in _PARTS.split(text) if part.strip())
     found = [int(match[1]) if match[1] else _PLACES.index(match[2].lower()) + 1
-             for match in _ORDINAL.finditer(text) if not denied(text, match.start())]  # fmt: skip
+             for part in parts if (match := _ORDINAL.fullmatch(part))]  # fmt: skip
     return found[0] if len(found) == 1 and not out_of_range(slot, found[0]) else None
 
 

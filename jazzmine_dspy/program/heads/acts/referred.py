@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.phrases import is_english
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type
-from jazzmine_dspy.program.heads.acts.moved import moved_date, moved_time
-from jazzmine_dspy.program.heads.acts.readings import part_value, values_in
+from jazzmine_dspy.program.heads.acts.moved import day_of_month, moved_date, moved_time
+from jazzmine_dspy.program.heads.acts.readings import free_text, part_value, values_in
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.turn import Turn
@@ -23,10 +25,10 @@ _NOUNS = {
 """Words that name a value of a type: what is the same of other types may be many things."""
 
 _SAID_BEFORE = (
-    r"as (?:before|always|usual|ever|last time|earlier|above)|again|unchanged|(?:has|have)n'?t changed|"
+    r"as (?:before|always|usual|ever|last time|earlier|above)|unchanged|(?:has|have)n'?t changed|"
     r"not changed|didn'?t change|still the same|"
-    r"(?:that |which )?(?:i|you|we) (?:just |already |have just )?"
-    r"(?:gave|given|have|had|used|told|wrote|sent|typed|said)(?: you| u)?|"
+    r"(?:i|you|we) (?:just |already |have just )?(?:gave|given|used|told|wrote|sent|typed)(?: you| u)?|"
+    r"(?:one|what|that) (?:i|you|we) (?:just |already )?(?:have|had|said)|"
     r"on file|from (?:before|earlier)|already have"
 )
 _POINTS = re.compile(r"\b(?:it|its|that|this|these|those|them|that one|this one)\b", re.IGNORECASE)
@@ -34,6 +36,7 @@ _RECENT = 4
 """Messages in which what a mere pronoun points to has to stand."""
 
 _SAME = re.compile(r"\b(?:the |that )?(?:very )?same\b|\b(?:usual|previous)\b", re.IGNORECASE)
+_BARE_SAME = re.compile(r"same(?: one| as (?:before|always|usual|last time))?", re.IGNORECASE)
 _BEFORE = re.compile(rf"\b(?:{_SAID_BEFORE})\b", re.IGNORECASE)
 _END = re.compile(
     r"\b(?:end(?:s|ing)?(?: (?:in|with|on))?|(?:last|final) (?:\w+ )?(?:digits?|numbers?|ones?|bit)"
@@ -41,6 +44,8 @@ _END = re.compile(
     r"\b(?P<before>\d{1,6}) at the end\b",
     re.IGNORECASE,
 )
+_MONTH = r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*,?"
+_MONEY = r"euros?\b|eur\b|pounds?\b|gbp\b|quid\b|dollars?\b|usd\b|bucks\b"
 _SIGNS = {"dot": ".", "hyphen": "-", "dash": "-", "underscore": "_", "point": ".", "full stop": "."}
 _SIGN = "|".join(_SIGNS)
 _OTHER_SIGN = re.compile(
@@ -49,7 +54,7 @@ _OTHER_SIGN = re.compile(
     rf"\b(?:but |it'?s |rather )?(?:an? )?(?P<new_last>{_SIGN})\b",
     re.IGNORECASE,
 )
-_LOCAL = re.compile(r"(?<![\w@.-])[\w-]+(?:[._-][\w-]+)+(?![\w@-])", re.IGNORECASE)
+_LOCAL = re.compile(r"(?<![\w@.-])[^\W_]+(?:[._-]+[^\W_]+)+(?![\w@-])", re.IGNORECASE)
 _BARE = re.compile(r"[._-]")
 
 
@@ -80,13 +85,26 @@ def referred_value(
         return own
     if kind not in _NOUNS:
         return None
+    if turn.text.rstrip().endswith("?") and not starts:
+        return None
     points = starts and kind == "id" and _POINTS.search(turn.text) is not None
     if not points and not _refers(turn.text, _NOUNS[kind], asked):
         return None
     for message in reversed(turn.history[-_RECENT:] if points else turn.history):
-        if found := values_in(slot, message.text, at):
+        if message.role is not MessageRole.USER:
+            continue
+        if found := [
+            value for value in values_in(slot, message.text, at) if not _counts(message.text, str(value))
+        ]:
             return found[0] if len(found) == 1 else None
     return None
+
+
+def _counts(text: str, value: str) -> bool:
+    """Whether digits stand in a text as a year or an amount."""
+    digits = re.escape(value)
+    counted = rf"(?:{_MONTH} |[€£$] ?){digits}\b|\b{digits} ?(?:{_MONEY}|[€£$%])"
+    return value.isdigit() and re.search(counted, text, re.IGNORECASE) is not None
 
 
 def _refers(text: str, nouns: str, asked: bool) -> bool:
@@ -104,17 +122,27 @@ def _refers(text: str, nouns: str, asked: bool) -> bool:
 
 def _own(slot: Slot, turn: Turn, asked: bool) -> Any:
     """What another task holds under the same name, where a free text is said to be the same."""
-    if str(slot.type) != "text" or not _SAME.search(turn.text):
-        return None
     noun = slot.name.rsplit("_", 1)[-1]
-    if not asked and not re.search(rf"\bsame (?:\w+ )?{re.escape(noun)}\b", turn.text, re.IGNORECASE):
+    named = re.search(rf"\bsame (?:\w+ )?{re.escape(noun)}\b", turn.text, re.IGNORECASE)
+    bare = asked and _BARE_SAME.fullmatch(free_text(turn.text))
+    if str(slot.type) != "text" or not (named or bare):
         return None
     told = [turn.paused_slots.get(flow, {}).get(slot.name) for flow in reversed(turn.paused)]
     return next((value for value in told if value is not None), None)
 
 
-def changed_part(slot: Slot, text: str, held: Any, at: ReadingContext = ANYWHERE) -> Any:
+def changed_part(
+    slot: Slot, text: str, held: Any, at: ReadingContext = ANYWHERE, fresh: Sequence[Any] = ()
+) -> Any:
     """The held value with the part that a message puts right; None where it says no such thing.
+
+    Args:
+        slot: The slot.
+        text: The message.
+        held: The slot's value.
+        at: Where and when values are read.
+        fresh: Other values of the type in the message. A day by its number alone is of the held one's month, whatever
+            else was read in it; any other value that is said outright counts first.
 
     Example:
         >>> number = Slot(name="order", type="text", pattern=r"\\d{4}")
@@ -136,12 +164,12 @@ def changed_part(slot: Slot, text: str, held: Any, at: ReadingContext = ANYWHERE
     if slot.type == "email":
         made = _other_sign(text, held)
     elif slot.type == "date":
-        made = moved_date(text, held, at.date)
-    elif slot.type == "time":
+        made = day_of_month(text, held, at.date) if fresh else moved_date(text, held, at.date)
+    elif slot.type == "time" and not fresh:
         made = moved_time(text, held)
     elif slot.type == "money":
         made = _same_currency(slot, text, held, at)
-    elif (slot.pattern or slot.type == "phone") and (match := _END.search(text)):
+    elif not fresh and (slot.pattern or slot.type == "phone") and (match := _END.search(text)):
         end = match["end"] or match["before"]
         made = held[: -len(end)] + end if len(end) < len(held) else None
     if made is None or made == held or ask_type(slot, "check", made, "", at):

@@ -6,15 +6,27 @@ import re
 from typing import TYPE_CHECKING
 
 from jazzmine_dspy.models.patterns import asks_for_digits
+from jazzmine_dspy.models.phrases import is_english
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, ask_type
 from jazzmine_dspy.program.heads.acts.readings import NO_COUNT_AFTER, free_text
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.slots import Slot
 
-_WITH_DIGITS = re.compile(r"[A-Za-z]{0,4}-?\d[\w-]*")
+_WITH_DIGITS = re.compile(r"(?<![\w-])[A-Za-z]{0,4}-?\d[\w-]*")
+_MONEY = re.compile(r"[€£$]|\d ?(?:euros?|eur|pounds?|gbp|quid|dollars?|usd|bucks)\b", re.IGNORECASE)
+_LIKE = {
+    "date": re.compile(
+        r"\d[/.-]\d|\d(?:st|nd|rd|th)\b|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)", re.IGNORECASE
+    ),
+    "time": re.compile(r"\d[:.]\d|\d ?(?:am|pm|o'?clock)\b", re.IGNORECASE),
+    "phone": re.compile(r"(?:\d\D{0,2}){4}"),
+}
+"""What a try at a value of a type looks like."""
 _ORDINAL = re.compile(r"\d{1,2}(?:st|nd|rd|th)", re.IGNORECASE)
+_ADDRESS = re.compile(r"@|\(at\)|\w[._]\w+ at \w|\w at \w+ ?(?:dot|\.)|^\w+\.\w{2,}\S*$", re.IGNORECASE)
 _SHORT, _LONG = 3, 3
+"""Words of a try at a date, a time or an address; digits from which on a number is an id."""
 _LONGEST = 8
 """Words of a message that is a try and says nothing else."""
 
@@ -39,11 +51,12 @@ def tried_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> str | N
     said = free_text(text.rstrip("?!. "))
     if slot.type == "email":
         return _mail(said)
-    digits = slot.type != "text" and any(map(str.isdigit, said)) and len(said.split()) <= _SHORT
+    like = _LIKE.get(str(slot.type))
+    digits = like is not None and like.search(said) is not None and len(said.split()) <= _SHORT
     return said if digits and ask_type(slot, "attempt", said, False, at) else None
 
 
-def named_try(slot: Slot, text: str) -> str | None:
+def named_try(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> str | None:
     """What a longer message gives for a slot with a form by its name ("invoice number 77-1"), in the wrong form.
 
     Example:
@@ -52,21 +65,25 @@ def named_try(slot: Slot, text: str) -> str | None:
         >>> named_try(bill, "I'd like to pay my invoice number 7731"), named_try(bill, "pay 7731 to them")
         ('7731', None)
     """
-    if not slot.pattern or not asks_for_digits(slot.pattern):
+    if not slot.pattern or not asks_for_digits(slot.pattern) or not is_english(at.locale):
         return None
     own = "|".join(map(re.escape, slot.name.lower().split("_")))
     named = re.compile(
-        rf"\b(?:{own}|number|nr|no\.?|code|ref|reference|acct|account|order|job|booking|invoice|policy|ticket)"
-        r"(?: (?:number|code|no\.?|nr))?(?: (?:is|was|says)|:)? #?([A-Za-z]{0,3}-?\d[\w-]*)(?![\w:]|[.,]\d)",
+        rf"\b(?:{own}|number|nr|code|ref|reference)(?: (?:number|code|no\.?|nr))?"
+        r"(?: (?:is|was|says)|:)? #?([A-Za-z]{0,3}-?\d[\w-]*)(?![\w:]|[.,]\d)",
         re.IGNORECASE,
     )
-    found = {match[1] for match in named.finditer(text) if not NO_COUNT_AFTER.match(text, match.end())}
+    found = {
+        match[1]
+        for match in named.finditer(text)
+        if sum(map(str.isdigit, match[1])) >= _LONG and not NO_COUNT_AFTER.match(text, match.end())
+    }
     return found.pop() if len(found) == 1 else None
 
 
 def _mail(said: str) -> str | None:
     """A short text with a sign of an address in it."""
-    return said if len(said.split()) <= _SHORT and re.search(r"@|\bat\b|\w\.\w", said) else None
+    return said if len(said.split()) <= _SHORT and _ADDRESS.search(said) else None
 
 
 def _form(text: str) -> str | None:
@@ -77,5 +94,5 @@ def _form(text: str) -> str | None:
     if len(parts) != 1 or NO_COUNT_AFTER.match(text, text.find(parts[0]) + len(parts[0])):
         return None
     # A number or two in a sentence count something.
-    counts = parts[0].isdigit() and len(parts[0]) < _LONG and len(text.split()) > _SHORT - 1
-    return None if counts or _ORDINAL.fullmatch(parts[0]) else parts[0]
+    counts = parts[0].isdigit() and len(parts[0]) < _LONG and len(text.split()) >= _SHORT
+    return None if counts or _MONEY.search(text) or _ORDINAL.fullmatch(parts[0]) else parts[0]
