@@ -2,7 +2,7 @@
 
 Run after a change of the phrase bank, of the practice registries or of what the heads see: ``python
 tools/acts_weights.py``. It takes six minutes, and writes the same bytes each time on one machine. A test fails while
-the weights are of another bank or of other registries. ``--measure`` writes what the registries give into the docs.
+the weights are of another bank or of other registries. ``--measure`` prints what the registries give instead.
 
 The head of acts learns from the phrase bank and from the registries of eval/suites/practice; its sureness is measured
 on the dataset's training turns, which taught it nothing. What is fitted on its probabilities is fitted on those of
@@ -21,7 +21,6 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 sys.path.append(str(Path(__file__).resolve().parent))
 
-from routing.figures import filled
 from weights import acts, choices, measure, starts
 from weights.ground import PRACTICE, practice, sha256_of
 
@@ -35,22 +34,19 @@ from jazzmine_dspy.program.policy import FLOOR, Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCS = ROOT / "docs" / "understanding.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Fit and write; or measure what the practice registries give."""
+    """Fit and write, or measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--measure", action="store_true", help="write only the table of docs/understanding.md"
+        "--measure", action="store_true", help="print what the practice registries give, and write nothing"
     )
     if parser.parse_args(arguments).measure:
         registries = practice()
         embedder = registries[0].program().bindings.embedder
         assert embedder is not None
-        table = "\n".join(measure.lines(measure.of(embedder, registries)))
-        DOCS.write_text(filled(DOCS.read_text("utf-8"), table, "practice"), "utf-8")
-        print(table)
+        print(*measure.lines(measure.of(embedder, registries)), sep="\n")
     else:
         _fit()
 
