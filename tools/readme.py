@@ -39,8 +39,8 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 
 def _without_progress(text: str) -> str:
-    """What a run prints from its table on."""
-    lines = text.rstrip().splitlines()
+    """What a run prints from its table on, without the commands that make shows."""
+    lines = [line for line in text.rstrip().splitlines() if not line.startswith(".venv/bin/")]
     first = next((place for place, line in enumerate(lines) if line.strip().startswith("quickstart: ")), 0)
     return "\n".join(lines[first:])
 
