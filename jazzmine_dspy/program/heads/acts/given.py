@@ -94,7 +94,7 @@ class Values:
         self._moved = False
 
     def first(self, flow: Flow) -> list[Command]:
-        """Values for a flow that starts or is taken up again: of a kind of which the message holds exactly one."""
+        """Values for a flow that starts or is taken up again: said, referred to, or tried, each slot at most one."""
         text, at = self._text, self._scene.at
         found: dict[str, Any] = {}
         taken: list[str] = []
