@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from jazzmine_dspy.models.agreement import stance, stance_of
 from jazzmine_dspy.models.commands import (
     Affirm,
     CancelFlow,
@@ -91,23 +92,13 @@ def closed_act(turn: Turn) -> list[Command] | None:
         >>> closed_act(Turn(text="I know")) is None
         True
     """
+    if (answer := _answer(turn)) is not None:
+        return answer
     if not _in_english(turn.locale):
         return None
     said = plain(turn.text)
-    offered = turn.offering
-    if offered is not None and (said in YES or said == plain(offered.replace("_", " "))):
-        return [ResumeFlow(flow=offered)]
-    if offered is not None and (said in NO or said in LEAVE):
-        return [CancelFlow(flow=offered)]
-    if turn.confirming is not None:
-        if said in YES:
-            return [Affirm()]
-        if said in NO:
-            return [Deny()]
-    elif said in LEAVE:
+    if said in LEAVE and turn.confirming is None:
         return [CancelFlow()] if turn.flow else [ChitChat()]
-    if turn.confirming is not None and said in LEAVE and said not in ("stop", "cancel"):
-        return [CancelFlow()]
     if said in REPEAT and turn.history:
         return [Repeat()]
     if said in RESTART:
@@ -117,6 +108,27 @@ def closed_act(turn: Turn) -> list[Command] | None:
     if said in TALK:
         return [ChitChat()]
     return [] if said in WAIT and turn.flow else None
+
+
+def _answer(turn: Turn) -> list[Command] | None:
+    """A yes or no to the open question, in any language; None where the message is neither, or says more."""
+    offered = turn.offering
+    if offered is not None:
+        if plain(turn.text) == plain(offered.replace("_", " ")):
+            return [ResumeFlow(flow=offered)]
+        said = stance(turn.text, offered)
+        if said.whole and said.agrees:
+            return [ResumeFlow(flow=offered)]
+        if said.whole and (said.refuses or said.leaves):
+            return [CancelFlow(flow=offered)]
+    told = stance_of(turn)
+    if told is None or not told.whole:
+        return None
+    if told.agrees:
+        return [Affirm()]
+    if told.refuses:
+        return [Deny()]
+    return [CancelFlow()] if told.leaves else None
 
 
 def picked(turn: Turn) -> list[str] | None:

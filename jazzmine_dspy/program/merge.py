@@ -6,6 +6,7 @@ from collections.abc import Container, Hashable, Sequence
 from typing import cast
 
 from jazzmine_dspy.models._base import FrozenMap, thaw
+from jazzmine_dspy.models.agreement import stance_of
 from jazzmine_dspy.models.commands import (
     Clarify,
     Command,
@@ -41,7 +42,8 @@ def merge(
 
     What is said twice, or taken back, counts as it is finally meant: of two values for a slot the last (two first
     lists are one), of staying and leaving the last. A value that a flow holds is corrected, one that it lacks is set. A
-    change at an open yes or no is a no that names the first slot; a yes stands behind the values said with it.
+    change at an open yes or no is a no that names the first slot; a yes stands behind the values said with it. A yes
+    in whose message nothing agrees, or something speaks against it, is no yes.
 
     The order is: what is left, what the running flow gets, resumed flows, new flows, then questions and talk.
     """
@@ -54,7 +56,7 @@ def merge(
         starting = []
     else:
         clarify = []
-    kept = _staying_or_leaving([c for c in commands if c.understood and c.fits(turn)], turn)
+    kept = _staying_or_leaving([c for c in commands if c.understood and agreed(c, turn)], turn)
     left = {name for c in kept if (name := c.leaves(turn)) is not None}
     anew = [c for c in kept if c.anew][:1] if turn.flow else []
     opening: list[Command] = [c for c in kept if c.place == "opens"]
@@ -72,7 +74,7 @@ def merge(
     for command in commands:
         owners.take(command)
     merged = _once_meant([c for c in kept if c.place == "leave"], turn)
-    own = [c for c in owners.running if c.fits(turn)]
+    own = [c for c in owners.running if agreed(c, turn)]
     if anew:
         merged += [*anew, *_finally([c for c in own if isinstance(c, SlotValue)], FrozenMap())]
     elif turn.flow not in left:
@@ -91,6 +93,14 @@ def merge(
     mode = flow_mode(turn.text, names)
     selection = selection.model_copy(update={"flows": names, "clarify": clarify, "mode": mode})
     return _flags(turn, enhancement, merged), selection, merged
+
+
+def agreed(command: Command, turn: Turn) -> bool:
+    """Whether the state leaves room for a command; for a yes also the words of the message, whoever reads one there."""
+    if not command.fits(turn):
+        return False
+    said = stance_of(turn) if command.type == "affirm" else None
+    return said is None or said.hints
 
 
 class _Owners:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from jazzmine_dspy.models.agreement import stance
 from jazzmine_dspy.models.phrases import denied, is_english
 from jazzmine_dspy.models.slots import ANYWHERE, Ambiguous, ReadingContext, Slot, pattern_match, slot_type
 from jazzmine_dspy.models.text import plain
@@ -84,6 +85,9 @@ class Boolean(Ambiguous):
         own = pattern_match(slot, text)
         if own is not None and said not in YES | NO:
             return [own]
+        if not any(sign.isalnum() for sign in text):
+            answer = stance(text)
+            return [answer.agrees] if answer.agrees or answer.refuses else []
         if is_english(at.locale):
             text = text.strip().replace("\u2019", "'")
             yes = said in YES or _YES_SAID.fullmatch(text) is not None

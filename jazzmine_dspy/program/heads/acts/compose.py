@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from jazzmine_dspy.models.agreement import Stance, stance_of
 from jazzmine_dspy.models.commands import (
     Affirm,
     Ask,
@@ -55,8 +56,12 @@ _TOPIC = 60
 
 def acts_on(p: Mapping[str, float], scene: Scene) -> set[str]:
     """The acts that are likely and that the state leaves room for; the likeliest one where none is."""
-    may = {act: share for act, share in p.items() if _possible(act, scene)}
+    said = stance_of(scene.turn)
+    may = {act: share for act, share in p.items() if _possible(act, scene, said)}
     found = {act for act, share in may.items() if share >= _LIKELY}
+    if said is not None and (said.agrees or (said.refuses and said.whole)):
+        found -= {"affirm", "deny", "cancel_flow", "chitchat", "nothing", "out_of_scope"}
+        return found | {"affirm" if said.agrees else "deny"}
     if not found:
         found = _likeliest(may)
     for one, other in _EITHER:
@@ -74,12 +79,13 @@ def _likeliest(may: Mapping[str, float]) -> set[str]:
     return {next((act for act in ranked if act not in _GRAVE), "nothing")}
 
 
-def _possible(act: str, scene: Scene) -> bool:
+def _possible(act: str, scene: Scene, said: Stance | None) -> bool:
+    """Whether the state leaves room for an act, and the words for a yes."""
     turn = scene.turn
     if act == "start":
         return bool(scene.starting)
     if act == "affirm":
-        return turn.confirming is not None
+        return said is not None and said.hints
     if act == "deny":
         return turn.confirming is not None or turn.flow is not None
     if act == "skip":

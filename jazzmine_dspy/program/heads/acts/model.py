@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.agreement import stance
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.models.turn import Confirming
@@ -121,6 +122,9 @@ class Acts:
 
     def _agrees(self, given: HeadInput) -> bool:
         """Whether the message says yes rather than no, read as the answer to a confirmation."""
+        said = stance(given.turn.text)
+        if said.agrees or said.refuses:
+            return said.agrees
         asked = Confirming(action=view.last_said(given.turn))
         turn = given.turn.model_copy(update={"confirming": asked, "awaiting": None})
         p = self.probabilities(given._replace(turn=turn))
