@@ -13,6 +13,7 @@ from jazzmine_dspy.models.phrases import tell_of_language
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import Bindings
+from jazzmine_dspy.program.denials import without_denied
 from jazzmine_dspy.program.gate import in_force, keeps, without_lm
 from jazzmine_dspy.program.merge import derived_intent, merge
 from jazzmine_dspy.program.policy import Policy
@@ -59,6 +60,7 @@ class TurnSteps:
             (selection, stages["select"]), (commands, stages["understand"]) = yield Parallel(
                 (self._stage("select", context), self._stage("understand", context))
             )
+            selection = self._undenied(selection, turn)
             context.selected = _new(selection, turn)
             if context.selected:
                 again, record = yield from self._stage("understand", context)
@@ -66,6 +68,7 @@ class TurnSteps:
                 stages["understand"] = _summed(stages["understand"], record)
         else:
             selection, stages["select"] = yield from self._stage("select", context)
+            selection = self._undenied(selection, turn)
             context.selected = _new(selection, turn)
             commands, stages["understand"] = yield from self._stage("understand", context)
         if context.recall_failure and stages["select"].source != "rule":
@@ -88,8 +91,15 @@ class TurnSteps:
             yield from self.recall(context, turn.text)
         if stage == "understand":
             selection, _ = yield from self._stage("select", context)
-            context.selected = _new(selection, turn)
+            context.selected = _new(self._undenied(selection, turn), turn)
         return context
+
+    def _undenied(self, selection: Selection, turn: Turn) -> Selection:
+        """The selection without flows that the message says it does not want."""
+        flows = without_denied(turn, selection.flows, self.registry)
+        if flows == list(selection.flows):
+            return selection
+        return selection.model_copy(update={"flows": flows, "reason": "the message says that it is not wanted"})
 
     def _enhanced(self, context: Context) -> Steps[StageRecord]:
         """Rewrite the message, and recall for it: before the rewrite in the fused shape, else after it."""

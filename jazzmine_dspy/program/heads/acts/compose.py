@@ -23,6 +23,7 @@ from jazzmine_dspy.models.commands import (
     SlotValue,
 )
 from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.program.heads.acts.edits import edits, named_alone
 from jazzmine_dspy.program.heads.acts.given import Scene, Values, meant
 from jazzmine_dspy.program.heads.acts.readings import named_most
 
@@ -124,8 +125,14 @@ def compose(p: Mapping[str, float], scene: Scene, agrees: Callable[[], bool]) ->
         if back in scene.tasks:
             commands += values.first(scene.tasks[back])
         return [*commands, *_rest(on & {"ask", "handoff"}, turn)]
+    if "cancel_flow" in on and _edited(scene):
+        on = on - {"cancel_flow"}
+        commands = []
     if "cancel_flow" in on and (not commands or commands[0].opens(turn) is None):
         return [*commands, *_rest(on & {"ask", "handoff"}, turn)]
+    edited = _edited(scene)
+    if edited:
+        return [*edited, *_rest(on & {"ask", "handoff"}, turn)]
     given = values.given()
     cleared = _cleared(scene) if "clear" in on and not given else None
     changes = cleared is not None or any(isinstance(c, SlotValue) and c.corrects for c in given)
@@ -141,6 +148,17 @@ def compose(p: Mapping[str, float], scene: Scene, agrees: Callable[[], bool]) ->
     if "skip" in on and turn.awaiting and turn.awaiting not in [c.slot_name for c in given]:
         commands.append(SkipSlot(name=turn.awaiting))
     return commands + _rest(on, turn, alone=not commands)
+
+
+def _edited(scene: Scene) -> list[Command]:
+    """The change of a held value that the message says in words, with the no that it is to an open confirmation."""
+    flow, turn = scene.running, scene.turn
+    if flow is None:
+        return []
+    found = edits(turn, flow.slots, scene.at)
+    if turn.confirming is not None and not found and (slot := named_alone(turn.text, _filled(scene))):
+        return [Deny(slot=slot.name)]
+    return [*([Deny(slot=found[0].slot_name)] if found and turn.confirming else []), *found]
 
 
 def _rest(on: set[str], turn: Turn, *, alone: bool = False) -> list[Command]:

@@ -10,6 +10,7 @@ from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.acts import LEAVE, NO, REPEAT, TALK, WAIT, YES
 from jazzmine_dspy.program.heads.acts.opening import texts_in
+from jazzmine_dspy.program.heads.acts.questions import corrects, without_correcting, without_questions
 from jazzmine_dspy.program.heads.acts.readings import (
     free_text,
     items,
@@ -37,6 +38,25 @@ _NO_TEXT = (
     YES | NO | LEAVE | REPEAT | TALK | WAIT | {"go back", "ok go back", "back", "go on", "continue", "next"}
 )
 """Messages that are no text, whatever is asked."""
+
+_LONG = 30
+"""Words of a message from which on it gives no more than what was asked for."""
+
+_DAY_SAID = re.compile(r"\b(?:\d{1,2}(?:st|nd|rd|th)|first|second|third|fourth|fifth)\b", re.IGNORECASE)
+_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TALKS = re.compile(
+    r"(?:(?:hi|hello|hey|hiya|good (?:morning|afternoon|evening|day)|there|you|u|all|just|wait|hang on|hold on|bear with me|"
+    r"one|a|give me|sec|second|moment|minute|min|please|pls|thanks|thank|cheers|um+|uh+|hm+|ok|okay|so|well|let me|think|"
+    r"check|look|see|lol|haha+|hehe|how are|how's it going|bot|mate|again)\W*)+",
+    re.IGNORECASE,
+)
+_LEAD_IN = re.compile(
+    r"^\W*(?:(?:well|so|ok|okay|hi|hello|yes|sure|um+)\b[\s,]*)*"
+    r"(?:(?:the|my|our|his|her|their)\s+(?:\w+\s+){0,2}?\w+(?:'s)?(?:\s+(?:full )?name)?\s+(?:is|was|would be|goes by|being)\s+(?:called\s+|named\s+)?|"
+    r"(?:it|that|this|he|she)(?:'s| is| was)\s+(?:called|named|about|to do with)\s+|(?:they|we) call (?:it|him|her|them)\s+|name(?:'s| is|:)\s+)",
+    re.IGNORECASE,
+)
+"""What stands before a free text and is none of it."""
 
 _AS_SAID = frozenset(("phone", "email", "text", "number"))
 """Types whose values stand in the message as they are."""
@@ -76,6 +96,11 @@ def meant(turn: Turn, slots: Sequence[Slot]) -> str | None:
         for s in slots
     ]
     return named_most(turn.text, told)
+
+
+def meant_by(text: str, slot: Slot) -> bool:
+    """Whether a text says a word of a slot's name."""
+    return not {*plain(text).split()}.isdisjoint(slot.name.lower().split("_"))
 
 
 def _telling(slot: Slot) -> tuple[bool, bool, bool]:
@@ -139,6 +164,11 @@ class Values:
         flow, slot, held = self._scene.running, self._scene.awaited, self._scene.turn.slots
         if flow is None or not (self._on & {"value", "correct", "deny", "affirm", "ask"}):
             return []
+        self._text = without_questions(self._text)
+        if not self._text.strip():
+            return []
+        if (meant_for := self._corrected_instead(flow)) is not None:
+            return [meant_for]
         found: dict[str, Any] = {}
         taken: list[Any] = []
         order = self._order(flow)
@@ -160,6 +190,20 @@ class Values:
             return [] if tried is None else [self._put(slot, tried)]
         return []
 
+    def _corrected_instead(self, flow: Flow) -> Command | None:
+        """The held value that a message is a correction of, while a free text is asked for: "fifty, I mean"."""
+        slot, held = self._scene.awaited, self._scene.turn.slots
+        if slot is None or slot.type not in _OPEN or not corrects(self._text):
+            return None
+        rest = free_text(without_correcting(self._text))
+        values = [
+            (each, value)
+            for each in flow.slots
+            if each.name in held.names and each.type not in _OPEN
+            and (value := whole_value(each, rest, self._scene.at)) is not None and value != held.get(each.name)
+        ]  # fmt: skip
+        return self._put(*values[0]) if len(values) == 1 else None
+
     @property
     def _changes(self) -> bool:
         return bool(self._on & {"correct", "deny"})
@@ -179,17 +223,38 @@ class Values:
         known = self._scene.turn.slots.get(slot.name)
         values = [value for value in values_in(slot, self._text, self._scene.at) if value not in taken]
         fresh = [value for value in values if value != known]
+        if not asked and self._scene.awaited is not None and len(self._text.split()) > _LONG:
+            # Long messages name dates and numbers in passing.
+            return []
         told = self._referred(slot, known, fresh, asked)
         if told is not None and told not in taken:
             taken.append(told)
             return [told]
-        kept = known is not None and not (self._changes or asked)
-        if kept and (not fresh or slot.type in ("number", "choice")):
+        if known is not None and not asked and not self._may_change(slot, taken):
+            return []
+        if known is None and not asked and self._is_held(slot, fresh):
             return []
         if not fresh or (len(fresh) > 1 and not (asked or self._changes)):
             return []
         taken += values
         return [fresh[-1] if self._changes else fresh[0]]
+
+    def _may_change(self, slot: Slot, taken: Sequence[Any]) -> bool:
+        """Whether the message changes a value that is held, rather than mention one: by its words or by its act.
+
+        Beside an answer to what was asked only words change another value.
+        """
+        if corrects(self._text):
+            return self._changes or slot.type not in ("number", "choice")
+        if self._changes and not (taken and self._scene.awaited is not None):
+            return True
+        return slot.type not in ("number", "choice") and whole_value(slot, self._text, self._scene.at) is not None
+
+    def _is_held(self, slot: Slot, fresh: Sequence[Any]) -> bool:
+        """Whether the only value found is the one that another slot of the type holds."""
+        flow, held = self._scene.running, self._scene.turn.slots
+        others = [each.name for each in flow.slots if each.type == slot.type and each is not slot] if flow else []
+        return bool(fresh) and all(value in [held.get(name) for name in others if name in held.names] for value in fresh)
 
     def _beside(self, flow: Flow, found: Mapping[str, Any], taken: Sequence[Any]) -> dict[str, Any]:
         """What no type tells for certain: a number, the message as the awaited value, texts, a named yes."""
@@ -205,7 +270,7 @@ class Values:
             value = (lone_number if slot is None else named_number)(counts[0], self._text, at)
             more |= {} if value is None or value in taken else {counts[0].name: value}
         if slot is not None and slot.name not in found and slot.name not in held.names:
-            value = self._loose(slot, bool(found or more))
+            value = self._loose(slot, bool(found or more or self._others(flow, slot)), taken)
             more |= {} if value is None else {slot.name: value}
         for name, value in texts_in(flow, self._text, opening=False).items():
             known = held.get(name)
@@ -242,20 +307,36 @@ class Values:
         self._moved = told is not None
         return told
 
-    def _loose(self, slot: Slot, beside: bool) -> Any:
+    def _loose(self, slot: Slot, beside: bool, taken: Sequence[Any]) -> Any:
         """The value of a slot whose type does not tell where it ends: the message, unless an act is surer."""
         if slot.type not in _OPEN and self._on & {"value", "correct"}:
-            return part_value(slot, self._text, self._scene.at, last="correct" in self._on)
+            dated = slot.type == "number" and any(_ISO_DATE.fullmatch(str(value)) for value in taken)
+            text = _DAY_SAID.sub(" ", self._text) if dated else self._text
+            return part_value(slot, text, self._scene.at, last="correct" in self._on)
         if slot.pattern or self._on & {"correct", "deny", "ask"} or "value" not in self._on:
             return None
         if slot.type == "boolean":
             return self._agrees()
         if slot.type == "text" and not beside:
             # A bare yes or no, thanks and the like say nothing of what was asked.
-            return None if plain(self._text) in _NO_TEXT else free_text(self._text)
+            if plain(self._text) in _NO_TEXT or _TALKS.fullmatch(self._text.strip()):
+                return None
+            return self._text_value(slot)
         if slot.type == "list":
             return items(self._text)
         return None
+
+    def _text_value(self, slot: Slot) -> str:
+        """The message as a text, without the words that lead in to it."""
+        lead = _LEAD_IN.match(self._text)
+        if lead is not None and (" name" in lead[0].lower() or " call" in lead[0].lower() or meant_by(lead[0], slot)):
+            return free_text(self._text[lead.end() :])
+        return free_text(self._text)
+
+    def _others(self, flow: Flow, slot: Slot) -> bool:
+        """Whether the message's words give it to another text slot than the awaited one: "to Douglas"."""
+        told = texts_in(flow, self._text, opening=False)
+        return slot.type == "text" and bool(told) and slot.name not in told
 
     def _all(self, flow: Flow, found: Mapping[str, Any], *, anew: bool = False) -> list[Command]:
         """In the order of the message, as far as it shows; the values of a flow that starts are its first ones."""

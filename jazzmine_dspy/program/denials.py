@@ -1,0 +1,91 @@
+"""What a message says that it does not want: a flow whose own verb it denies is not started."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from jazzmine_dspy.models.phrases import is_english
+from jazzmine_dspy.models.text import plain
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.models.flows import Flow
+    from jazzmine_dspy.models.registry import FlowRegistry
+    from jazzmine_dspy.models.turn import Turn
+
+_CLAUSE = re.compile(r"[,;.!?\n]+|\s-+\s|\b(?:but|just|only|instead|and then|then|because|so)\b", re.IGNORECASE)
+_NEGATION = re.compile(
+    r"\b(?:do not|don'?t|dont|did not|didn'?t|have not|haven'?t|has not|hasn'?t|had not|hadn'?t|am not|i'?m not|"
+    r"is not|isn'?t|was not|wasn'?t|never|not|no need|no reason|without|rather not|refuse)\b",
+    re.IGNORECASE,
+)
+_LINKS = frozenset(
+    "to the a an my our your any please want need you we i have going be being been ever me it would like should think "
+    "wish trying asking really yet even actually that this wanna gonna intend plan".split()
+)
+_ASKED = re.compile(r"^\W*(?:why|how|what|when|where|can|could|would|will|won'?t|isn'?t|don'?t you|is|are|do|does)\b")
+_LEAST = 3
+
+
+def without_denied(turn: Turn, names: Sequence[str], registry: FlowRegistry) -> list[str]:
+    """The flows of a selection whose own verb the message does not deny.
+
+    Args:
+        turn: The turn; messages in another language than English are not judged.
+        names: Names of the flows that would start.
+        registry: The flows.
+
+    Example:
+        >>> from jazzmine_dspy.models import FlowRegistry, Turn
+        >>> flows = FlowRegistry([{"name": "cancel_order", "description": "Cancel an order.",
+        ...     "examples": ["cancel my order", "please don't ship it"]}])
+        >>> told = ("please don't cancel order 5519", "please don't ship 5519")
+        >>> [without_denied(Turn(text=text), ["cancel_order"], flows) for text in told]
+        [[], ['cancel_order']]
+    """
+    if not is_english(turn.locale):
+        return list(names)
+    return [name for name in names if name not in registry or not _denies(turn.text, registry[name])]
+
+
+@lru_cache(maxsize=256)
+def _denies(text: str, flow: Flow) -> bool:
+    """Whether a clause denies a verb that the flow's texts affirm, and no other clause affirms one."""
+    affirmed, denied = _verbs(flow)
+    hit = False
+    for clause in _CLAUSE.split(text.replace("\u2019", "'")):
+        verb = _denied_verb(clause)
+        if verb is not None and verb in affirmed and verb not in denied:
+            hit = True
+        elif verb is None and affirmed & {_stem(word) for word in plain(clause).split()}:
+            return False
+    return hit
+
+
+def _denied_verb(clause: str) -> str | None:
+    """The stem of the first word behind a negation that says something; None where nothing is denied, or it is asked."""
+    match = _NEGATION.search(clause)
+    if match is None or _ASKED.match(clause.lower()):
+        return None
+    words = [word for word in plain(clause[match.end() :]).split() if word not in _LINKS]
+    return _stem(words[0]) if words and len(words[0]) >= _LEAST else None
+
+
+@lru_cache(maxsize=1024)
+def _verbs(flow: Flow) -> tuple[frozenset[str], frozenset[str]]:
+    """Stems of the words by which a flow tells what it does, and of the verbs that its own texts deny."""
+    texts = [flow.name.replace("_", " "), flow.description, flow.condition, *flow.examples, *flow.keywords]
+    denied = {verb for text in texts for clause in _CLAUSE.split(text) if (verb := _denied_verb(clause))}
+    words = {word for text in texts for word in plain(text).split() if len(word) >= _LEAST and word not in _LINKS}
+    return frozenset(map(_stem, words)), frozenset(denied)
+
+
+def _stem(word: str) -> str:
+    word = word.removesuffix("'s")
+    for ending in ("ing", "ed", "es", "s"):
+        if len(word) > len(ending) + _LEAST and word.endswith(ending):
+            word = word.removesuffix(ending)
+            break
+    return word[:5].rstrip("e")

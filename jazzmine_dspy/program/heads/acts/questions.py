@@ -1,0 +1,85 @@
+"""What a message only asks, or only mentions: values in a question are asked about, and none of them is given."""
+
+from __future__ import annotations
+
+import re
+
+_SENTENCE = re.compile(r"[^.!?\n]*(?:(?:\d\.\d|\.(?=\w))[^.!?\n]*)*[.!?\n]*")
+_LEAD = (
+    r"^\W*(?:(?:and|but|so|ok|okay|hey|hi|hello|also|btw|oh|well|um+|right|wait|sorry|please|quick question|then|yes|no)"
+    r"\b[\s,:;.-]*)*"
+)
+_ASKS = re.compile(
+    _LEAD + r"(?:what(?:'?s)?|which|who(?:'?s)?|where(?:'?s)?|when|why|how(?:'?s)?|is|isn'?t|are|aren'?t|am|was|were|do|"
+    r"don'?t|does|doesn'?t|did|can|can'?t|could|will|would|should|has|have|may)\b",
+    re.IGNORECASE,
+)
+_OPEN = re.compile(_LEAD + r"(?:what|which|who|where|why|how)", re.IGNORECASE)
+_TAG = re.compile(r",? ?\b(?:isn'?t it|aren'?t (?:they|we|you)|innit|don'?t you think)\W*$", re.IGNORECASE)
+_SUGGESTS = re.compile(
+    r"\b(?:how|what) about\b|\bwhat if\b|\bwhy (?:not|don'?t)\b|"
+    r"\b(?:can|could|may|might|shall|should|will|would) (?:you|we|i|u|it|that|they|somebody|someone|he|she)"
+    r"(?: (?:please|pls|maybe|perhaps|possibly|just|also|all|still|then|instead|rather))* "
+    r"(?:do|make|get|have|take|put|book|be|try|go (?:for|with)|use|say|start|pick|choose|set|change|switch|give|come|"
+    r"squeeze|fit|schedule|order|add|pay|send|move|deliver|rent|bring|collect|swap|reserve|cut|lower|raise|leave it|"
+    r"round|join|sail|travel|arrive|call|ring|text|reach|push|keep|settle|hold|stay|extend)\b|"
+    r"\b(?:would|will|does|do|is|are|might|could)\b.+\b(?:work|suit|okay|ok|fine|possible|free|available|better|do|"
+    r"alright|all right|doable|good|convenient|too (?:late|early|much|soon))\b|"
+    r"\b(?:is|are) (?:there|you) (?:any(?:thing|one|body)?|a|an|some(?:thing|one)?|free|available)\b.*"
+    r"\b(?:on|at|for|free|left|around)\b|"
+    r"\b(?:do|have) (?:you|u) (?:have|got) (?:any(?:thing)?|a|an|some(?:thing)?|space|room|slots?)\b",
+    re.IGNORECASE,
+)
+_CORRECTS = re.compile(
+    r"\b(?:actually|instead|rather|i mean|i meant|make (?:it|that|them)|should (?:be|have been|say)|needs? to be|"
+    r"correction|scratch that|oops|whoops|change|changed|changing|switch|swap|move (?:it|that)|wrong|mistake|"
+    r"mis(?:spoke|typed|read)|typo|not\b.{1,30}\bbut|better|on second thoughts?|second thought|after all|sorry|"
+    r"let'?s (?:do|say|make|go)|i said|it'?s not|that'?s not|isn'?t|no[,.]|no it'?s|nope|oh wait|wait[,.]|hang on|hold on|"
+    r"update|correct|replace|prefer|up to|down to)\b",
+    re.IGNORECASE,
+)
+
+
+def without_questions(text: str) -> str:
+    """Blanks out the sentences of a text that only ask, and leaves every other character in its place.
+
+    A question that suggests a value, or names one and nothing else, is left: "can you do Friday?", "Friday at 9?".
+
+    Example:
+        >>> without_questions("Small. Are you open on Sunday?").strip()
+        'Small.'
+        >>> without_questions("would Friday at 9 work?"), without_questions("can I open the locker at night?").strip()
+        ('would Friday at 9 work?', '')
+    """
+    parts = []
+    for sentence in _SENTENCE.findall(text):
+        parts.append(" " * len(sentence) if _only_asks(sentence) else sentence)
+    return "".join(parts)
+
+
+def _only_asks(sentence: str) -> bool:
+    if _TAG.search(sentence):
+        return True
+    if not _ASKS.match(sentence) or _SUGGESTS.search(sentence):
+        return False
+    return "?" in sentence or _OPEN.match(sentence) is not None
+
+
+def corrects(text: str) -> bool:
+    """Whether the words of a text say that something is to be another way: "actually", "make it", "I meant".
+
+    Example:
+        >>> corrects("oh wait, I meant the 4th"), corrects("I'm away until Friday, ring me")
+        (True, False)
+    """
+    return _CORRECTS.search(text) is not None
+
+
+def without_correcting(text: str) -> str:
+    """A text without the words that :func:`corrects` looks for.
+
+    Example:
+        >>> without_correcting("fifty, I mean")
+        'fifty, '
+    """
+    return _CORRECTS.sub("", text)
