@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 
 FILE = "agreement.toml"
 
-_KINDS = ("yes", "mild", "harmless", "no", "leave", "against", "filler")
+_KINDS = ("yes", "mild", "harmless", "no", "leave", "against", "hint", "filler")
 """Kinds of phrases; of equally long ones the first counts."""
 
 _AGREEING, _OPPOSING = frozenset(("yes", "mild")), frozenset(("no", "leave", "against"))
+_ENDING = "ending"
+"""Kind of phrases that name an ending: agreement where that is asked about, else they leave the task."""
+
 _NAMING = frozenset(("leave", "against"))
 _UNSPACED = ("ja", "zh")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
@@ -39,6 +42,7 @@ _REPEATED = re.compile(r"(\w)\1{2,}")
 _TWICE = re.compile(r"(\w)\1")
 _ARABIC = str.maketrans("أإآٱى", "ااااي", "\u064b\u064c\u064d\u064e\u064f\u0650\u0651\u0652\u0640")
 _OBJECT = re.compile(r"^\W*(?:please |pls |just )?(\w+)(?: (it|that|this|them|those|him|her|us|me|the|my|off)\b)?")
+_ASKS = re.compile(r"^\W*(?:and )?(?:how (?:long|much|many|far|do|does|is)|what (?:time|do|does|is|about)|when|where|do|does|is|are|can)\b")
 _OR = re.compile(r"^\W*(?:or|but|oder|aber|ou|mais|pero|o|ma|mas|maar)\b")
 _COMMON = frozenset("is do does did all go not and have has get a an the to for of on in at it i my your you".split())
 _VERB = re.compile(r"\b(?:(?:shall|should|may|can) (?:i|we)|(?:me|us) to) (?:now |really |please )?(\w+)")
@@ -130,7 +134,7 @@ def _stance(text: str, about: str) -> Stance:
     known = signs + tuple(said)
     if not opposed:
         agrees = "yes" in signs or any(c.agrees for c in clauses)
-        return Stance(agrees, agrees or not _AGREEING.isdisjoint(said), whole=whole)
+        return Stance(agrees, agrees or not {*_AGREEING, "hint"}.isdisjoint(said), whole=whole)
     if not _AGREEING.isdisjoint(known):
         return Stance()
     refuses, leaves = _refuses(clauses, "no") or "no" in signs, _refuses(clauses, "leave")
@@ -176,7 +180,8 @@ def _clauses(text: str) -> Iterator[tuple[str, bool]]:
     for mark in [*_CLAUSE.finditer(text), None]:
         clause = text[start : mark.start() if mark else len(text)]
         if _WORD.search(clause):
-            yield clause, mark is not None and _ASKED.search(mark.group()) is not None
+            asked = mark is not None and _ASKED.search(mark.group()) is not None
+            yield clause, asked or (start > 0 and _ASKS.match(clause) is not None)
         start = mark.end() if mark else start
 
 
@@ -233,7 +238,9 @@ def _kinds(words: Sequence[str], language: _Language, asked: _Asked) -> Iterator
             said = words[place : place + length]
             kind = _kind(said, language)
             if kind is not None:
-                own = any(_stem(word) in asked.words for word in said) or (kind == "leave" and asked.ends)
+                if kind == _ENDING:
+                    kind = "mild" if asked.ends else "leave"
+                own = any(_stem(word) in asked.words for word in said)
                 # After a yes what is asked about may be named: "yes, cancel it".
                 yield "filler" if own and agreed and kind in _NAMING else kind
                 agreed = agreed or kind in _AGREEING
@@ -317,5 +324,7 @@ def _lexicon() -> dict[str, _Language]:
             for phrase in lists.get(kind, ()):
                 words = (_plain(phrase),) if name in _UNSPACED else tuple(_words(_plain(phrase)))
                 phrases.setdefault(words, kind)
+        if name == "en":
+            phrases |= {tuple(_words(phrase)): _ENDING for phrase in _data()["ends"]["phrases"]}
         found[name] = _Language(phrases, max(map(len, phrases)))
     return found

@@ -28,13 +28,17 @@ from jazzmine_dspy.program.ports import (
 )
 from jazzmine_dspy.program.sources.choices import meant_options
 from jazzmine_dspy.program.sources.registry import source
-from jazzmine_dspy.program.stage import CANDIDATES, Answer, Context, Declined, Features, Source, Steps
+from jazzmine_dspy.program.stage import CANDIDATES, Answer, Context, Declined, Features, Recall, Source, Steps
 from jazzmine_dspy.program.starts import Starts, starts, values_for
+from jazzmine_dspy.program.wishes import likely_cuts
 
 ACTS = "acts"
 """Where the context keeps the probabilities of acts, which two stages ask for."""
 
 LIKELY = 0.5
+_CUTS = 2
+"""Cuts of a message that are tried."""
+
 SHORT = 3
 """Words of a message that says hardly more than an answer."""
 
@@ -120,7 +124,7 @@ class SelectHead(Source[Selection]):
         if new or (context.turn.flow and not found.flows):
             told = yield from told_starts(self.policy, self.bindings, context)
         if told is not None and new:
-            return self._by_starts(told, context)
+            return (yield from self._by_starts(told, context))
         if found.left:
             context.memo["head left"] = found.reason
             return Declined(found.reason)
@@ -139,10 +143,12 @@ class SelectHead(Source[Selection]):
         selection = selection_of(context.turn.text, chosen, reason)
         return Answer(selection, found.confidence, candidates=order)
 
-    def _by_starts(self, told: Starts, context: Context) -> Answer[Selection]:
+    def _by_starts(self, told: Starts, context: Context) -> Steps[Answer[Selection]]:
         """Of flows that the head did not learn: what else speaks for each of them decides."""
         order = reordered(context.recalled, told.ranking, frozenset(context.choosable))
         chosen, pair = chosen_of(told, self.policy, self.kind, context)
+        if both := (yield from two_wishes(self.policy, self.bindings, context, told)):
+            return Answer(Selection(flows=both, reason=NEW_FLOW), told.wanted, candidates=order)
         if pair:
             return Answer(Selection(clarify=pair, reason=TOO_CLOSE), told.wanted, candidates=order)
         if not chosen:
@@ -207,6 +213,39 @@ def chosen_of(told: Starts, policy: Policy, kind: str, context: Context) -> tupl
     margin = margin_of(policy, kind, chosen, context.registry)
     pair = close_pair(shares, chosen, 1.0 if told.vague >= LIKELY else margin)
     return ([], pair) if pair and not context.asked_already else (chosen, [])
+
+
+def two_wishes(policy: Policy, bindings: Bindings, context: Context, told: Starts) -> Steps[list[str]]:
+    """Two flows that no head has learnt and that a message starts one after the other; none where it wants fewer.
+
+    Each side of a cut is judged as a message of its own, and has to be at least as likely a wish as one alone.
+    """
+    turn = context.turn
+    if told.wanted < LIKELY:
+        return []
+    flows = [context.registry[name] for name in context.choosable]
+    best: tuple[float, list[str]] = (LIKELY, [])
+    for sides in likely_cuts(turn.text, flows)[:_CUTS]:
+        chosen, least = [], 1.0
+        for side in sides:
+            judged = yield from _side(policy, bindings, context, side)
+            if judged is None or judged.wanted < LIKELY:
+                break
+            chosen.append(judged.ranking[0][0])
+            least = min(least, judged.ranking[0][1])
+        if len(set(chosen)) == 2 and least > best[0]:  # noqa: PLR2004
+            best = least, chosen
+    return best[1]
+
+
+def _side(policy: Policy, bindings: Bindings, context: Context, text: str) -> Steps[Starts | None]:
+    """What a side of a cut would start if it were the message."""
+    turn = context.turn.model_copy(update={"text": text})
+    allowed = None if context.allowed is None else frozenset(context.allowed)
+    found = yield Recall(query=text, k=CANDIDATES, summaries=(), allowed=allowed, exclude=context.exclude)
+    side = Context(turn=turn, registry=context.registry, exclude=context.exclude)
+    side.recalled = [one for one in found if one.name in context.choosable]
+    return (yield from told_starts(policy, bindings, side))
 
 
 def head_input(

@@ -127,7 +127,9 @@ def _cleared(text: str, held: Sequence[Slot], at: ReadingContext) -> Slot | None
     if match is None or len(match["removed"].split()) > 4:  # noqa: PLR2004
         return None
     said = {stem(word) for word in plain(match["removed"]).split()} - _DULL
-    named = [slot for slot in held if said and said & {stem(word) for word in _words(slot)}]
+    hits = {slot.name: len(said & {stem(word) for word in _words(slot)}) for slot in held}
+    most = max(hits.values(), default=0)
+    named = [slot for slot in held if most and hits[slot.name] == most]
     if len(named) != 1 or whole_value(named[0], match["removed"], at) is not None:
         return None
     return named[0]

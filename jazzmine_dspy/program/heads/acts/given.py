@@ -25,6 +25,7 @@ from jazzmine_dspy.program.heads.acts.readings import (
 )
 from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_value
 from jazzmine_dspy.program.heads.acts.tried import named_try, tried_value
+from jazzmine_dspy.program.wishes import parts_of
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.flows import Flow
@@ -120,7 +121,9 @@ class Values:
 
     def first(self, flow: Flow) -> list[Command]:
         """Values for a flow that starts or is taken up again: said, referred to, or tried, each slot at most one."""
-        text, at = self._text, self._scene.at
+        starting = [self._scene.tasks[name] for name in self._scene.starting]
+        text, at = parts_of(self._text, starting).get(flow.name, self._text), self._scene.at
+        own = text != self._text
         found: dict[str, Any] = {}
         taken: list[str] = []
         for slot in sorted(flow.slots, key=_telling):
@@ -133,23 +136,23 @@ class Values:
             if len(values) == 1:
                 found[slot.name] = values[0]
                 taken += [str(values[0])] if slot.type in _AS_SAID else []
-        found |= self._counted(flow, found, taken)
+        found |= self._counted(flow, text, found, taken)
         for slot in flow.slots:
             tried = named_try(slot, text, at) if slot.required and slot.name not in found else None
             found |= {} if tried is None else {slot.name: tried}
-        if len(self._scene.starting) < 2:
+        if own or len(starting) < 2:
             found = {**texts_in(flow, text, opening=flow.name in self._scene.starting), **found}
         for slot in flow.slots:
             if slot.type == "boolean" and (told := named_boolean(slot, text)) is not None:
                 found[slot.name] = told
         return self._all(flow, found, anew=True)
 
-    def _counted(self, flow: Flow, found: Mapping[str, Any], taken: Sequence[str]) -> dict[str, Any]:
+    def _counted(self, flow: Flow, text: str, found: Mapping[str, Any], taken: Sequence[str]) -> dict[str, Any]:
         """The one number of a message, where the flow has one slot for it; an amount where it has none for numbers."""
         for kind in ("number", "money"):
             slots = [slot for slot in flow.slots if slot.type == kind and slot.name not in found]
             if slots:
-                value = lone_number(slots[0], self._text, self._scene.at) if len(slots) == 1 else None
+                value = lone_number(slots[0], text, self._scene.at) if len(slots) == 1 else None
                 digits = re.sub(r"\D", "", str(value).split(".")[0])
                 part = any(digits in other for other in taken) and not self._said_alone(digits)
                 return {} if value is None or part else {slots[0].name: value}

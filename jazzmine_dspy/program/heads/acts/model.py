@@ -123,7 +123,7 @@ class Acts:
     def _agrees(self, given: HeadInput) -> bool:
         """Whether the message says yes rather than no, read as the answer to a confirmation."""
         said = stance(given.turn.text)
-        if said.agrees or said.refuses:
+        if said.whole and (said.agrees or said.refuses):
             return said.agrees
         asked = Confirming(action=view.last_said(given.turn))
         turn = given.turn.model_copy(update={"confirming": asked, "awaiting": None})

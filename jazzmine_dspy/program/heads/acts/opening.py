@@ -96,8 +96,8 @@ def texts_in(flow: Flow, text: str, *, opening: bool = True) -> dict[str, Any]:
 def _text_of(slot: Slot, flow: Flow, text: str, *, opening: bool) -> str | None:
     asked = f"{slot.ask} {slot.description}"
     people = bool(_WHO.search(asked))
-    if prepositions := _prepositions(slot) or (("for", "to") if people else ()):
-        return _placed(text, prepositions, people=people)
+    if prepositions := {*_prepositions(slot), *(("for", "to") if people else ())}:
+        return _placed(text, sorted(prepositions), people=people)
     if not opening:
         return None
     if _TROUBLE.search(asked):
