@@ -49,6 +49,9 @@ _EITHER = (("affirm", "deny"), ("affirm", "cancel_flow"), ("affirm", "repeat"))
 """Acts of which a message does one: the likelier, and of equal ones the second."""
 
 _LIKELY = 0.5
+_TOLD, _SEVERAL = 0.33, 6
+"""How likely a free text has to be where no act is likely, and of how many words."""
+
 _SURE = 0.6
 """How likely a yes has to be beside a value, which most messages give without one."""
 
@@ -64,11 +67,18 @@ def acts_on(p: Mapping[str, float], scene: Scene) -> set[str]:
         found -= {"affirm", "deny", "cancel_flow", "chitchat", "nothing", "out_of_scope"}
         return found | {"affirm" if said.agrees else "deny"}
     if not found:
-        found = _likeliest(may)
+        found = {"value"} if _tells(scene, may) else _likeliest(may)
     for one, other in _EITHER:
         if {one, other} <= found:
             found.discard(other if may[one] > may[other] else one)
     return found
+
+
+def _tells(scene: Scene, may: Mapping[str, float]) -> bool:
+    """Whether a message of several words is likelier the free text that is asked for than any act of a few words."""
+    slot = scene.awaited
+    free = slot is not None and slot.type == "text" and not slot.pattern
+    return free and may["value"] >= _TOLD and len(scene.turn.text.split()) >= _SEVERAL and "?" not in scene.turn.text
 
 
 def _likeliest(may: Mapping[str, float]) -> set[str]:
@@ -156,7 +166,8 @@ def _edited(scene: Scene) -> list[Command]:
     if flow is None:
         return []
     found = edits(turn, flow.slots, scene.at)
-    if turn.confirming is not None and not found and (slot := named_alone(turn.text, _filled(scene))):
+    asked = turn.confirming is not None or (turn.awaiting is None and not turn.paused)
+    if asked and not found and (slot := named_alone(turn.text, _filled(scene))):
         return [Deny(slot=slot.name)]
     return [*([Deny(slot=found[0].slot_name)] if found and turn.confirming else []), *found]
 

@@ -59,6 +59,10 @@ _LEAD_IN = re.compile(
 )
 """What stands before a free text and is none of it."""
 
+_NONE_OF = re.compile(r"\W*no \w+\b(?! (?:is|it|the)\b).*\w+ \w+", re.IGNORECASE | re.DOTALL)
+_NAME = re.compile(r"[A-Z][\w'.-]+(?: [A-Z][\w'.-]+){1,3}")
+"""A name of two words or more."""
+
 _AS_SAID = frozenset(("phone", "email", "text", "number"))
 """Types whose values stand in the message as they are."""
 
@@ -188,6 +192,11 @@ class Values:
             return self._all(flow, found)
         if self._changes:
             return self._changed(flow, order)
+        if corrects(self._text):
+            counts = [each for each in flow.slots if each.type == "number" and each.name in held.names]
+            value = lone_number(counts[0], self._text, self._scene.at) if len(counts) == 1 else None
+            if value is not None and value != held.get(counts[0].name):
+                return [self._put(counts[0], value)]
         if slot is not None and slot.name not in held.names and "value" in self._on:
             tried = tried_value(slot, self._text, self._scene.at)
             return [] if tried is None else [self._put(slot, tried)]
@@ -320,6 +329,10 @@ class Values:
             return None
         if slot.type == "boolean":
             return self._agrees()
+        if slot.type == "text" and beside and not self._changes:
+            # A name that stands apart from the other values: "Priya Nair, Thursday at 9".
+            first = self._text.partition(",")[0].strip()
+            return first if first != self._text.strip() and _NAME.fullmatch(first) else None
         if slot.type == "text" and not beside:
             # A bare yes or no, thanks and the like say nothing of what was asked.
             if plain(self._text) in _NO_TEXT or _TALKS.fullmatch(self._text.strip()):
@@ -334,7 +347,9 @@ class Values:
         lead = _LEAD_IN.match(self._text)
         if lead is not None and (" name" in lead[0].lower() or " call" in lead[0].lower() or meant_by(lead[0], slot)):
             return free_text(self._text[lead.end() :])
-        return free_text(self._text)
+        # "No complaints" says something; "no, the kettle" corrects.
+        said = _NONE_OF.match(self._text)
+        return self._text.strip(" .") if said else free_text(self._text)
 
     def _others(self, flow: Flow, slot: Slot) -> bool:
         """Whether the message's words give it to another text slot than the awaited one: "to Douglas"."""
