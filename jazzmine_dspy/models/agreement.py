@@ -144,7 +144,7 @@ def _stance(text: str, about: str) -> Stance:
 def _refuses(clauses: Sequence[_Clause], kind: str) -> bool:
     """Whether one clause begins with a phrase of the kind, or holds it beside delay and doubt alone."""
     for clause in clauses:
-        said = [one for one in clause.kinds if one != "filler"]
+        said = [one for one in clause.kinds if one not in ("filler", "hint")]
         if said and not clause.asked and (said[0] == kind or (kind in said and "" not in said)):
             return True
     return False
@@ -211,7 +211,7 @@ def _clause(text: str, question: bool, name: str, asked: _Asked) -> _Clause:
         kinds = tuple(_kinds(words, language, asked))
     if question and _OR.match(text):
         kinds = ("or", *kinds)
-    said = [kind for kind in kinds if kind not in ("filler", "harmless")]
+    said = [kind for kind in kinds if kind not in ("filler", "harmless", "hint")]
     agrees = not question and bool(said) and (said[0] == "yes" or set(said) <= _AGREEING)
     return _Clause(kinds, agrees or (question and words == ["why", "not"]), question)
 

@@ -25,8 +25,12 @@ _LINKS = frozenset(
     "to the a an my our your any please want need you we i have going be being been ever me it would like should think "
     "wish trying asking really yet even actually that this wanna gonna intend plan".split()
 )
+_UNDERGONE = frozenset("got get getting gotten been being receive received had come came arrive arrived".split())
+"""What did not happen to the user is a complaint, and no denial: "never got credited"."""
+
 _ASKED = re.compile(r"^\W*(?:why|how|what|when|where|can|could|would|will|won'?t|isn'?t|don'?t you|is|are|do|does)\b")
-_LEAST = 3
+_LEAST, _BEGUN = 3, 3
+"""Letters of a verb, and words of a text among which its verb is."""
 
 
 def without_denied(turn: Turn, names: Sequence[str], registry: FlowRegistry) -> list[str]:
@@ -70,16 +74,20 @@ def _denied_verb(clause: str) -> str | None:
     if match is None or _ASKED.match(clause.lower()):
         return None
     words = [word for word in plain(clause[match.end() :]).split() if word not in _LINKS]
-    return _stem(words[0]) if words and len(words[0]) >= _LEAST else None
+    if not words or len(words[0]) < _LEAST or words[0] in _UNDERGONE:
+        return None
+    return _stem(words[0])
 
 
 @lru_cache(maxsize=1024)
 def _verbs(flow: Flow) -> tuple[frozenset[str], frozenset[str]]:
-    """Stems of the words by which a flow tells what it does, and of the verbs that its own texts deny."""
+    """Stems of the words with which a flow's texts begin, and of the verbs that they deny."""
     texts = [flow.name.replace("_", " "), flow.description, flow.condition, *flow.examples, *flow.keywords]
     denied = {verb for text in texts for clause in _CLAUSE.split(text) if (verb := _denied_verb(clause))}
-    words = {word for text in texts for word in plain(text).split() if len(word) >= _LEAST and word not in _LINKS}
-    return frozenset(map(_stem, words)), frozenset(denied)
+    begun = [plain(text).split()[:_BEGUN] for text in (flow.description, *flow.examples)]
+    words = {word for each in (flow.name.lower().split("_"), *begun) for word in each}
+    affirmed = {_stem(word) for word in words if len(word) >= _LEAST and word not in _LINKS}
+    return frozenset(affirmed), frozenset(denied)
 
 
 def _stem(word: str) -> str:

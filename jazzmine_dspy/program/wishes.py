@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from jazzmine_dspy.models.text import plain
-from jazzmine_dspy.program._cuts import Cut, find_cuts
+from jazzmine_dspy.program._cuts import find_cuts
 from jazzmine_dspy.program.clauses import CONNECTORS
 from jazzmine_dspy.program.heads.acts.readings import stem
 
@@ -52,21 +52,18 @@ def parts_of(text: str, flows: Sequence[Flow]) -> Mapping[str, str]:
 def likely_cuts(text: str, flows: Sequence[Flow]) -> list[tuple[str, str]]:
     """Both sides of the cuts at which a message names words of one flow before, and of another one behind."""
     found = []
-    for left, right in sides(text):
+    for left, right in sides(text, commas=False):
         before, behind = _named(left, flows), _named(right, flows)
         if before and behind and before != behind:
             found.append((left, right))
     return found
 
 
-def sides(text: str) -> list[tuple[str, str]]:
-    """What stands before and behind each cut of a message, where both may be a wish."""
-    parted = [(text[: cut.start].strip(), text[cut.end :].strip()) for cut in _cuts(text)]
+def sides(text: str, *, commas: bool = True) -> list[tuple[str, str]]:
+    """What stands before and behind each cut of a message, where both may be a wish; bare commas are no cuts at will."""
+    cuts = [cut for cut in find_cuts(text, _WORDS) if commas or cut.connectors != (",",)]
+    parted = [(text[: cut.start].strip(), text[cut.end :].strip()) for cut in cuts]
     return [(a, b) for a, b in parted if min(len(a.split()), len(b.split())) >= _LEAST]
-
-
-def _cuts(text: str) -> tuple[Cut, ...]:
-    return find_cuts(text, _WORDS)
 
 
 def _named(text: str, flows: Sequence[Flow]) -> str | None:

@@ -36,6 +36,9 @@ ACTS = "acts"
 """Where the context keeps the probabilities of acts, which two stages ask for."""
 
 LIKELY = 0.5
+_BOTH_LIKELY = 0.75
+"""How likely each of two wishes has to be: one start too many is worse than one too few."""
+
 _CUTS = 2
 """Cuts of a message that are tried."""
 
@@ -224,7 +227,7 @@ def two_wishes(policy: Policy, bindings: Bindings, context: Context, told: Start
     if told.wanted < LIKELY:
         return []
     flows = [context.registry[name] for name in context.choosable]
-    best: tuple[float, list[str]] = (LIKELY, [])
+    best: tuple[float, list[str]] = (_BOTH_LIKELY, [])
     for sides in likely_cuts(turn.text, flows)[:_CUTS]:
         chosen, least = [], 1.0
         for side in sides:

@@ -17,7 +17,7 @@ _ASKS = re.compile(
 _OPEN = re.compile(_LEAD + r"(?:what|which|who|where|why|how)", re.IGNORECASE)
 _TAG = re.compile(r",? ?\b(?:isn'?t it|aren'?t (?:they|we|you)|innit|don'?t you think)\W*$", re.IGNORECASE)
 _SUGGESTS = re.compile(
-    r"\b(?:how|what) about\b|\bwhat if\b|\bwhy (?:not|don'?t)\b|"
+    r"\b(?:how|what) about\b|^\W*how'?s (?:the|next|this|\w+day|\d)|\bwhat if\b|\bwhy (?:not|don'?t)\b|"
     r"\b(?:can|could|may|might|shall|should|will|would) (?:you|we|i|u|it|that|they|somebody|someone|he|she)"
     r"(?: (?:please|pls|maybe|perhaps|possibly|just|also|all|still|then|instead|rather))* "
     r"(?:do|make|get|have|take|put|book|be|try|go (?:for|with)|use|say|start|pick|choose|set|change|switch|give|come|"
@@ -40,6 +40,10 @@ _CORRECTS = re.compile(
 )
 
 
+_TALKED = 6
+"""Words of a sentence with a tag ("isn't it") that is talk, and confirms no value."""
+
+
 def without_questions(text: str) -> str:
     """Blanks out the sentences of a text that only ask, and leaves every other character in its place.
 
@@ -58,7 +62,7 @@ def without_questions(text: str) -> str:
 
 
 def _only_asks(sentence: str) -> bool:
-    if _TAG.search(sentence):
+    if _TAG.search(sentence) and len(sentence.split()) > _TALKED:
         return True
     if not _ASKS.match(sentence) or _SUGGESTS.search(sentence):
         return False

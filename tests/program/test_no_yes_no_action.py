@@ -1,0 +1,139 @@
+"""No action without a yes, no correction by a mention, no value in a question, no start of what is denied."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazzmine_dspy import FlowRegistry, Turn, TurnProgram, load
+from jazzmine_dspy.models.commands import Affirm, SetSlot
+from jazzmine_dspy.models.decision import Enhancement, Selection
+from jazzmine_dspy.program.merge import merge
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "eval" / "benchmarks"))
+from reports import CASES, Verdict, cases, judged  # noqa: E402
+
+FLOWS = json.loads((CASES / "registries.json").read_text("utf-8"))
+
+Decide = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def clinic() -> Decide:
+    told = FLOWS["clinic"]
+    program = load("support", flows=FlowRegistry(told["flows"], region="GB", currency="GBP"), lm=None)
+
+    def decide(text: str, **turn: Any) -> list[dict[str, Any]]:
+        decision = program.decide(Turn(text=text, date="2026-10-14", **turn))
+        return [c.model_dump(mode="json", exclude_none=True) for c in decision.commands]
+
+    return decide
+
+
+@pytest.fixture(scope="module")
+def given() -> list[Verdict]:
+    return list(judged("given"))
+
+
+@pytest.mark.row("U19")
+def test_no_reported_case_does_what_nobody_wants(given: list[Verdict]) -> None:
+    assert [one.case["id"] for one in given if one.grave] == []
+
+
+@pytest.mark.row("U19", "U6", "U7")
+def test_most_reported_cases_are_right(given: list[Verdict]) -> None:
+    wrong = [one.case["id"] for one in given if not one.right]
+    assert len(wrong) <= 25, wrong
+
+
+@pytest.mark.row("U19", "U12")
+def test_no_message_without_a_yes_becomes_one() -> None:
+    for name in ("not_yes", "ways_no"):
+        assert [one.case["turn"]["text"] for one in judged(name) if "affirm" in one.kinds] == []
+
+
+@pytest.mark.row("U19", "U12")
+def test_ways_to_say_yes_are_understood() -> None:
+    found = list(judged("ways_yes"))
+    missed = [one.case["turn"]["text"] for one in found if "affirm" not in one.kinds]
+    assert len(missed) <= len(found) * 0.05, missed
+
+
+@pytest.mark.row("U19", "U16")
+@pytest.mark.parametrize("text", ["banana", "🛑", "yes please don't", "why"])
+def test_nobody_reads_a_yes_into_a_message_without_one(text: str) -> None:
+    registry = FlowRegistry(FLOWS["clinic"]["flows"])
+    turn = Turn(text=text, status="awaiting_confirmation", flow="cancel_visit", confirming={"action": "Call it off?"})
+    _, _, commands = merge(turn, registry, Enhancement(enhanced_query=text), Selection(), [Affirm()])
+    assert commands == []
+
+
+BOOKING = {"status": "collecting_slots", "flow": "book_visit", "awaiting": "mobile",
+           "slots": {"patient": "Priya", "visit_day": "2026-10-20", "visit_hour": "10:00"}}  # fmt: skip
+PHONE = {"type": "set_slot", "name": "mobile", "value": "+447700900321"}
+
+
+@pytest.mark.row("U19", "U6")
+def test_a_mention_corrects_nothing_and_a_correction_does(clinic: Decide) -> None:
+    assert clinic("I'm away until Friday, but you can ring 07700 900 321", **BOOKING) == [PHONE]
+    day = {"type": "correct_slot", "name": "visit_day", "value": "2026-10-16"}
+    assert clinic("actually make it Friday", **BOOKING) == [day]
+
+
+@pytest.mark.row("U19", "U5")
+def test_a_question_gives_no_value_and_a_suggestion_does(clinic: Decide) -> None:
+    open_form = {"status": "collecting_slots", "flow": "book_visit", "awaiting": "visit_day", "slots": {"patient": "Ada"}}
+    assert [c["type"] for c in clinic("are you open on Sunday?", **open_form)] == ["ask"]
+    for text in ("can you do Friday?", "would Friday work?", "Friday?"):
+        assert {"type": "set_slot", "name": "visit_day", "value": "2026-10-16"} in clinic(text, **open_form), text
+
+
+@pytest.mark.row("U19", "F9", "F10")
+def test_what_is_denied_starts_nothing(clinic: Decide) -> None:
+    assert not any(c["type"] == "start_flow" for c in clinic("please don't cancel my appointment"))
+    assert {"type": "start_flow", "flow": "cancel_visit"} in clinic("cancel my appointment on Friday")
+
+
+@pytest.mark.row("U19", "F10")
+def test_two_wishes_of_new_flows_start_in_order_with_their_own_values() -> None:
+    bank = FLOWS["bank"]
+    program = load("support", flows=FlowRegistry(bank["flows"], region="US", currency="USD"), lm=None)
+    commands = program.decide(text="block my card 4410 and send 30 dollars to Ann").commands
+    told = [c.model_dump(mode="json", exclude_none=True) for c in commands]
+    assert [c["flow"] for c in told if c["type"] == "start_flow"] == ["block_card", "send_money"]
+    assert [c.value for c in commands if isinstance(c, SetSlot)] == ["4410", "30.00 USD", "Ann"]
+
+
+@pytest.mark.row("U19", "W6")
+def test_asking_for_time_at_a_confirmation_decides_nothing(clinic: Decide) -> None:
+    turn = {"status": "awaiting_confirmation", "flow": "cancel_visit", "confirming": {"action": "Call it off?"},
+            "slots": {"visit_day": "2026-10-20"}}  # fmt: skip
+    for text in ("hang on", "one sec", "hold on, let me check"):
+        assert not {c["type"] for c in clinic(text, **turn)} & {"affirm", "deny", "cancel_flow"}, text
+
+
+@pytest.mark.row("U19", "U6")
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("remove the falafel", ["hummus"]), ("add olives", ["hummus", "falafel", "olives"]),
+     ("swap the hummus for baba ganoush", ["baba ganoush", "falafel"])],
+)  # fmt: skip
+def test_lists_are_added_to_and_taken_from(text: str, value: list[str]) -> None:
+    lunch = FLOWS["lunch"]
+    program: TurnProgram = load("support", flows=FlowRegistry(lunch["flows"]), lm=None)
+    turn = Turn(text=text, status="collecting_slots", flow="order_lunch", awaiting="people",
+                slots={"dishes": ["hummus", "falafel"]}, date="2026-10-14")  # fmt: skip
+    told = [c.model_dump(mode="json", exclude_none=True) for c in program.decide(turn).commands]
+    assert told == [{"type": "correct_slot", "name": "dishes", "value": value}]
+
+
+@pytest.mark.row("U19")
+def test_every_kind_of_report_has_cases() -> None:
+    kinds = {case["kind"] for case in cases("given")}
+    assert len(kinds) == 34
