@@ -22,12 +22,13 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 _LINKS = frozenset(
-    "to the a an my our your any please want need you we i have going be being been ever me it would like should think "
+    "new to the a an my our your any please want need you we i have going be being been ever me it would like should think "
     "wish trying asking really yet even actually that this wanna gonna intend plan".split()
 )
 _UNDERGONE = frozenset("got get getting gotten been being receive received had come came arrive arrived".split())
 """What did not happen to the user is a complaint, and no denial: "never got credited"."""
 
+_PERFECT = re.compile(r"\bi (?:have not|haven'?t|did not|didn'?t|never)\b", re.IGNORECASE)
 _ASKED = re.compile(r"^\W*(?:why|how|what|when|where|can|could|would|will|won'?t|isn'?t|don'?t you|is|are|do|does)\b")
 _LEAST, _BEGUN = 3, 3
 """Letters of a verb, and words of a text among which its verb is."""
@@ -57,11 +58,12 @@ def without_denied(turn: Turn, names: Sequence[str], registry: FlowRegistry) -> 
 @lru_cache(maxsize=256)
 def _denies(text: str, flow: Flow) -> bool:
     """Whether a clause denies a verb that the flow's texts affirm, and no other clause affirms one."""
-    affirmed, denied = _verbs(flow)
+    affirmed, told, denied = _verbs(flow)
     hit = False
     for clause in _CLAUSE.split(text.replace("\u2019", "'")):
         verb = _denied_verb(clause)
-        if verb is not None and verb in affirmed and verb not in denied:
+        may = told if _PERFECT.search(clause) else affirmed
+        if verb is not None and verb in may and verb not in denied:
             hit = True
         elif verb is None and affirmed & {_stem(word) for word in plain(clause).split()}:
             return False
@@ -80,14 +82,15 @@ def _denied_verb(clause: str) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def _verbs(flow: Flow) -> tuple[frozenset[str], frozenset[str]]:
-    """Stems of the words with which a flow's texts begin, and of the verbs that they deny."""
+def _verbs(flow: Flow) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Stems of the words with which a flow's texts begin, of all their words, and of the verbs that they deny."""
     texts = [flow.name.replace("_", " "), flow.description, flow.condition, *flow.examples, *flow.keywords]
     denied = {verb for text in texts for clause in _CLAUSE.split(text) if (verb := _denied_verb(clause))}
     begun = [plain(text).split()[:_BEGUN] for text in (flow.description, *flow.examples)]
     words = {word for each in (flow.name.lower().split("_"), *begun) for word in each}
     affirmed = {_stem(word) for word in words if len(word) >= _LEAST and word not in _LINKS}
-    return frozenset(affirmed), frozenset(denied)
+    every = {_stem(word) for text in texts for word in plain(text).split() if len(word) >= _LEAST}
+    return frozenset(affirmed), frozenset(every), frozenset(denied)
 
 
 def _stem(word: str) -> str:

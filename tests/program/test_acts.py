@@ -77,7 +77,7 @@ def test_acts_are_no_values(text: str) -> None:
     [
         ("Yes!", ASKED, ["affirm"]), ("YES, go ahead.", ASKED, ["affirm"]), ("no, don\u2019t", ASKED, ["deny"]),
         ("yes", {}, None), ("yes", CITY, None), ("no", CITY, None), ("Cancel", CITY, ["cancel_flow"]),
-        ("never mind", CITY, ["cancel_flow"]), ("cancel", ASKED, None), ("stop", ASKED, None),
+        ("never mind", CITY, ["cancel_flow"]), ("cancel", ASKED, ["cancel_flow"]), ("stop", ASKED, ["deny"]),
         ("forget it", ASKED, ["cancel_flow"]), ("Sorry, what?", CITY, ["repeat"]), ("sorry what", {}, None),
         ("start over", {}, ["restart"]), ("A human, please!", CITY, ["handoff"]), ("thanks!!", {}, ["chitchat"]),
         ("Actually cancel my trip for tomorrow", CITY, None), ("I said yes yesterday", ASKED, None),

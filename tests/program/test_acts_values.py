@@ -94,7 +94,7 @@ def test_a_yes_must_be_likely_and_surer_still_beside_a_value() -> None:
 @pytest.mark.row("U12")
 def test_who_wants_to_hear_it_again_or_leaves_does_not_say_yes() -> None:
     assert told(confirming("read it to me"), affirm=0.52, repeat=0.9) == [{"type": "repeat"}]
-    assert told(confirming("yes drop it"), affirm=0.9, cancel_flow=0.6) == [{"type": "affirm"}]
+    assert told(confirming("yes drop it"), affirm=0.9, cancel_flow=0.6) == [{"type": "cancel_flow"}]
     assert told(confirming("drop it"), affirm=0.6, cancel_flow=0.9) == [{"type": "cancel_flow"}]
 
 
@@ -135,7 +135,9 @@ def test_a_text_is_looked_for_in_one_flow_only() -> None:
         "machine",
         "fault",
     }
-    assert told(Turn(text=text), ("fix_machine", "order_lunch"), start=0.9) == []
+    assert told(Turn(text=text), ("fix_machine", "order_lunch"), start=0.9) == [
+        {"type": "set_slot", "name": "machine", "value": "old press"}
+    ]
     flow = FLOWS["book_visit"]
     assert texts_in(flow, "the visit is for Ann", opening=False) == {}
     assert texts_in(flow, "with Ann", opening=False) == {"guide": "Ann"}

@@ -39,7 +39,7 @@ OWNER = st.none() | ANY
 
 TURNS = st.builds(
     lambda flow, paused, confirming, awaiting, slots, offered: Turn(
-        text="x",
+        text="yes",
         flow=flow,
         paused=[name for name in paused if name != flow],
         confirming=confirming,
@@ -220,7 +220,7 @@ ASKED = Turn(text="x", flow="ship", awaiting="order")
         (Turn(text="x", paused=["gift", "track"]), ["gift"], [], [{"type": "resume_flow", "flow": "gift"}]),
         (Turn(text="x", paused=["track"]), [], ["resume_flow", {"type": "resume_flow", "flow": "track"}],
          [{"type": "resume_flow"}]),
-        (Turn(text="x", flow="ship", confirming="Go?"), [], ["deny", "affirm"], [{"type": "affirm"}]),
+        (Turn(text="yes", flow="ship", confirming="Go?"), [], ["deny", "affirm"], [{"type": "affirm"}]),
         # Two values for a slot: the last counts; one taken back counts not at all.
         (BUSY, [], [fill("set_slot", "speed", "1"), fill("set_slot", "speed", "2")], [fill("set_slot", "speed", "2")]),
         (BUSY, [], [fill("set_slot", "speed"), {"type": "clear_slot", "name": "speed"}], []),

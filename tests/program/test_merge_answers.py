@@ -26,7 +26,7 @@ def fill(kind: str, name: str, value: str = "1") -> dict[str, Any]:
     return {"type": kind, "name": name, "value": value}
 
 
-OPEN = Turn(text="x", flow="ship", slots={"order": "9", "speed": "1"}, confirming={"action": "Go?"})
+OPEN = Turn(text="yes", flow="ship", slots={"order": "9", "speed": "1"}, confirming={"action": "Go?"})
 NO_ORDER: dict[str, Any] = {"type": "deny", "slot": "order"}
 CLEAR: dict[str, Any] = {"type": "clear_slot", "name": "speed"}
 

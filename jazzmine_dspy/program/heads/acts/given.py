@@ -10,7 +10,13 @@ from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.acts import LEAVE, NO, REPEAT, TALK, WAIT, YES
 from jazzmine_dspy.program.heads.acts.opening import texts_in
-from jazzmine_dspy.program.heads.acts.questions import corrects, without_correcting, without_questions
+from jazzmine_dspy.program.heads.acts.questions import (
+    LONG,
+    corrects,
+    wish_of,
+    without_correcting,
+    without_questions,
+)
 from jazzmine_dspy.program.heads.acts.readings import (
     free_text,
     items,
@@ -40,9 +46,6 @@ _NO_TEXT = (
 )
 """Messages that are no text, whatever is asked."""
 
-_LONG = 30
-"""Words of a message from which on it gives no more than what was asked for."""
-
 _DAY_SAID = re.compile(r"\b(?:\d{1,2}(?:st|nd|rd|th)|first|second|third|fourth|fifth)\b", re.IGNORECASE)
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TALKS = re.compile(
@@ -60,6 +63,16 @@ _LEAD_IN = re.compile(
 """What stands before a free text and is none of it."""
 
 _NONE_OF = re.compile(r"\W*no \w+\b(?! (?:is|it|the)\b).*\w+ \w+", re.IGNORECASE | re.DOTALL)
+_TELLS = re.compile(
+    r"comment|feedback|reason|message|note|problem|fault|wrong|happen|complain|describe|about|tell|why|wish|details?|symptom",
+    re.IGNORECASE,
+)
+"""Slots whose text is a telling, of which nothing is cut."""
+
+_COMMENT = re.compile(
+    r",\s*(?:only|even|though|tho|because|cos|since|which|it(?:'s|s)?|i|i'?m|i'?ve|we|he|she|they|there|last time|valid|lol)\b.*$",
+    re.IGNORECASE | re.DOTALL,
+)
 _NAME = re.compile(r"[A-Z][\w'.-]+(?: [A-Z][\w'.-]+){1,3}")
 """A name of two words or more."""
 
@@ -128,6 +141,7 @@ class Values:
         starting = [self._scene.tasks[name] for name in self._scene.starting]
         text, at = parts_of(self._text, starting).get(flow.name, self._text), self._scene.at
         own = text != self._text
+        text = wish_of(text)
         found: dict[str, Any] = {}
         taken: list[str] = []
         for slot in sorted(flow.slots, key=_telling):
@@ -233,9 +247,11 @@ class Values:
     def _typed(self, slot: Slot, taken: list[Any], *, asked: bool) -> list[Any]:
         """The value of a slot that its type reads, or that the message refers to; none where it is not one."""
         known = self._scene.turn.slots.get(slot.name)
-        values = [value for value in values_in(slot, self._text, self._scene.at) if value not in taken]
+        focused = wish_of(self._text)
+        read = values_in(slot, focused, self._scene.at) or values_in(slot, self._text, self._scene.at)
+        values = [value for value in read if value not in taken]
         fresh = [value for value in values if value != known]
-        if not asked and self._scene.awaited is not None and len(self._text.split()) > _LONG:
+        if not asked and self._scene.awaited is not None and len(self._text.split()) > LONG:
             # Long messages name dates and numbers in passing.
             return []
         told = self._referred(slot, known, fresh, asked)
@@ -258,7 +274,8 @@ class Values:
         """
         if corrects(self._text):
             return self._changes or slot.type not in ("number", "choice")
-        if self._changes and not (taken and self._scene.awaited is not None):
+        surer = max(self._p["correct"], self._p["deny"]) > self._p["value"]
+        if self._changes and (self._scene.awaited is None or (surer and not taken)):
             return True
         return slot.type not in ("number", "choice") and whole_value(slot, self._text, self._scene.at) is not None
 
@@ -344,6 +361,8 @@ class Values:
 
     def _text_value(self, slot: Slot) -> str:
         """The message as a text, without the words that lead in to it."""
+        if not _TELLS.search(f"{slot.name} {slot.description} {slot.ask}"):
+            self._text = _COMMENT.sub("", self._text)
         lead = _LEAD_IN.match(self._text)
         if lead is not None and (" name" in lead[0].lower() or " call" in lead[0].lower() or meant_by(lead[0], slot)):
             return free_text(self._text[lead.end() :])

@@ -15,6 +15,7 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 _OPEN = re.compile(_LEAD + r"(?:what|which|who|where|why|how)", re.IGNORECASE)
+_STATE = re.compile(_LEAD + r"(?:is|are|does|did|was|were|do (?:you|i|we|they)) \w+", re.IGNORECASE)
 _TAG = re.compile(r",? ?\b(?:isn'?t it|aren'?t (?:they|we|you)|innit|don'?t you think)\W*$", re.IGNORECASE)
 _SUGGESTS = re.compile(
     r"\b(?:how|what) about\b|^\W*how'?s (?:the|next|this|\w+day|\d)|\bwhat if\b|\bwhy (?:not|don'?t)\b|"
@@ -30,6 +31,14 @@ _SUGGESTS = re.compile(
     r"\b(?:do|have) (?:you|u) (?:have|got) (?:any(?:thing)?|a|an|some(?:thing)?|space|room|slots?)\b",
     re.IGNORECASE,
 )
+_WISH = re.compile(
+    r"\b(?:so|could|can|please|need|want|would like|i'?d like|we'?d like|let'?s|make it|i guess|take|book|anyway)\b",
+    re.IGNORECASE,
+)
+LONG = 30
+"""Words of a message from which on it names days and numbers in passing, and gives no more than what was asked for."""
+
+_WORDS = 4
 _CORRECTS = re.compile(
     r"\b(?:actually|instead|rather|i mean|i meant|make (?:it|that|them)|should (?:be|have been|say)|needs? to be|"
     r"correction|scratch that|oops|whoops|change|changed|changing|switch|swap|move (?:it|that)|wrong|mistake|"
@@ -66,7 +75,22 @@ def _only_asks(sentence: str) -> bool:
         return True
     if not _ASKS.match(sentence) or _SUGGESTS.search(sentence):
         return False
-    return "?" in sentence or _OPEN.match(sentence) is not None
+    return "?" in sentence or _OPEN.match(sentence) is not None or _STATE.match(sentence) is not None
+
+
+def wish_of(text: str) -> str:
+    """What a long message comes to: from its last wish or conclusion on; a short message as it is.
+
+    Example:
+        >>> wish_of("we measured it last night and " + "it is very big " * 8 + "so we'd better take the garage")
+        "so we'd better take the garage"
+    """
+    if len(text.split()) <= LONG:
+        return text
+    for match in reversed([*_WISH.finditer(text)]):
+        if len(text[match.start() :].split()) >= _WORDS:
+            return text[match.start() :]
+    return text
 
 
 def corrects(text: str) -> bool:
