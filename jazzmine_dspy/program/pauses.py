@@ -49,7 +49,8 @@ _REASON = (
 )
 _POLITE = r"(?:please|pls|plz|thanks|thank you|ok|okay|sorry|um+|uh+|hm+|oh|yes|yeah|sure)"
 _ASKS = re.compile(
-    rf"(?:{_POLITE} )*(?:{_WAIT}(?: (?:and|while) (?=i|let))?(?: {_WAIT})?(?: {_REASON})?"
+    # "Uh uh" is a no.
+    rf"(?!uh uh$)(?:{_POLITE} )*(?:{_WAIT}(?: (?:and|while) (?=i|let))?(?: {_WAIT})?(?: {_REASON})?"
     rf"|(?:let me|i'll|i have to|i need to|i've got to|i must) (?:just |quickly )?"
     rf"(?:{_SEARCH}(?: first| quickly)?|(?:ask|check with|talk to|speak to) {_PERSON}(?: first)?)"
     rf"|i(?:'m| am) (?:just |still )*{_SEARCHING}"

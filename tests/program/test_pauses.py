@@ -42,7 +42,7 @@ def test_what_asks_for_time(text: str) -> None:
         "wait no", "wait, it's 4471", "let me see my orders", "just a moment of kindness would have been nice",
         "hold up my order", "let me get a refund", "hold on to my parcel", "a minute ago", "wait until friday",
         "let me check the status of my order", "hang on, that's wrong", "one", "I'll check it out later, cancel it",
-        "I need a moment to cancel", "stop", "", "later",
+        "I need a moment to cancel", "stop", "", "later", "uh uh",
     ],
 )  # fmt: skip
 def test_what_says_something(text: str) -> None:
