@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
+from jazzmine_dspy.cli._flow_texts import text_problems
 from jazzmine_dspy.cli._output import AsJson, output
 
 if TYPE_CHECKING:
+    from jazzmine_dspy.models.flows import Flow
     from jazzmine_dspy.models.registry import FlowRegistry
 
 app = typer.Typer(no_args_is_help=True, help="Check flow definitions, and store them for recall.")
@@ -37,9 +39,10 @@ def check(
     ],
     _json: AsJson = False,
 ) -> None:
-    """Check a file of flows: its form, and what would make flows hard to tell apart.
+    """Check a file of flows: its form, its texts, and what would make flows hard to tell apart.
 
-    Exit code 2: a flow is malformed. 1: two flows have the same example. Warnings alone: 0.
+    Exit code 2: a flow is malformed. 1: two flows have the same example, or a text names a slot that the flow does not
+    have. Warnings alone: 0.
     """
     from jazzmine_dspy.models.registry import FlowRegistry
 
@@ -188,6 +191,16 @@ def _problems(registry: FlowRegistry) -> Iterator[dict[str, Any]]:
             if slot.required and not slot.ask:
                 remedy = "Write the question that gets the value."
                 yield _problem("warning", f"{at}, slot {slot.name!r}", "A required slot has no 'ask'", remedy)
+        for each in _with_parts(flow):
+            for problem in text_problems(each):
+                field = f"flow {each.name!r}, {problem.field}"
+                yield _problem(problem.severity, field, problem.message, problem.remedy)
+
+
+def _with_parts(flow: Flow) -> Iterator[Flow]:
+    yield flow
+    for part in flow.subflows:
+        yield from _with_parts(part)
 
 
 def _problem(severity: str, field: str, message: str, remedy: str) -> dict[str, Any]:

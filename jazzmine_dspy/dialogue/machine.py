@@ -8,7 +8,7 @@ from typing import NamedTuple
 from jazzmine_dspy.dialogue import patience, slots, stack
 from jazzmine_dspy.dialogue.acts import Acts
 from jazzmine_dspy.dialogue.events import Changes, Events
-from jazzmine_dspy.dialogue.next_steps import Flows, await_slot, pending_question, reconcile
+from jazzmine_dspy.dialogue.next_steps import Flows, await_slot, pending_question, reconcile, wait
 from jazzmine_dspy.dialogue.texts import choice, plain_question, say
 from jazzmine_dspy.dialogue.turn_cache import continues, turn_cache
 from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
@@ -48,8 +48,8 @@ def carry_out(
     """Carry out what a turn was decided to be.
 
     A command that is unknown here or does not fit the state changes nothing. The answer to an open yes or no
-    is taken first, then the others in their order. The turn is begun with what the decision found out: see
-    :func:`~jazzmine_dspy.memory.working.operations.begin_turn`.
+    is taken first, then the others in their order. A pause leaves all as it is. The turn is begun with what the
+    decision found out: see :func:`~jazzmine_dspy.memory.working.operations.begin_turn`.
 
     Args:
         state: The state before, as :func:`~jazzmine_dspy.dialogue.next_steps.reconcile` gives it; it is left as it is.
@@ -66,6 +66,8 @@ def carry_out(
     # The neutral default of an outage is no observation.
     if record is None or not record.degraded:
         state.sentiments = [*state.sentiments, decision.enhancement.sentiment_score][-SENTIMENTS_KEPT:]
+    if decision.pause and not decision.commands:
+        return Applied(state, wait(state, registry), changes.events())
     step = _Turn(state, registry, decision.commands, changes, at or reading_context(registry)).run(found)
     return Applied(state, step, changes.events())
 
@@ -211,6 +213,7 @@ class _Turn(Acts):
             step = NextStep(kind="answer")
         if self.repeated:
             text = self.state.last_agent_response
+            text = "" if text == say("wait", self._flow(), self._values()) else text
             text = text or " ".join(filter(None, (say("repeat", self._flow()), step.text)))
         else:
             self.quiet = not patience.may_put(self.state, self._asks(step))

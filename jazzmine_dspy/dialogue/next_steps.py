@@ -149,3 +149,18 @@ def await_slot(
     state.pending_confirmation = None
     text = question(flow, slot, running.values, again=again, why=why, readings=readings)
     return NextStep(kind="reask" if again else "ask_slot", flow=flow.name, slot=name, text=text)
+
+
+def wait(state: WorkingMemory, registry: Flows) -> NextStep:
+    """The answer to a message that asks for time: what was asked stays open, is not said again, and does not count."""
+    running = state.active_flow
+    flow = registry.get(running.flow_name) if running is not None else None
+    last = state.handled[-1].next_step if state.handled else None
+    return NextStep(
+        kind="answer",
+        flow=running.flow_name if running is not None else None,
+        slot=running.awaiting if running is not None else None,
+        text=say("wait", flow, running.values if running is not None else {}),
+        # The next message may still answer which of these is meant.
+        choices=last.choices if isinstance(last, NextStep) else (),
+    )

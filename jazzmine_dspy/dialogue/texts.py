@@ -15,6 +15,7 @@ from jazzmine_dspy.models.flows import Flow, Slot
 
 DEFAULTS: dict[str, str] = {
     "queue": "One moment, I'm still working on it.",
+    "wait": "Take your time.",
     "confirm": "Shall I go ahead?",
     "done": "Done: {task}.",
     "failed": "That didn't work, sorry: {task}.",

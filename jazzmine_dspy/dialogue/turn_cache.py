@@ -41,8 +41,10 @@ def continues(state: WorkingMemory, decision: TurnDecision, registry: Mapping[st
     """Whether a message is about the yes or no that is open, and has not drifted away from it.
 
     Answers, a word on a slot or on the flow itself, and the wish to hear the question again are about it; so is
-    a message that says nothing new and continues the topic. Everything else lets the question age.
+    a message that says nothing new and continues the topic, or asks for time. Everything else lets the question age.
     """
+    if decision.pause:
+        return True
     running = state.active_flow
     flow = registry.get(running.flow_name) if running is not None else None
     if flow is None or not decision.commands:

@@ -139,8 +139,17 @@ class Selection(Value):
     clarify: list[str] = Field(default_factory=list)
 
 
+def _is_default(value: Any) -> bool:
+    return not value
+
+
 class TurnDecision(Value):
     """The whole decision for one turn.
+
+    Args:
+        enhancement, selection, commands: The answers of the stages.
+        stages: Where each answer is from.
+        pause: Whether the message asks for time and nothing else ("hang on"). There are no commands then.
 
     Example:
         >>> decision = TurnDecision(enhancement=Enhancement(enhanced_query="hi"), selection=Selection())
@@ -152,6 +161,8 @@ class TurnDecision(Value):
     selection: Selection
     commands: list[Command] = Field(default_factory=list)
     stages: dict[Stage, StageRecord] = Field(default_factory=dict)
+    # Left out of the JSON form where nothing is said: decisions stay the bytes that they were.
+    pause: bool = Field(default=False, exclude_if=_is_default)
 
     @model_validator(mode="before")
     @classmethod

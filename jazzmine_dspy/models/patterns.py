@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from jazzmine_dspy.models.dictation import dictated
 from jazzmine_dspy.models.phrases import Found, meant, said_digits
 
 _ORDINARY = ("hello", "it arrived broken", "where is my parcel", "cancel", "what does it cost")
@@ -57,7 +58,7 @@ def pattern_found(slot: Patterned, text: str) -> tuple[str, list[Found]]:
     if not slot.pattern or _takes_anything(slot.pattern):
         return text, []
     alone = re.compile(rf"(?<![\w.])(?:{slot.pattern})(?![\w]|[.,]\d)")
-    for said in dict.fromkeys((text, said_digits(text), text.upper(), _grouped(said_digits(text)))):
+    for said in _readings(text):
         found = [Found(*match.span(), match.group()) for match in alone.finditer(said)]
         if said is not text:
             # Words that become a value only as capitals or by being read out have to hold a digit.
@@ -65,6 +66,14 @@ def pattern_found(slot: Patterned, text: str) -> tuple[str, list[Found]]:
         if found:
             return said, found
     return text, []
+
+
+def _readings(text: str) -> dict[str, None]:
+    """A text, and the ways in which parts of it may be written, the surest first."""
+    read_out = said_digits(text)
+    return dict.fromkeys(
+        (text, read_out, text.upper(), _grouped(read_out), dictated(text), dictated(text).upper())
+    )
 
 
 _GROUPS = re.compile(r"(?<![\w.,:/-])(?:(?![AI] )[A-Z]{1,3} )?\d+(?: \d+)*(?![\w:/-]|[.,]\d)")
@@ -87,7 +96,7 @@ def asks_for_digits(pattern: str) -> bool:
 def _forms(text: str) -> Iterator[str]:
     """A text, and the ways in which the same may be written."""
     close = re.sub(r"[\s-]+", "", text)
-    read_out = said_digits(text)
+    read_out, spelt = said_digits(text), dictated(text)
     yield from dict.fromkeys(
         (
             text,
@@ -97,6 +106,8 @@ def _forms(text: str) -> Iterator[str]:
             close.upper(),
             read_out,
             re.sub(r"[\s-]+", "", read_out).upper(),
+            spelt,
+            spelt.upper(),
         )
     )
 

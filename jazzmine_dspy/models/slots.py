@@ -64,6 +64,7 @@ class SlotType(str, metaclass=_Types):
         example_shown: Whether prompts show the example.
         ranged: Whether slots of the type may have ``min`` and ``max``; the type's ``check`` holds values to them.
         ranged_in_words: Whether these may be texts; the type's ``misdefined`` reads them.
+        dated: Whether slots of the type may say with ``year`` that a value names its year.
 
     Raises:
         ValueError: no type of that name is registered; the message lists the known ones.
@@ -89,6 +90,7 @@ class SlotType(str, metaclass=_Types):
     example_shown: ClassVar[bool] = True
     ranged: ClassVar[bool] = False
     ranged_in_words: ClassVar[bool] = False
+    dated: ClassVar[bool] = False
 
     def __new__(cls, name: str) -> SlotType:
         """The registered type of that name; for a class that extends this one, a new object."""
@@ -305,6 +307,8 @@ class Slot(Value):
         options: The names to choose from, for ``choice``.
         min, max: The least and the greatest value, for ``number`` and ``money``; how many, for ``list``. For ``date`` a
             day, in words ("today") or as ``YYYY-MM-DD``; for ``time`` a time such as ``09:00``.
+        year: Whether a ``date`` has to name its year: ``required`` or ``optional``. The default is ``required`` for a
+            date of birth, that is for a slot with ``max: today`` whose name or description says so.
         ask, reask, confirm: What the assistant says to get, get again, or check the value.
 
     Example:
@@ -321,6 +325,7 @@ class Slot(Value):
     # Left out of the JSON form where they are not given: flows without them keep their checksums.
     min: Bound = Field(default=None, exclude_if=_absent)
     max: Bound = Field(default=None, exclude_if=_absent)
+    year: Literal["required", "optional"] | None = Field(default=None, exclude_if=_absent)
     ask: str = ""
     reask: str = ""
     confirm: str = ""
@@ -344,6 +349,8 @@ class Slot(Value):
         least, most = self.min, self.max
         if (least, most) != (None, None) and not self.type.ranged:
             raise ValueError(f"a slot of the type {self.type} has no min and max")
+        if self.year is not None and not self.type.dated:
+            raise ValueError(f"a slot of the type {self.type} has no year")
         if not self.type.ranged_in_words and any(isinstance(bound, str) for bound in (least, most)):
             raise ValueError(f"min and max of a slot of the type {self.type} are numbers")
         if isinstance(least, float) and isinstance(most, float) and least > most:

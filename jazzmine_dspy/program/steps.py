@@ -16,6 +16,7 @@ from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.denials import without_denied
 from jazzmine_dspy.program.gate import in_force, keeps, without_lm
 from jazzmine_dspy.program.merge import derived_intent, merge
+from jazzmine_dspy.program.pauses import is_pause
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.recall_query import recall_query
 from jazzmine_dspy.program.sources import sources_of
@@ -134,7 +135,13 @@ class TurnSteps:
             log.warning("the language model named %d flows that were not offered", len(invented))
         if causes:
             log.warning("the turn is degraded: %s", "; ".join(causes))
-        return TurnDecision(enhancement=enhancement, selection=selection, commands=merged, stages=stages)
+        return TurnDecision(
+            enhancement=enhancement,
+            selection=selection,
+            commands=merged,
+            stages=stages,
+            pause=not merged and is_pause(context.turn),
+        )
 
     def recall(self, context: Context, query: str) -> Steps[None]:
         """Look for candidates, by the query and what stands beside it; the context keeps them."""

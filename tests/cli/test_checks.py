@@ -97,7 +97,9 @@ def test_sound_flows_pass(run: Any, dataset: Path) -> None:
     report = run("flows", "check", dataset / "flows.yaml", "--json").json
     assert report["ok"]
     assert report["flows"] == ["book_repair", "rent_bike", "repair_status"]
-    assert report["problems"] == []
+    # It only looks something up.
+    problems = [(each["severity"], each["field"]) for each in report["problems"]]
+    assert problems == [("warning", "flow 'repair_status', confirm")]
     assert run("flows", "check", dataset).code == 0
 
 
@@ -119,6 +121,49 @@ def test_thin_flows_are_warned_of(run: Any, tmp_path: Path) -> None:
     assert done.code == 0
     fields = [problem["field"] for problem in done.json["problems"]]
     assert fields == ["flow 'pay', examples", "flow 'pay', condition", "flow 'pay', slot 'sum'"]
+
+
+WRONG_TEXTS = """
+flows:
+  - name: cancel_order
+    description: Call off an order.
+    condition: There is an order.
+    examples: [cancel my order, stop it, I changed my mind]
+    tools: [orders.cancel]
+    confirm: "Cancel {ordr_id}?"
+    responses: {done: "Order {order_id} is gone, {task} by {who}.", clarify: "Which of {tasks}?", refused: "{reason}!"}
+    slots:
+      - {name: order_id, type: text, ask: "Which {order id}?", reask: "Which one, {order_id} or {other}?"}
+      - {name: reason_why, type: text, required: false}
+  - name: track_order
+    description: Tell where an order is.
+    condition: There is an order.
+    examples: [where is my order, track my parcel, has it been sent]
+    tools: [orders.lookup]
+"""
+
+
+@pytest.mark.row("F1", "W6")
+def test_texts_that_name_no_slot_fail_the_check(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "flows.yaml").write_text(WRONG_TEXTS, "utf-8")
+    done = run("flows", "check", "flows.yaml", "--json")
+    assert done.code == 1
+    told = [(each["severity"], each["field"], each["message"]) for each in done.json["problems"]]
+    assert told == [
+        ("error", "flow 'cancel_order', confirm", "{ordr_id} is no slot of the flow"),
+        ("error", "flow 'cancel_order', responses, done", "{who} is no slot of the flow"),
+        ("error", "flow 'cancel_order', slot 'order_id', ask", "{order id} is no slot of the flow"),
+        ("error", "flow 'cancel_order', slot 'order_id', reask", "{other} is no slot of the flow"),
+        (
+            "warning",
+            "flow 'cancel_order', confirm",
+            "The confirmation never shows the slot 'order_id', which the flow needs",
+        ),
+        ("warning", "flow 'track_order', confirm", "The flow has tools and runs them without asking"),
+    ]
+    out = run("flows", "check", "flows.yaml").out
+    assert "Name one that it has: order_id, reason_why." in out
+    assert "2 flows, 4 errors, 2 warnings" in out
 
 
 @pytest.mark.row("D2")

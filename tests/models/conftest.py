@@ -113,8 +113,10 @@ def _of_model(model: type[BaseModel]) -> st.SearchStrategy[Any]:
         fields["pattern"] = st.sampled_from([None, r"\d{4}", "A|B", r"[^\W\d]+"])
         ranged = st.sampled_from([t for t in SlotType if t.ranged and not t.ranged_in_words])
         low, high = (st.none() | st.floats(*ends) for ends in ((-1e6, 0.0), (0.0, 1e6)))
+        years, fields["year"] = fields["year"], st.none()
         within = st.builds(Slot, **fields | {"type": ranged, "min": low, "max": high})
         days = {
+            "year": years,
             "min": st.none() | st.just("today"),
             "max": st.none() | st.dates(dt.date(2030, 1, 1)).map(str),
         }

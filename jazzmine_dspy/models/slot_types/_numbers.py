@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
 
 from jazzmine_dspy.models.phrases import WORD, Found, is_english, words
+from jazzmine_dspy.models.slot_types._scales import scaled, word_value
 from jazzmine_dspy.models.slots import ReadingContext
 
 
@@ -30,17 +30,6 @@ _CLOSE_SPACED = _digits(r".,'\u2019\u00a0\u202f ", r"[\d_]")
 _LONGEST = 18
 """Digits that a number may have; what has more is an id."""
 
-_SCALES = {
-    "hundred": 100,
-    "thousand": 1000,
-    "k": 1000,
-    "grand": 1000,
-    "million": 1_000_000,
-    "dozen": 12,
-    "dozens": 12,
-}
-_WORDS_FOR = {"couple": 2, "pair": 2}
-_FRACTIONS = {"half": Decimal("0.5"), "quarter": Decimal("0.25")}
 _AFTER_ONE = {"of"}
 _BEFORE_ONE = words(
     "the this that which each every another first second third last other any no some same right wrong "
@@ -66,7 +55,7 @@ def numbers(text: str, at: ReadingContext, *, spaced: bool = False, money: bool 
         ]
         found.sort()
         if is_english(at.locale):
-            found = [*_joined(text, found)]
+            found = [*_joined(text, found, money=money)]
     return found
 
 
@@ -113,12 +102,14 @@ def _in_words(text: str, at: ReadingContext) -> Iterator[Found]:
     english = language == "en"
     place = 0
     while place < len(spoken):
-        if _value(spoken[place].group().lower(), language) is None or (english and _points(spoken, place)):
+        if word_value(spoken[place].group().lower(), language) is None or (
+            english and _points(spoken, place)
+        ):
             place += 1
             continue
         for after in range(min(len(spoken), place + 10), place, -1):
             said = text[spoken[place].start() : spoken[after - 1].end()].lower()
-            value = _value(said.replace("-", " "), language)
+            value = word_value(said.replace("-", " "), language)
             if value is not None:
                 yield Found(spoken[place].start(), spoken[after - 1].end(), Decimal(value))
                 place = after
@@ -136,70 +127,14 @@ def _points(said: list[re.Match[str]], place: int) -> bool:
     return before in _BEFORE_ONE or after in _AFTER_ONE
 
 
-@lru_cache(maxsize=4096)
-def _value(said: str, language: str) -> int | None:
-    from text_to_num import text2num
-
-    if said.endswith((" and", " y", " et", " e", " und", " en", " i")):
-        return None
-    try:
-        return int(text2num(said, language))
-    except (ValueError, OverflowError):
-        return None
+_MINUS = re.compile(r"(?<!\w)(?:minus|negative)\s+$", re.IGNORECASE)
 
 
-_JOINS = re.compile(
-    r"(?P<first>\b(?:an?|one|half an?|half)\s+)?\b(?P<scale>couple(?: of)?|pair of|hundred|thousand|million|dozen)\b",
-    re.IGNORECASE,
-)
-
-
-def _joined(text: str, found: list[Found]) -> Iterator[Found]:
-    """English: signs, "3 dozen", "a hundred", "a couple", "two and a half", "two point five"."""
-    items: list[Any] = [*found]
-    for match in _JOINS.finditer(text):
-        if any(each.start <= match.start("scale") < each.end for each in items):
-            continue
-        word = match["scale"].lower().split()[0]
-        before = next(
-            (
-                each
-                for each in items
-                if text[each.end : match.start()].strip() in ("", "-") and each.end <= match.start()
-            ),
-            None,
-        )
-        scale = Decimal(_SCALES.get(word) or _WORDS_FOR[word])
-        if before is not None and word in _SCALES:
-            items[items.index(before)] = Found(before.start, match.end(), before.value * scale)
-        elif match["first"]:
-            half = match["first"].lower().startswith("half")
-            items.append(Found(match.start(), match.end(), scale / 2 if half else scale))
-    for each in _pointed(text, sorted(items)):
-        after = re.match(
-            r"\s+and\s+(?:a\s+|one\s+)?(half|quarter)\b(?!\s+(?:past|to|after)\b)",
-            text[each.end :],
-            re.IGNORECASE,
-        )
-        if after:
-            each = Found(each.start, each.end + after.end(), each.value + _FRACTIONS[after[1].lower()])
-        before_it = re.search(r"(?<!\w)(?:minus|negative)\s+$", text[: each.start], re.IGNORECASE)
-        if before_it and each.value > 0:
-            each = Found(before_it.start(), each.end, -each.value)
-        yield each
-
-
-def _pointed(text: str, items: list[Found]) -> Iterator[Found]:
-    """With "two point five" as one number."""
-    place = 0
-    while place < len(items):
-        each, place = items[place], place + 1
-        digits, end = "", each.end
-        while place < len(items) and 0 <= items[place].value <= 9:
-            if text[end : items[place].start].strip().lower() != ("" if digits else "point"):
-                break
-            digits, end, place = digits + str(items[place].value), items[place].end, place + 1
-        yield Found(each.start, end, each.value + Decimal(f"0.{digits}")) if digits else each
+def _joined(text: str, found: list[Found], *, money: bool) -> Iterator[Found]:
+    """English: signs, and numbers with their scales."""
+    for each in scaled(text, found, money=money):
+        before = _MINUS.search(text[: each.start])
+        yield Found(before.start(), each.end, -each.value) if before and each.value > 0 else each
 
 
 @lru_cache(maxsize=64)

@@ -7,15 +7,20 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from jazzmine_dspy.models.phrases import LIGHT, WORD, Found, is_bare, is_english, meant
+from jazzmine_dspy.models.phrases import LIGHT, WORD, Found, is_bare, is_english, meant, words
 from jazzmine_dspy.models.slots import ANYWHERE, Ambiguous, ReadingContext, Slot, slot_type
 from jazzmine_dspy.models.text import plain
 
 _FLOOR = 0.8
 """How alike a word must be to an option's that is misspelt: two slips in ten letters, one or a swap in five."""
 
-_SHORTEST = 5
+_SHORTEST = 4
 """Letters of a word that may be misspelt: of shorter ones too many are other words."""
+
+_OTHER_WORDS = words(
+    "back stop send next more less same none help wait mean hear sell else what when suit fine good late"
+)
+"""Words of four letters that are themselves, however near an option is: "back" is not "black"."""
 
 _ENDINGS = ("s", "es", "ed", "d", "ing", "ly", "er", "ers", "y", "'s", "ish")
 _PLACES = {
@@ -95,12 +100,12 @@ class Choice(Ambiguous):
 
 def _mentions(slot: Slot, text: str, at: ReadingContext, *, floor: float) -> Iterator[Found]:
     """Where options are said, the longer before the one inside it; below a floor of 1 also misspelt."""
-    words = [(match.group().lower().replace("\u2019", "'"), *match.span()) for match in WORD.finditer(text)]
+    said = [(match.group().lower().replace("\u2019", "'"), *match.span()) for match in WORD.finditer(text)]
     scored: list[tuple[float, Found]] = []
     for option in slot.options:
         wanted = _said(option).split()
-        for start, end, score in _windows(words, wanted, english=is_english(at.locale), floor=floor):
-            scored.append((score, Found(words[start][1], words[end - 1][2], option)))
+        for start, end, score in _windows(said, wanted, english=is_english(at.locale), floor=floor):
+            scored.append((score, Found(said[start][1], said[end - 1][2], option)))
     # Of options over the same words the surest counts, and all that are as sure.
     scored.sort(key=lambda each: (-each[0], each[1].start - each[1].end))
     kept: list[tuple[float, Found]] = []
@@ -114,13 +119,13 @@ def _mentions(slot: Slot, text: str, at: ReadingContext, *, floor: float) -> Ite
 
 
 def _windows(
-    words: list[tuple[str, int, int]], wanted: list[str], *, english: bool, floor: float
+    spoken: list[tuple[str, int, int]], wanted: list[str], *, english: bool, floor: float
 ) -> Iterator[tuple[int, int, float]]:
     """Runs of words that may be an option, with how alike they are to it, at least as much as the floor."""
     joined = "".join(wanted)
-    for start in range(len(words)):
+    for start in range(len(spoken)):
         for length in {len(wanted), len(wanted) + 1, max(1, len(wanted) - 1)}:
-            run = [word for word, _, _ in words[start : start + length]]
+            run = [word for word, _, _ in spoken[start : start + length]]
             if len(run) < length:
                 continue
             said = "".join(run).replace("-", "").replace("'", "")
@@ -143,27 +148,32 @@ def _alike(word: str, wanted: str, english: bool) -> float:
     longer, shorter = max(word, wanted, key=len), min(word, wanted, key=len)
     if english and len(shorter) >= 4 and longer.startswith(shorter) and longer[len(shorter) :] in _ENDINGS:
         return 1.0
-    if len(shorter) < _SHORTEST:
+    if len(shorter) < _SHORTEST or word in _OTHER_WORDS:
         return 0.0
+    if len(word) == len(wanted) == _SHORTEST and word[0] == wanted[0] and sorted(word) == sorted(wanted):
+        # Two letters that changed places: "psot".
+        return _FLOOR
     return float(OSA.normalized_similarity(word, wanted))
 
 
 def _placed(slot: Slot, text: str) -> list[str]:
     """The option that a text names by its place, and nothing else."""
     said = [word for word in plain(text).replace("'", " ").split() if word not in LIGHT]
-    words = [word for word in said if word not in ("option", "one", "choice", "number")] or said
-    if len(words) != 1:
+    telling = [word for word in said if word not in ("option", "one", "choice", "number")] or said
+    if len(telling) != 1:
         return []
-    place = _PLACES.get(words[0])
+    place = _PLACES.get(telling[0])
     if place is None and (len(said) > 1 or text.strip().isdigit()):
         # "Option two", or "2" alone.
         place = (
-            _NUMBERS.get(words[0]) if "number" in said or "option" in said or text.strip().isdigit() else None
+            _NUMBERS.get(telling[0])
+            if "number" in said or "option" in said or text.strip().isdigit()
+            else None
         )
     if (
         place is None
         or place >= len(slot.options)
-        or any(words[0] in _said(option).split() for option in slot.options)
+        or any(telling[0] in _said(option).split() for option in slot.options)
     ):
         return []
     return [slot.options[place]]

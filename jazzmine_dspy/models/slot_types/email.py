@@ -10,12 +10,21 @@ from jazzmine_dspy.models.slot_types.text import TextType
 from jazzmine_dspy.models.slots import ANYWHERE, Ambiguous, ReadingContext, Slot, pattern_match, slot_type
 
 _EMAIL = re.compile(r"[\w+-]+(?:\.[\w+-]+)*@(?:[^\W_](?:[\w-]*[^\W_])?\.)+[^\W\d_]{2,}")
-_PART = r"[a-z0-9][\w+-]*"
+_SIGNS = {
+    "dot": ".", "point": ".", "period": ".", "full stop": ".", "underscore": "_", "under score": "_", "dash": "-",
+    "hyphen": "-", "minus": "-", "plus": "+",
+}  # fmt: skip
+_SIGN = "|".join(_SIGNS)
+_PART = rf"(?:(?:[a-z0-9] )+[a-z0-9](?!\w)|(?!(?:{_SIGN}|at)\b)[a-z0-9][\w+-]*)"
+"""A part of an address: a word, or letters that are read out one by one."""
+
+_JOINED = rf"{_PART}(?:(?:\s+(?:{_SIGN})\s+|\.){_PART})*"
 _SPOKEN = re.compile(
-    rf"\b({_PART}(?:(?:\s+dot\s+|\.){_PART})*)\s+at\s+({_PART}(?:(?:\s+dot\s+|\.){_PART})*(?:\s+dot\s+|\.)[a-z]{{2,}})\b",
+    rf"\b({_JOINED})(?:\s+at\s+|\s*[(\[]\s*at\s*[)\]]\s*)"
+    rf"({_JOINED}(?:\s+(?:dot|point|period)\s+|\.)(?:[a-z]{{2,}}|[a-z](?: [a-z])+))\b",
     re.IGNORECASE,
 )
-_DOT = re.compile(r"\s+dot\s+", re.IGNORECASE)
+_SAID_SIGN = re.compile(rf"\s+({_SIGN})\s+", re.IGNORECASE)
 _OF_IT = ("email", "e-mail", "mail", "address", "work", "private", "down", "wrote", "he", "she", "did")
 
 
@@ -76,5 +85,10 @@ def _addresses(text: str) -> list[Found]:
 
 
 def _written(text: str) -> str:
-    """With addresses that are read out as they are written: "ann at example dot org"."""
-    return _SPOKEN.sub(lambda found: f"{_DOT.sub('.', found[1])}@{_DOT.sub('.', found[2])}", text)
+    """With addresses that are read out as they are written: "ann underscore lee at example dot org"."""
+    return _SPOKEN.sub(lambda found: f"{_closed(found[1])}@{_closed(found[2])}", text)
+
+
+def _closed(text: str) -> str:
+    """A part that is read out, with its signs and without spaces: "l i a plus work" is "lia+work"."""
+    return _SAID_SIGN.sub(lambda sign: _SIGNS[sign[1].lower()], text).replace(" ", "")

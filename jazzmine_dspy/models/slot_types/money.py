@@ -138,7 +138,7 @@ def _notes(text: str, at: ReadingContext) -> Iterator[Found]:
 
 def _each(text: str, at: ReadingContext) -> Iterator[Found]:
     taken = 0
-    for each in numbers(text, at, spaced=_signed(text), money=True):
+    for each in numbers(text, at, spaced=_spaced(text, at), money=True):
         if each.start < taken:
             continue
         start, code = _before(text, taken, each.start, at)
@@ -158,8 +158,21 @@ def _each(text: str, at: ReadingContext) -> Iterator[Found]:
         yield Found(start, end, _Amount(value, code))
 
 
-def _signed(text: str) -> bool:
-    return any(sign in text for sign in "€£$")
+_SPACED = re.compile(
+    r"(?<![\w.,])\d{1,3}(?: \d{3})+(?!\w|[.,]\d)"
+    r"(?:\s?(?P<word>[^\W\d_]+)(?!\s(?:bills?|notes?|checks?|cards?|coins?)\b))?"
+)
+"""Thousands that are parted by spaces, and the word behind them; "3 100 dollar bills" are three."""
+
+
+def _spaced(text: str, at: ReadingContext) -> bool:
+    """Whether a space parts thousands: beside a currency, or where nothing else is said."""
+    if any(sign in text for sign in "€£$"):
+        return True
+    match = _SPACED.search(text)
+    if match is None:
+        return False
+    return bool(match["word"] and currency(match["word"], at)) or match[0] == text.strip(" .!")
 
 
 def _before(text: str, taken: int, start: int, at: ReadingContext) -> tuple[int, str]:

@@ -9,6 +9,7 @@ from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.acts import awaited_value, closed_act, picked, typed_values
 from jazzmine_dspy.program.clauses import selection_of
+from jazzmine_dspy.program.pauses import is_pause
 from jazzmine_dspy.program.sources.registry import source
 from jazzmine_dspy.program.stage import Answer, Context, Declined, Source, Steps
 
@@ -21,9 +22,11 @@ def awaited_slot(context: Context) -> Slot | None:
 
 
 def certain_commands(context: Context) -> list[Command] | None:
-    """What the whole message certainly is: a closed act, or the awaited value."""
+    """What the whole message certainly is: a closed act, the awaited value, or a wish for time, which is no command."""
     act = closed_act(context.turn)
-    return act if act is not None else awaited_value(context.turn, awaited_slot(context), context.at)
+    if act is None:
+        act = awaited_value(context.turn, awaited_slot(context), context.at)
+    return [] if act is None and is_pause(context.turn) else act
 
 
 def asked_about(turn: Turn) -> str:
@@ -49,7 +52,7 @@ class EnhanceRule(Source[Enhancement]):
         if slot is not None and awaited_value(turn, slot, context.at) is not None:
             what = slot.name.replace("_", " ").removesuffix(" id")
             return Answer(Enhancement(enhanced_query=f"The {what} is {turn.text.strip(' .!')}."))
-        if closed_act(turn) is not None and turn.confirming is None:
+        if is_pause(turn) or (closed_act(turn) is not None and turn.confirming is None):
             return Answer(Enhancement(enhanced_query=turn.text))
         return Declined("the message may need its context")
 

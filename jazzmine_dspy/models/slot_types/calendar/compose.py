@@ -8,13 +8,14 @@ import re
 from jazzmine_dspy.models.slot_types.calendar.english import DAYS, MONTHS
 from jazzmine_dspy.models.slot_types.calendar.frame import Reading
 from jazzmine_dspy.models.slot_types.calendar.near import Near, counted_by, moved
+from jazzmine_dspy.models.slot_types.calendar.ranges import ranged
 
 _DAY = "|".join(DAYS)
 
 
 def composed(text: str, found: list[Reading], near: Near) -> list[Reading]:
     """The dates of a simplified text, of which the parts have been found."""
-    return _following(_counted(text, _paired(text, found), near))
+    return ranged(text, _following(_counted(text, _paired(text, found), near)), near)
 
 
 _PAIR_GAP = re.compile(r"(?:,|\.)? ?(?:on |the |on the )?")
@@ -29,10 +30,10 @@ def _paired(text: str, found: list[Reading]) -> list[Reading]:
         if last is not None and _is_weekday(text, last) != _is_weekday(text, each):
             day, weekday = (each, last) if _is_weekday(text, last) else (last, each)
             gap = text[last.end : each.start]
-            fits = _PAIR_GAP if weekday is last else _PAIR_AFTER
-            joined = (
-                _joined(text, day, weekday) if fits.fullmatch(gap) and day.values and weekday.values else None
-            )
+            fits = (_PAIR_GAP if weekday is last else _PAIR_AFTER).fullmatch(gap)
+            joined = None
+            if fits and weekday.values:
+                joined = _joined(text, day, weekday) if day.values else day if day.why_not else None
             if joined is not None:
                 kept[-1] = joined._replace(start=last.start, end=each.end)
                 continue

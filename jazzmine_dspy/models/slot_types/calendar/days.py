@@ -10,7 +10,7 @@ from jazzmine_dspy.models.slot_types.calendar.compose import composed
 from jazzmine_dspy.models.slot_types.calendar.english import DAYS, MONTHS
 from jazzmine_dspy.models.slot_types.calendar.frame import Reading, longest
 from jazzmine_dspy.models.slot_types.calendar.near import Near, counted_by, exact, last_day, moved, shifted
-from jazzmine_dspy.models.slot_types.calendar.numeric import Said, numeric_days
+from jazzmine_dspy.models.slot_types.calendar.numeric import NO_YEAR, Said, numeric_days
 
 _MONTHS = "|".join(MONTHS)
 _MONTH = f"(?P<m>{_MONTHS})"
@@ -79,13 +79,20 @@ def _patterns(text: str, near: Near) -> Iterable[Reading]:
 def _named(match: re.Match[str], near: Near) -> Said | None:
     """``14 March``, with a year or without."""
     day, month = int(match["d"]), MONTHS.index(match["m"]) + 1
-    year = int(match["y"]) if match["y"] else 2000 + int(match["yy"]) if match["yy"] else None
+    year = int(match["y"]) if match["y"] else near.century(match["yy"], month, day) if match["yy"] else None
     if month == 5 and not (match["o"] or year) and _is_verb(match):
         return None
+    if near.year_needed and year is None:
+        return Said(why_not=NO_YEAR)
     found = near.on(day, month, year)
     if found is None:
         return Said(why_not=f"{MONTHS[month - 1].capitalize()} {year or ''}".strip() + f" has no day {day}")
     return Said((found,))
+
+
+def _short_year(match: re.Match[str], near: Near) -> Said | None:
+    """``15 march 88``, where days behind are meant."""
+    return _named(match, near) if near.past or near.year_needed else None
 
 
 def _is_verb(match: re.Match[str]) -> bool:
@@ -105,6 +112,8 @@ def _numbered(match: re.Match[str], near: Near) -> Said | None:
     day, which = int(match["d"]), match["k"]
     if which and re.search("every|each|any", which):
         return None
+    if near.year_needed and which is None:
+        return Said(why_not=NO_YEAR, alone=True)
     if which is None or which == "the month":
         found = near.on(day)
     else:
@@ -187,6 +196,8 @@ def _boundary(match: re.Match[str], near: Near) -> Said | None:
             years = range(near.date.year, near.date.year + 2) if year is None else (year,)
             ends = [last_day(dt.date(each, number, 1)) for each in years]
             found = next((each for each in ends if each >= near.date or year), None)
+            if near.past and found is not None and found > near.date and year is None:
+                found = last_day(dt.date(found.year - 1, number, 1))
         return _said(found)
     step = 1 if "next" in which else 0
     if "year" in which:
@@ -220,6 +231,8 @@ def _nth(match: re.Match[str], near: Near) -> Said:
 def _holiday(match: re.Match[str], near: Near) -> Said | None:
     for pattern, (day, month) in _HOLIDAYS.items():
         if re.fullmatch(pattern, match["h"]):
+            if near.year_needed and not match["y"]:
+                return Said(why_not=NO_YEAR)
             return _said(near.on(day, month, int(match["y"]) if match["y"] else None))
     return None
 
@@ -246,6 +259,15 @@ _GRAMMAR: tuple[
             rf"weeks?|days?|months?|years?|nights?|people|guests|times|euros?|pounds?|dollars?|%|€)){_YEAR}"
         ),
         _named,
+    ),
+    (
+        tuple(MONTHS),
+        re.compile(
+            rf"\b(?:(?:the )?(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?[ -]?(?:of )?{_MONTH}|"
+            rf"{_MONTH.replace('<m>', '<m2>')} (?:the )?(?P<d2>\d{{1,2}})(?P<o2>st|nd|rd|th)?)"
+            r"(?:,? |[-/])(?P<yy>\d\d)(?P<y>)(?P<yy2>)(?P<y2>)(?=$|[.,;!?)](?!\d)| (?:please|pls|and|is|i|in|thanks)\b)"
+        ),
+        lambda match, near: _short_year(_Renamed(match), near),  # type: ignore[arg-type]
     ),
     (
         (),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 MONTHS = [
     "january",
@@ -167,6 +168,23 @@ def _joined(match: re.Match[str]) -> str:
     return str(tens + _NUMBERS[unit]) if unit in _NUMBERS else ordinal(tens + _ORDINALS[unit])
 
 
+_NO_DAY = frozenset(("sundae", "sundry", "frida", "sundays", "mundane", "octobre", "holiday", "payday"))
+_MISSPELT = [name for name in DAYS + MONTHS if len(name) >= 6]
+
+
+@lru_cache(maxsize=4096)
+def _misspelt(word: str) -> str | None:
+    """The day or the month that a word of five letters and more is but for one slip: "fryday", "thurdsay"."""
+    if not 5 <= len(word) <= 10 or word in _NO_DAY:
+        return None
+    from rapidfuzz.distance import OSA
+
+    near = [
+        name for name in _MISSPELT if name[0] == word[0] and OSA.distance(word, name, score_cutoff=1) == 1
+    ]
+    return near[0] if len(near) == 1 else None
+
+
 def _spelt(match: re.Match[str]) -> str:
     word = match[0]
     if word in _SAME:
@@ -178,7 +196,7 @@ def _spelt(match: re.Match[str]) -> str:
     if word in _ORDINALS and word not in ("second", "zeroth"):
         number = _ORDINALS[word]
         return ordinal(number) if number > 9 else "0" + ordinal(number)
-    return word
+    return _misspelt(word) or word
 
 
 def _day(match: re.Match[str]) -> str:

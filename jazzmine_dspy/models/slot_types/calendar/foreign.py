@@ -19,7 +19,7 @@ from jazzmine_dspy.models.slot_types.calendar.english import DAYS, MONTHS
 from jazzmine_dspy.models.slot_types.calendar.frame import Reading, longest
 from jazzmine_dspy.models.slot_types.calendar.lengths import UNITS, written
 from jazzmine_dspy.models.slot_types.calendar.near import Near, moved, shifted
-from jazzmine_dspy.models.slot_types.calendar.numeric import numeric_days
+from jazzmine_dspy.models.slot_types.calendar.numeric import NO_YEAR, numeric_days
 
 _NUMBERS = {
     "de": "ein zwei drei vier funf sechs sieben acht neun zehn elf zwolf",
@@ -118,6 +118,8 @@ def _named_days(text: str, near: Near, words: Words) -> Iterator[Reading]:
         year = int(match[3]) if match[3] else None
         day = near.on(int(match[1]), words.months[match[2]], year)
         why = "" if day is not None else f"there is no day {match[0]}"
+        if near.year_needed and year is None:
+            day, why = None, NO_YEAR
         yield Reading(match.start(), match.end(), (day.isoformat(),) if day else (), why)
     for name, number in words.relative.items():
         for match in re.finditer(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text):

@@ -20,11 +20,25 @@ class Near(NamedTuple):
         date: The day that words count from.
         orders: The orders of day and month that numbers may have: ``dm``, ``md``.
         past: Whether days behind are meant, not days ahead.
+        year_needed: Whether a date must name its year, as a date of birth does.
     """
 
     date: dt.date
     orders: tuple[str, ...] = ("dm", "md")
     past: bool = False
+    year_needed: bool = False
+
+    def century(self, digits: str, month: int, day: int) -> int:
+        """The year that two digits stand for; where days behind are meant, no day ahead.
+
+        Example:
+            >>> near = Near(dt.date(2026, 3, 4))
+            >>> near.century("27", 3, 15), near._replace(past=True).century("27", 3, 15)
+            (2027, 1927)
+        """
+        year = 2000 + int(digits)
+        ahead = (year, month, day) > (self.date.year, self.date.month, self.date.day)
+        return year - 100 if ahead and (self.past or self.year_needed) else year
 
     def on(self, day: int, month: int | None = None, year: int | None = None) -> dt.date | None:
         """The day of that number: the next one, or the last one, where month or year are left open."""

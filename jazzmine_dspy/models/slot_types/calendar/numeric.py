@@ -19,6 +19,9 @@ class Said(NamedTuple):
     after: bool = False
 
 
+NO_YEAR = "the year is missing"
+"""Why a day without a year is no date of a slot that needs one."""
+
 _ISO = re.compile(
     r"(?<![\d/.-])(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?:[t ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:z|"
     r"[+-]\d\d:?\d\d)?)?(?![\d/-])"
@@ -64,23 +67,32 @@ def _iso(match: re.Match[str]) -> Reading:
 def _short(match: re.Match[str], near: Near) -> Reading | None:
     first, sign, second = int(match[1]), match[2].strip(), int(match[3])
     written = match[4]
-    year = None if written is None else int(written) if len(written) == 4 else 2000 + int(written)
-    if (sign == "-" or " " in match[2]) and year is None:
+    if (sign == "-" or " " in match[2]) and written is None:
         return None
     if _MEASURED.match(match.string, match.end()):
         return None
     dotted = sign == "." and match[5] is not None
     allowed = ("dm",) if dotted else near.orders
     pairs = dict.fromkeys((first, second) if order == "dm" else (second, first) for order in allowed)
-    days = [day for pair in pairs if (day := near.on(pair[0], pair[1], year)) is not None and pair[1] <= 12]
+    if near.year_needed and written is None:
+        return Reading(match.start(), match.end(), why_not=NO_YEAR, alone=True)
+    days = [day for pair in pairs if pair[1] <= 12 and (day := _day(near, pair, written)) is not None]
     if not days and len(allowed) == 1 and not dotted and 0 < first <= 31 and 0 < second <= 31:
         # "14/3" in a region of months first has one reading only, and is meant.
-        other = near.on(*((second, first) if allowed[0] == "dm" else (first, second)), year)
+        other = _day(near, (second, first) if allowed[0] == "dm" else (first, second), written)
         days = [other] if other is not None else []
     introduced = bool(_INTRODUCED.search(match.string[: match.start()]))
-    alone = year is None and not introduced and not (dotted and match.end() < len(match.string.rstrip()))
+    alone = written is None and not introduced and not (dotted and match.end() < len(match.string.rstrip()))
     values = tuple(dict.fromkeys(day.isoformat() for day in days))
     if not values:
         why = f"there is no day {match[0].strip(' .')}"
         return Reading(match.start(), match.end(), why_not=why, alone=alone)
     return Reading(match.start(), match.end(), values, alone=alone)
+
+
+def _day(near: Near, pair: tuple[int, int], written: str | None) -> dt.date | None:
+    """The day of a day and a month, and of a year in two or four digits."""
+    day, month = pair
+    if written is None:
+        return near.on(day, month)
+    return near.on(day, month, int(written) if len(written) == 4 else near.century(written, month, day))

@@ -90,6 +90,11 @@ class CalendarType(Ambiguous, TextType):
             return f"{value!r} may be {' or '.join(values)}"
         return self.outside(slot, values[0], at) if values == [value] else f"{value!r} is no {self.value}"
 
+    def attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
+        """Also a text that names nothing but a value that there is not, or that lacks a part."""
+        found = self._whole(slot, text, at)
+        return (found is not None and bool(found.why_not)) or super().attempt(slot, text, at)
+
     def outside(self, slot: Slot, value: str, at: ReadingContext) -> str:
         """Why a value in normal form is outside of what the slot allows; "" where it is not."""
         return ""
@@ -118,11 +123,12 @@ class Date(CalendarType):
     """A day, as ``YYYY-MM-DD``; words count from the date of the turn.
 
     ``min`` and ``max`` are days, in words ("today") or as ``YYYY-MM-DD``. With a ``max`` of today or earlier, days
-    without a year are those behind.
+    without a year are those behind, and years in two digits are never ahead. ``year: required`` refuses a day without
+    a year, so that the user is asked for it; this is the default of dates of birth.
     """
 
     example = "2026-03-14"
-    ranged = ranged_in_words = True
+    ranged = ranged_in_words = dated = True
     form = re.compile(r"\d{4}-\d\d-\d\d")
     what = "a date"
 
@@ -134,7 +140,8 @@ class Date(CalendarType):
                 each for each in numeric_days(text, near) if re.search(r"\d{4}", text[each.start : each.end])
             ]
         latest = bound(slot.max, at.date)
-        near = Near(at.date, orders(at.locale, at.region), past=latest is not None and latest <= at.date)
+        past = latest is not None and latest <= at.date
+        near = Near(at.date, orders(at.locale, at.region), past, _needs_year(slot, past=past))
         if _is_english(at):
             from jazzmine_dspy.models.slot_types.calendar.days import english_days
 
@@ -217,6 +224,22 @@ class Duration(CalendarType):
         from jazzmine_dspy.models.slot_types.calendar import foreign
 
         return iso_lengths(text) or foreign.lengths(text, at.locale)
+
+
+_OF_BIRTH = re.compile(r"\b(?:born|birth|birthdate|birthday|dob)\b", re.IGNORECASE)
+
+
+def _needs_year(slot: Slot, *, past: bool) -> bool:
+    """Whether a date must name its year: the slot says so, or it is a day behind and a date of birth by its name.
+
+    Example:
+        >>> born = Slot(name="born", type="date", max="today")
+        >>> _needs_year(born, past=True), _needs_year(born.model_copy(update={"year": "optional"}), past=True)
+        (True, False)
+    """
+    if slot.year is not None:
+        return slot.year == "required"
+    return past and _OF_BIRTH.search(f"{slot.name.replace('_', ' ')} {slot.description}") is not None
 
 
 def bound(given: Any, date: dt.date | None) -> dt.date | None:

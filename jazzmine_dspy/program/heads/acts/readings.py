@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -130,16 +130,48 @@ def free_text(text: str) -> str:
     return bare or text.strip(" .")
 
 
-def part_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE, *, last: bool = False) -> Any:
-    """The value that a part of a text is, between commas or without the words around it; None where none is."""
+def part_value(
+    slot: Slot,
+    text: str,
+    at: ReadingContext = ANYWHERE,
+    *,
+    last: bool = False,
+    taken: Collection[Any] = (),
+) -> Any:
+    """The value that a part of a text is, between commas or without the words around it; None where none is.
+
+    Args:
+        slot: The slot.
+        text: The message.
+        at: Where and when the value is read.
+        last: Whether of several parts the last one counts.
+        taken: Values that other slots get from the message: an ordinal that is read as a day is no number as well.
+
+    Example:
+        >>> slot = Slot(name="guests", type="number")
+        >>> part_value(slot, "the 4th"), part_value(slot, "the 4th", taken=["2026-11-04"])
+        (4, None)
+    """
     parts = [free_text(part) for part in (text, *_PARTS.split(text)) if part.strip()]
     if slot.type == "number":
         # Four digits and more beside something else are an id.
         parts = [part for part in parts if not _LONG_NUMBER.fullmatch(part) or part == parts[0]]
     found = [value for part in parts if (value := whole_value(slot, part, at)) is not None]
     if not found:
-        return _ordinal(slot, text, at) if (number := lone_number(slot, text, at)) is None else number
+        if (number := lone_number(slot, text, at)) is not None:
+            return number
+        place = _ordinal(slot, text, at)
+        return None if place is not None and _is_day(place, taken) else place
     return found[-1] if last or (len(found) > 1 and puts_right(text)) else found[0]
+
+
+_DATE = re.compile(r"\d{4}-\d\d-(\d\d)")
+
+
+def _is_day(number: int, values: Collection[Any]) -> bool:
+    """Whether a number is the day of a date among some values."""
+    days = (_DATE.fullmatch(value) for value in values if isinstance(value, str))
+    return any(day is not None and int(day[1]) == number for day in days)
 
 
 def _ordinal(slot: Slot, text: str, at: ReadingContext) -> int | None:

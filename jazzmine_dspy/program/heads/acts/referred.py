@@ -81,6 +81,8 @@ def referred_value(
     kind = "id" if slot.pattern else str(slot.type)
     if not is_english(turn.locale) or not turn.history:
         return None
+    if asked and kind == "date" and (day := _with_year(slot, turn, at)) is not None:
+        return day
     if (own := _own(slot, turn, asked)) is not None:
         return own
     if kind not in _NOUNS:
@@ -98,6 +100,18 @@ def referred_value(
         ]:
             return found[0] if len(found) == 1 else None
     return None
+
+
+_YEAR = re.compile(r"(?:(?:it'?s|it was|in|of|the year) )*((?:19|20)\d\d|'\d\d)", re.IGNORECASE)
+
+
+def _with_year(slot: Slot, turn: Turn, at: ReadingContext) -> Any:
+    """The day of the last message with the year that this one adds: "July 9th", then "1988"."""
+    year = _YEAR.fullmatch(turn.text.strip(" .!"))
+    last = next((message for message in reversed(turn.history) if message.role is MessageRole.USER), None)
+    if year is None or last is None:
+        return None
+    return ask_type(slot, "read", f"{last.text.strip(' .!?')} {year[1]}", None, at)
 
 
 def _counts(text: str, value: str) -> bool:

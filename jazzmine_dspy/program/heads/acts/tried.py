@@ -25,6 +25,7 @@ _LIKE = {
 """What a try at a value of a type looks like."""
 _ORDINAL = re.compile(r"\d{1,2}(?:st|nd|rd|th)", re.IGNORECASE)
 _ADDRESS = re.compile(r"@|\(at\)|\w[._]\w+ at \w|\w at \w+ ?(?:dot|\.)|^\w+\.\w{2,}\S*$", re.IGNORECASE)
+_BORN = re.compile(r"^(?:(?:i|he|she|they) (?:was|were) |was )?born (?:on )?(?:the )?", re.IGNORECASE)
 _SHORT, _LONG = 3, 3
 """Words of a try at a date, a time or an address; digits from which on a number is an id."""
 _LONGEST = 8
@@ -43,6 +44,8 @@ def tried_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> str | N
         ['33-10', '1238', None, None]
         >>> tried_value(Slot(name="day", type="date"), "30 feb")
         '30 feb'
+        >>> tried_value(Slot(name="born", type="date", year="required"), "I was born on July 9th")
+        'July 9th'
     """
     if len(text.split()) > _LONGEST or slot.type in ("boolean", "list", "choice"):
         return None
@@ -51,6 +54,8 @@ def tried_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> str | N
     said = free_text(text.rstrip("?!. "))
     if slot.type == "email":
         return _mail(said)
+    if slot.type == "date":
+        said = _BORN.sub("", said)
     like = _LIKE.get(str(slot.type))
     digits = like is not None and like.search(said) is not None and len(said.split()) <= _SHORT
     return said if digits and ask_type(slot, "attempt", said, False, at) else None

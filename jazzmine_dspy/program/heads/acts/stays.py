@@ -1,0 +1,56 @@
+"""The two days of a stay or a trip, for a flow with one slot for each: "Friday until Monday"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from jazzmine_dspy.models.phrases import is_english
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot
+from jazzmine_dspy.program.heads.acts.readings import place_of, values_in
+
+_PAIR = re.compile(
+    r"-|\u2013|\b(?:to|until|till|through|thru|back|return(?:ing|s)?|coming home|come home|"
+    r"leav(?:e|ing)|check(?:ing)? ?out|ending|ends?)\b",
+    re.IGNORECASE,
+)
+"""What stands between the two days."""
+
+_BETWEEN = re.compile(r"\bbetween\b.+\band\b", re.IGNORECASE)
+_BACK_FIRST = re.compile(r"\b(?:back|return(?:ing|s)?)\b", re.IGNORECASE)
+
+
+def stay_days(slots: Sequence[Slot], text: str, at: ReadingContext = ANYWHERE) -> dict[str, str]:
+    """The first and the last day that a message names, by slot; empty where it names no such pair.
+
+    Args:
+        slots: The flow's slots. Exactly two of them hold a date; the first of these begins the stay.
+        text: The message.
+        at: Where and when the values are read.
+
+    Example:
+        >>> import datetime as dt
+        >>> slots = [Slot(name="arrive", type="date"), Slot(name="leave", type="date")]
+        >>> at = ReadingContext(date=dt.date(2026, 10, 14))
+        >>> stay_days(slots, "from 2 to 6 December, please", at)
+        {'arrive': '2026-12-02', 'leave': '2026-12-06'}
+        >>> stay_days(slots, "Friday or Monday", at)
+        {}
+    """
+    dates = [slot for slot in slots if slot.type == "date"]
+    if len(dates) != 2 or not is_english(at.locale):
+        return {}
+    first, last = dates
+    days = values_in(first, text, at)
+    if len(days) != 2 or days != values_in(last, text, at):
+        return {}
+    begins, ends = (place_of(first, day, text, at) for day in days)
+    if days[0] > days[1]:
+        # "Back on the 7th, out on the 3rd" names the second day first; other pairs are no stay.
+        days.reverse()
+        is_pair = _BACK_FIRST.search(text[:begins]) is not None
+    else:
+        # The days of "2-6 December" are read at one place.
+        apart = text[begins:ends]
+        is_pair = not apart or bool(_PAIR.search(apart) or _BETWEEN.search(text[:ends]))
+    return {first.name: days[0], last.name: days[1]} if is_pair else {}

@@ -1,0 +1,77 @@
+"""Messages that ask for time: what is one, and what a program without a language model decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jazzmine_dspy.models import FlowRegistry, Turn
+from jazzmine_dspy.program.acts import WAIT
+from jazzmine_dspy.program.pauses import asks_for_time
+from jazzmine_dspy.program.turn import TurnProgram
+
+FLOWS = [
+    {
+        "name": "pay_bill",
+        "description": "Pay a bill.",
+        "examples": ["pay my bill"],
+        "confirm": "Pay bill {bill}?",
+        "slots": [{"name": "bill", "type": "text"}, {"name": "stay", "type": "duration"}],
+    }
+]
+
+
+@pytest.mark.row("U18")
+@pytest.mark.parametrize(
+    "text",
+    [
+        *sorted(WAIT), "bear with me, I'm looking for the invoice", "hang on let me find my phone", "5 mins pls",
+        "give me a moment to think", "Hang on...", "hold on, I have to ask my wife first", "let me check my calendar",
+        "one sec, need to find it", "hold on a sec while I look it up", "I'm still looking for it", "hmmm",
+    ],
+)  # fmt: skip
+def test_what_asks_for_time(text: str) -> None:
+    assert asks_for_time(text)
+
+
+@pytest.mark.row("U18")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "wait no", "wait, it's 4471", "let me see my orders", "just a moment of kindness would have been nice",
+        "hold up my order", "let me get a refund", "hold on to my parcel", "a minute ago", "wait until friday",
+        "let me check the status of my order", "hang on, that's wrong", "one", "I'll check it out later, cancel it",
+        "I need a moment to cancel", "stop", "", "later", "uh uh",
+    ],
+)  # fmt: skip
+def test_what_says_something(text: str) -> None:
+    assert not asks_for_time(text)
+
+
+@pytest.mark.row("U18", "W6")
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"status": "collecting_slots", "awaiting": "bill"},
+        {"status": "awaiting_confirmation", "confirming": {"flow": "pay_bill", "action": "Pay bill 1?"}},
+    ],
+    ids=["asked", "confirming"],
+)
+def test_a_pause_is_decided_by_rule(state: dict[str, Any]) -> None:
+    program = TurnProgram(FlowRegistry(FLOWS)).with_policy("floor")
+    decided = program.decide(Turn(text="hang on, let me find my glasses", flow="pay_bill", **state))
+    assert (decided.commands, decided.pause) == ([], True)
+    assert {record.source for record in decided.stages.values()} == {"rule"}
+    assert not program.decide(Turn(text="bill 7", flow="pay_bill", **state)).pause
+
+
+@pytest.mark.row("U18")
+def test_a_value_is_no_pause_and_where_nothing_waits_there_is_none() -> None:
+    program = TurnProgram(FlowRegistry(FLOWS)).with_policy("floor")
+    asked = {"flow": "pay_bill", "status": "collecting_slots", "awaiting": "stay"}
+    decided = program.decide(Turn(text="one minute", **asked))
+    assert ([c.type for c in decided.commands], decided.pause) == (["set_slot"], False)
+    assert not program.decide(Turn(text="hang on")).pause
+    assert not program.decide(Turn(text="hang on", **{**asked, "locale": "de"})).pause
+    assert "pause" not in decided.model_dump(mode="json")
