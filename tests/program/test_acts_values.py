@@ -139,5 +139,5 @@ def test_a_text_is_looked_for_in_one_flow_only() -> None:
         {"type": "set_slot", "name": "machine", "value": "old press"}
     ]
     flow = FLOWS["book_visit"]
-    assert texts_in(flow, "the visit is for Ann", opening=False) == {}
+    assert texts_in(flow, "the visit is at Ann", opening=False) == {}
     assert texts_in(flow, "with Ann", opening=False) == {"guide": "Ann"}

@@ -13,6 +13,7 @@ from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.clarify import NONE, TOO_CLOSE, close_pair, margin_of
 from jazzmine_dspy.program.clauses import selection_of
 from jazzmine_dspy.program.heads.acts import Acts
+from jazzmine_dspy.program.heads.acts.questions import without_correcting
 from jazzmine_dspy.program.heads.acts.readings import free_text, whole_value
 from jazzmine_dspy.program.heads.acts.shipped import SHIPPED, shipped_head
 from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_NEAR
@@ -30,14 +31,14 @@ from jazzmine_dspy.program.sources.choices import meant_options
 from jazzmine_dspy.program.sources.registry import source
 from jazzmine_dspy.program.stage import CANDIDATES, Answer, Context, Declined, Features, Recall, Source, Steps
 from jazzmine_dspy.program.starts import Starts, starts, values_for
-from jazzmine_dspy.program.wishes import likely_cuts
+from jazzmine_dspy.program.wishes import begins_wish, likely_cuts
 
 ACTS = "acts"
 """Where the context keeps the probabilities of acts, which two stages ask for."""
 
 LIKELY = 0.5
-_BOTH_LIKELY = 0.75
-"""How likely each of two wishes has to be: one start too many is worse than one too few."""
+_BOTH_LIKELY, _BEGUN_LIKELY = 0.78, 0.55
+"""How likely each of two wishes has to be, and where the second begins as a wish: better one start too few."""
 
 _CUTS = 2
 """Cuts of a message that are tried."""
@@ -185,6 +186,12 @@ def told_starts(policy: Policy, bindings: Bindings, context: Context) -> Steps[S
         return None
     turn = context.turn
     flow = context.registry.get(turn.flow or "")
+    corrected = without_correcting(turn.text)
+    if flow is not None and corrected != turn.text and any(
+        whole_value(slot, free_text(corrected), context.at) is not None for slot in flow.slots
+    ):
+        # It corrects a value of the running flow, and wants no other.
+        return Starts(tuple((one.name, 0.0) for one in context.recalled if one.name != turn.flow), 0.0)
     if flow is not None and any(
         whole_value(slot, free_text(turn.text), context.at) is not None for slot in flow.slots
     ):
@@ -227,7 +234,7 @@ def two_wishes(policy: Policy, bindings: Bindings, context: Context, told: Start
     if told.wanted < LIKELY:
         return []
     flows = [context.registry[name] for name in context.choosable]
-    best: tuple[float, list[str]] = (_BOTH_LIKELY, [])
+    best: tuple[float, list[str]] = (LIKELY, [])
     for sides in likely_cuts(turn.text, flows)[:_CUTS]:
         chosen, least = [], 1.0
         for side in sides:
@@ -236,7 +243,8 @@ def two_wishes(policy: Policy, bindings: Bindings, context: Context, told: Start
                 break
             chosen.append(judged.ranking[0][0])
             least = min(least, judged.ranking[0][1])
-        if len(set(chosen)) == 2 and least > best[0]:  # noqa: PLR2004
+        enough = len(set(chosen)) == 2 and least > (_BEGUN_LIKELY if begins_wish(sides[1], flows) else _BOTH_LIKELY)  # noqa: PLR2004
+        if enough and least > best[0]:
             best = least, chosen
     return best[1]
 

@@ -73,8 +73,11 @@ _COMMENT = re.compile(
     r",\s*(?:only|even|though|tho|because|cos|since|which|it(?:'s|s)?|i|i'?m|i'?ve|we|he|she|they|there|last time|valid|lol)\b.*$",
     re.IGNORECASE | re.DOTALL,
 )
-_NAME = re.compile(r"[A-Z][\w'.-]+(?: [A-Z][\w'.-]+){1,3}")
-"""A name of two words or more."""
+_APART = re.compile(r"[A-Z][\w'.-]+(?: [A-Z][\w'.-]+){1,3}|(?!(?:yes|no|ok|hi|hey|well|so)\b)[a-z]+(?: [a-z]+){1,2}")
+"""A name or a short phrase."""
+
+_REQUEST = re.compile(r"\W*(?:(?:ok|hey|hi|and|also|so)\b[\s,]*)*(?:can|could|will|would) (?:you|u|i|we)\b", re.IGNORECASE)
+_SAYS = re.compile(r"\b(?:is|are|was|were|has|have|really|it'?s|they'?re)\b", re.IGNORECASE)
 
 _AS_SAID = frozenset(("phone", "email", "text", "number"))
 """Types whose values stand in the message as they are."""
@@ -219,7 +222,9 @@ class Values:
     def _corrected_instead(self, flow: Flow) -> Command | None:
         """The held value that a message is a correction of, while a free text is asked for: "fifty, I mean"."""
         slot, held = self._scene.awaited, self._scene.turn.slots
-        if slot is None or slot.type not in _OPEN or not corrects(self._text):
+        if slot is None or not corrects(self._text):
+            return None
+        if slot.type not in _OPEN and values_in(slot, self._text, self._scene.at):
             return None
         rest = free_text(without_correcting(self._text))
         values = [
@@ -254,12 +259,12 @@ class Values:
         if not asked and self._scene.awaited is not None and len(self._text.split()) > LONG:
             # Long messages name dates and numbers in passing.
             return []
+        if known is not None and not asked and not self._may_change(slot):
+            return []
         told = self._referred(slot, known, fresh, asked)
         if told is not None and told not in taken:
             taken.append(told)
             return [told]
-        if known is not None and not asked and not self._may_change(slot, taken):
-            return []
         if known is None and not asked and self._is_held(slot, fresh):
             return []
         if not fresh or (len(fresh) > 1 and not (asked or self._changes)):
@@ -267,15 +272,15 @@ class Values:
         taken += values
         return [fresh[-1] if self._changes else fresh[0]]
 
-    def _may_change(self, slot: Slot, taken: Sequence[Any]) -> bool:
+    def _may_change(self, slot: Slot) -> bool:
         """Whether the message changes a value that is held, rather than mention one: by its words or by its act.
 
-        Beside an answer to what was asked only words change another value.
+        While something else is asked for only words change a value.
         """
         if corrects(self._text):
             return self._changes or slot.type not in ("number", "choice")
-        surer = max(self._p["correct"], self._p["deny"]) > self._p["value"]
-        if self._changes and (self._scene.awaited is None or (surer and not taken)):
+        awaited = self._scene.awaited
+        if self._changes and (awaited is None or awaited.name in self._scene.turn.slots.names):
             return True
         return slot.type not in ("number", "choice") and whole_value(slot, self._text, self._scene.at) is not None
 
@@ -347,16 +352,16 @@ class Values:
         if slot.type == "boolean":
             return self._agrees()
         if slot.type == "text" and beside and not self._changes:
-            # A name that stands apart from the other values: "Priya Nair, Thursday at 9".
+            # What stands apart from the other values: "Priya Nair, Thursday at 9".
             first = self._text.partition(",")[0].strip()
-            return first if first != self._text.strip() and _NAME.fullmatch(first) else None
+            return first if first != self._text.strip() and _APART.fullmatch(first) else None
         if slot.type == "text" and not beside:
             # A bare yes or no, thanks and the like say nothing of what was asked.
-            if plain(self._text) in _NO_TEXT or _TALKS.fullmatch(self._text.strip()):
+            if plain(self._text) in _NO_TEXT or _TALKS.fullmatch(self._text.strip()) or _REQUEST.match(self._text):
                 return None
             return self._text_value(slot)
         if slot.type == "list":
-            return items(self._text)
+            return [each for each in items(self._text) if not _SAYS.search(each)] or None
         return None
 
     def _text_value(self, slot: Slot) -> str:

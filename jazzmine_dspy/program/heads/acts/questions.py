@@ -25,7 +25,8 @@ _SUGGESTS = re.compile(
     r"squeeze|fit|schedule|order|add|pay|send|move|deliver|rent|bring|collect|swap|reserve|cut|lower|raise|leave it|"
     r"round|join|sail|travel|arrive|call|ring|text|reach|push|keep|settle|hold|stay|extend)\b|"
     r"\b(?:would|will|does|do|is|are|might|could)\b.+\b(?:work|suit|okay|ok|fine|possible|free|available|better|do|"
-    r"alright|all right|doable|good|convenient|too (?:late|early|much|soon))\b|"
+    r"alright|all right|doable|good|convenient|too (?:late|early|much|soon))(?: (?:for|with|by) (?:you|u|them|him|her))?"
+    r"(?: (?:then|instead|too|please|at all))?\W*$|"
     r"\b(?:is|are) (?:there|you) (?:any(?:thing|one|body)?|a|an|some(?:thing|one)?|free|available)\b.*"
     r"\b(?:on|at|for|free|left|around)\b|"
     r"\b(?:do|have) (?:you|u) (?:have|got) (?:any(?:thing)?|a|an|some(?:thing)?|space|room|slots?)\b",
