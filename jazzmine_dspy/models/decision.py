@@ -150,6 +150,7 @@ class TurnDecision(Value):
         enhancement, selection, commands: The answers of the stages.
         stages: Where each answer is from.
         pause: Whether the message asks for time and nothing else ("hang on"). There are no commands then.
+        problems: What the turn says of its state that cannot be, such as the name of a flow that nobody knows.
 
     Example:
         >>> decision = TurnDecision(enhancement=Enhancement(enhanced_query="hi"), selection=Selection())
@@ -163,6 +164,7 @@ class TurnDecision(Value):
     stages: dict[Stage, StageRecord] = Field(default_factory=dict)
     # Left out of the JSON form where nothing is said: decisions stay the bytes that they were.
     pause: bool = Field(default=False, exclude_if=_is_default)
+    problems: tuple[Text, ...] = Field(default=(), exclude_if=_is_default)
 
     @model_validator(mode="before")
     @classmethod

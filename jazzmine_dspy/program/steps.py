@@ -21,6 +21,7 @@ from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.recall_query import recall_query
 from jazzmine_dspy.program.sources import sources_of
 from jazzmine_dspy.program.stage import CANDIDATES, Context, Parallel, Recall, Steps, run_stage
+from jazzmine_dspy.program.turn_problems import turn_problems
 
 log = logging.getLogger("jazzmine_dspy")
 
@@ -135,12 +136,16 @@ class TurnSteps:
             log.warning("the language model named %d flows that were not offered", len(invented))
         if causes:
             log.warning("the turn is degraded: %s", "; ".join(causes))
+        problems = tuple(turn_problems(context.turn, self.registry))
+        if problems:
+            log.warning("the turn contradicts the registry or itself: %s", "; ".join(problems))
         return TurnDecision(
             enhancement=enhancement,
             selection=selection,
             commands=merged,
             stages=stages,
             pause=not merged and is_pause(context.turn),
+            problems=problems,
         )
 
     def recall(self, context: Context, query: str) -> Steps[None]:
