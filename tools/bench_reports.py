@@ -26,7 +26,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, verdicts in found.items():
             for one in verdicts:
                 if not one.right or one.grave:
-                    print(name, one.case["kind"], "GRAVE" if one.grave else "", one.case["turn"]["text"][:90], one.got)
+                    print(
+                        name,
+                        one.case["kind"],
+                        "GRAVE" if one.grave else "",
+                        one.case["turn"]["text"][:90],
+                        one.got,
+                    )
     print("| cases | n | right | grave | a yes |\n|---|---|---|---|---|")
     for name, verdicts in found.items():
         print(_row(name, verdicts))
@@ -39,7 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _row(name: str, verdicts: Sequence[Verdict]) -> str:
     right, grave = sum(one.right for one in verdicts), sum(one.grave for one in verdicts)
-    return f"| {name} | {len(verdicts)} | {right} | {grave} | {sum('affirm' in one.kinds for one in verdicts)} |"
+    return (
+        f"| {name} | {len(verdicts)} | {right} | {grave} | {sum('affirm' in one.kinds for one in verdicts)} |"
+    )
 
 
 if __name__ == "__main__":

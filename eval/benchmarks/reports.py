@@ -48,7 +48,9 @@ def judged(name: str) -> Iterator[Verdict]:
     """Decides each case of a file with the shipped program and no language model."""
     for case in cases(name):
         decision = _program(case["registry"]).decide(Turn(**case["turn"]))
-        yield judge(case, [command.model_dump(mode="json", exclude_none=True) for command in decision.commands])
+        yield judge(
+            case, [command.model_dump(mode="json", exclude_none=True) for command in decision.commands]
+        )
 
 
 def judge(case: Mapping[str, Any], got: Sequence[Mapping[str, Any]]) -> Verdict:
@@ -59,7 +61,11 @@ def judge(case: Mapping[str, Any], got: Sequence[Mapping[str, Any]]) -> Verdict:
     """
     ways = [[_key(c) for c in way] for way in [case["expected_commands"], *case.get("also_right", [])]]
     accepted = {key for way in ways for key in way}
-    counted = [c for c in got if not (case.get("also_any_slots") and c["type"] == "set_slot" and _key(c) not in accepted)]
+    counted = [
+        c
+        for c in got
+        if not (case.get("also_any_slots") and c["type"] == "set_slot" and _key(c) not in accepted)
+    ]
     forbidden = {c["type"] for c in got} & {*case.get("any_but", ()), *case.get("must_not", ())}
     if case.get("any_but"):
         return Verdict(case, tuple(got), not forbidden, bool(forbidden & ACTS))

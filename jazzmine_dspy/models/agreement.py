@@ -1,7 +1,7 @@
 """Whether a message agrees, refuses or leaves: what an action may rest on.
 
-Evidence is a word, a phrase or a sign of ``agreement.toml``. An unknown word is no evidence, and a word of delay, doubt,
-condition or contrast next to a yes takes the yes back.
+Evidence is a word, a phrase or a sign of ``agreement.toml``. An unknown word is none. A word of delay, doubt, condition
+or contrast next to a yes takes the yes back.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 from rapidfuzz.distance import OSA
+
+from jazzmine_dspy.models.phrases import words
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.turn import Turn
@@ -41,10 +43,15 @@ _QUOTED = re.compile(
 _REPEATED = re.compile(r"(\w)\1{2,}")
 _TWICE = re.compile(r"(\w)\1")
 _ARABIC = str.maketrans("أإآٱى", "ااااي", "\u064b\u064c\u064d\u064e\u064f\u0650\u0651\u0652\u0640")
-_OBJECT = re.compile(r"^\W*(?:please |pls |just )?(\w+)(?: (it|that|this|them|those|him|her|us|me|the|my|off)\b)?")
-_ASKS = re.compile(r"^\W*(?:and )?(?:how (?:long|much|many|far|do|does|is)|what (?:time|do|does|is|about)|when|where|do|does|is|are|can)\b")
+_OBJECT = re.compile(
+    r"^\W*(?:please |pls |just )?(\w+)(?: (it|that|this|them|those|him|her|us|me|the|my|off)\b)?"
+)
+_ASKS = re.compile(
+    r"^\W*(?:and )?(?:how (?:long|much|many|far|do|does|is)|what (?:time|do|does|is|about)|when|where|do|"
+    r"does|is|are|can)\b"
+)
 _OR = re.compile(r"^\W*(?:or|but|oder|aber|ou|mais|pero|o|ma|mas|maar)\b")
-_COMMON = frozenset("is do does did all go not and have has get a an the to for of on in at it i my your you".split())
+_COMMON = words("is do does did all go not and have has get a an the to for of on in at it i my your you")
 _VERB = re.compile(r"\b(?:(?:shall|should|may|can) (?:i|we)|(?:me|us) to) (?:now |really |please )?(\w+)")
 _CLOSE, _LONGEST = 6, 600
 
@@ -93,7 +100,7 @@ def stance(text: str, about: str = "") -> Stance:
 
     Args:
         text: The message, in any of the lexicon's languages.
-        about: What is asked, with the name of its flow: "cancel it" agrees to a cancellation, and leaves any other task.
+        about: What is asked, with the name of its flow: "cancel it" agrees to a cancellation, and leaves another task.
 
     Example:
         >>> stance("yes please").agrees, stance("yes please don't").agrees, stance("banana").hints

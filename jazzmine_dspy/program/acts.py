@@ -5,7 +5,6 @@ Nothing here looks for words inside a longer message: "I know", "Genoa" and "Nov
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import Any
 
@@ -66,17 +65,6 @@ WAIT = _set(
 )
 """What asks for time and says nothing."""
 
-_WAITS = re.compile(
-    r"(?:(?:ok|okay|um+|uh+|hm+|oh|sorry|please|well|so|yes|right)\b[ ,]*)*"
-    r"(?:hang on|hold on|hold up|bear with me|wait(?: up)?|(?:give|gimme) ?(?:me)? (?:a|one|two|5|five|\d+) "
-    r"(?:sec|secs|second|seconds|min|mins|minute|minutes|moment|mo|tick|bit)|(?:just )?(?:a|one|two|1|2) "
-    r"(?:sec|secs|second|seconds|min|mins|minute|minutes|moment|mo|tick)|brb|be right back|back in a (?:sec|min|minute|bit))"
-    r"(?: (?:please|pls|there|a (?:sec|second|min|minute|moment|bit|mo|tick)|mate))*"
-    r"(?: (?:while |so |i need |i have |i've got |i gotta )?(?:i'?m|i|let me|lemme|to|gonna)? ?"
-    r"(?:am )?(?:just )?(?:need to |have to |got to |going to |will |'ll )?(?:think|look|looking|find|finding|check|checking|search|searching|get|getting|grab|"
-    r"grabbing|dig|digging|fetch|fetching|ask|see)\b.{0,40})?",
-)
-
 _FILLERS = _set(
     "the|a|an|please|i|mean|meant|want|to|would|like|one|that|number|option|yes|no|my|it's|is|thanks|do"
 )
@@ -119,7 +107,7 @@ def closed_act(turn: Turn) -> list[Command] | None:
         return [Handoff()]
     if said in TALK:
         return [ChitChat()]
-    return [] if turn.flow and (said in WAIT or _WAITS.fullmatch(said)) else None
+    return [] if said in WAIT and turn.flow else None
 
 
 def _answer(turn: Turn) -> list[Command] | None:

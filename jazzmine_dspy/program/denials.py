@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from jazzmine_dspy.models.phrases import is_english
+from jazzmine_dspy.models.phrases import is_english, words
 from jazzmine_dspy.models.text import plain
 
 if TYPE_CHECKING:
@@ -15,21 +15,25 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.registry import FlowRegistry
     from jazzmine_dspy.models.turn import Turn
 
-_CLAUSE = re.compile(r"[,;.!?\n]+|\s-+\s|\b(?:but|just|only|instead|and then|then|because|so)\b", re.IGNORECASE)
+_CLAUSE = re.compile(
+    r"[,;.!?\n]+|\s-+\s|\b(?:but|just|only|instead|and then|then|because|so)\b", re.IGNORECASE
+)
 _NEGATION = re.compile(
     r"\b(?:do not|don'?t|dont|did not|didn'?t|have not|haven'?t|has not|hasn'?t|had not|hadn'?t|am not|i'?m not|"
     r"is not|isn'?t|was not|wasn'?t|never|not|no need|no reason|without|rather not|refuse)\b",
     re.IGNORECASE,
 )
-_LINKS = frozenset(
-    "new to the a an my our your any please want need you we i have going be being been ever me it would like should think "
-    "wish trying asking really yet even actually that this wanna gonna intend plan".split()
+_LINKS = words(
+    "new to the a an my our your any please want need you we i have going be being been ever me it would like "
+    "should think wish trying asking really yet even actually that this wanna gonna intend plan"
 )
-_UNDERGONE = frozenset("got get getting gotten been being receive received had come came arrive arrived".split())
+_UNDERGONE = words("got get getting gotten been being receive received had come came arrive arrived")
 """What did not happen to the user is a complaint, and no denial: "never got credited"."""
 
 _PERFECT = re.compile(r"\bi (?:have not|haven'?t|did not|didn'?t|never)\b", re.IGNORECASE)
-_ASKED = re.compile(r"^\W*(?:why|how|what|when|where|can|could|would|will|won'?t|isn'?t|don'?t you|is|are|do|does)\b")
+_ASKED = re.compile(
+    r"^\W*(?:why|how|what|when|where|can|could|would|will|won'?t|isn'?t|don'?t you|is|are|do|does)\b"
+)
 _LEAST, _BEGUN = 3, 3
 """Letters of a verb, and words of a text among which its verb is."""
 
@@ -71,7 +75,8 @@ def _denies(text: str, flow: Flow) -> bool:
 
 
 def _denied_verb(clause: str) -> str | None:
-    """The stem of the first word behind a negation that says something; None where nothing is denied, or it is asked."""
+    """The stem of the first word behind a negation that says something; None where nothing is denied, "
+    "or it is asked."""
     match = _NEGATION.search(clause)
     if match is None or _ASKED.match(clause.lower()):
         return None

@@ -101,7 +101,9 @@ class TurnSteps:
         flows = without_denied(turn, selection.flows, self.registry)
         if flows == list(selection.flows):
             return selection
-        return selection.model_copy(update={"flows": flows, "reason": "the message says that it is not wanted"})
+        return selection.model_copy(
+            update={"flows": flows, "reason": "the message says that it is not wanted"}
+        )
 
     def _enhanced(self, context: Context) -> Steps[StageRecord]:
         """Rewrite the message, and recall for it: before the rewrite in the fused shape, else after it."""

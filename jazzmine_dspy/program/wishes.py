@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from jazzmine_dspy.models.phrases import words
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program._cuts import find_cuts
 from jazzmine_dspy.program.clauses import CONNECTORS
@@ -15,12 +16,12 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.flows import Flow
 
 _WORDS = tuple(name for name, _ in CONNECTORS)
-_DULL = frozenset(
-    "a an the my our your me us you i we it to for of on in at is are be and or then also please can could would want "
-    "need like do have get with from that this how what when where".split()
+_DULL = words(
+    "a an the my our your me us you i we it to for of on in at is are be and or then also please can could "
+    "would want need like do have get with from that this how what when where"
 )
-_BEGINNINGS = frozenset("i we can could please how what when where is need want then also get give send tell".split())
-_ARTICLES = frozenset("a an the my our some any two three in on at for to it".split())
+_BEGINNINGS = words("i we can could please how what when where is need want then also get give send tell")
+_ARTICLES = words("a an the my our some any two three in on at for to it")
 _LEAST = 2
 """Words of a part that may be a wish."""
 
@@ -40,7 +41,7 @@ def parts_of(text: str, flows: Sequence[Flow]) -> Mapping[str, str]:
         'cancel order 8812'
     """
     whole = {flow.name: text for flow in flows}
-    if len(flows) != 2:  # noqa: PLR2004
+    if len(flows) != 2:
         return whole
     first, second = flows
     best, score = whole, 0
@@ -64,12 +65,17 @@ def likely_cuts(text: str, flows: Sequence[Flow]) -> list[tuple[str, str]]:
 def begins_wish(text: str, flows: Sequence[Flow]) -> bool:
     """Whether a part begins as a wish does: with a verb of a flow, or with who wants or asks."""
     first = next(iter(plain(text).split()), "")
-    verbs = {flow.name.split("_")[0] for flow in flows} | {plain(e).split()[0] for flow in flows for e in flow.examples if plain(e)}
-    return first in _BEGINNINGS or stem(first) in {stem(verb) for verb in verbs} - {stem(word) for word in _ARTICLES}
+    verbs = {flow.name.split("_")[0] for flow in flows} | {
+        plain(e).split()[0] for flow in flows for e in flow.examples if plain(e)
+    }
+    return first in _BEGINNINGS or stem(first) in {stem(verb) for verb in verbs} - {
+        stem(word) for word in _ARTICLES
+    }
 
 
 def sides(text: str, *, commas: bool = True) -> list[tuple[str, str]]:
-    """What stands before and behind each cut of a message, where both may be a wish; bare commas are no cuts at will."""
+    """What stands before and behind each cut of a message, where both may be a wish; bare commas are no "
+    "cuts at will."""
     cuts = [cut for cut in find_cuts(text, _WORDS) if commas or cut.connectors != (",",)]
     parted = [(text[: cut.start].strip(), text[cut.end :].strip()) for cut in cuts]
     return [(a, b) for a, b in parted if min(len(a.split()), len(b.split())) >= _LEAST]

@@ -30,8 +30,10 @@ def test_words_and_signs_of_agreement_agree(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "banana", "why", "Priya", "...", "asdf", "lol", "hey", "thanks", "🙄", "🤔", "✋", "5519", "tomorrow maybe", "later",
-        "yes please don't", "yes I mean no", "do it later", "sure thing… not", "✅❌", "👍 or 👎?", "yes 🙄", "yeah right",
+        "banana", "why", "Priya", "...", "asdf", "lol", "hey", "thanks", "🙄", "🤔", "✋", "5519", "tomorrow "
+        "maybe", "later",
+        "yes please don't", "yes I mean no", "do it later", "sure thing… not", "✅❌", "👍 or 👎?", "yes 🙄",
+        "yeah right",
         "yes to the dog, no to the cancel", "he said 'yes' but I'm not sure", "yes if it's free", "yes, but not today",
         "ok hang on", "ok wait", "yes or no?", "ok?", "not yes", "I never said yes", "yes after my wife has seen it",
         "ja aber später", "oui mais demain", "sí, pero mañana", "да, но потом", "好的，等一下", "نعم لكن بعدين",
@@ -46,7 +48,8 @@ def test_anything_else_and_agreement_beside_its_opposite_do_not(text: str) -> No
 @pytest.mark.row("U19")
 @pytest.mark.parametrize(
     "text",
-    ["no", "nooo", "naah", "nop", "nah mate", "uh uh", "❌", "🛑", "🙅‍♂️", "👎", "please don't", "absolutely not", "wait no",
+    ["no", "nooo", "naah", "nop", "nah mate", "uh uh", "❌", "🛑", "🙅‍♂️", "👎", "please don't", "absolutely not",
+     "wait no",
      "not a chance", "hold your horses", "nein danke", "non merci", "nee", "hayır", "нет", "いいえ", "لا شكرا"],
 )  # fmt: skip
 def test_no_in_words_and_signs_refuses(text: str) -> None:
@@ -54,7 +57,9 @@ def test_no_in_words_and_signs_refuses(text: str) -> None:
 
 
 @pytest.mark.row("U19")
-@pytest.mark.parametrize("text", ["nvm", "never mind", "leave it", "forget it", "drop it", "laat maar", "laisse tomber"])
+@pytest.mark.parametrize(
+    "text", ["nvm", "never mind", "leave it", "forget it", "drop it", "laat maar", "laisse tomber"]
+)
 def test_leaving_is_told_from_refusing(text: str) -> None:
     assert stance(text, ABOUT) == Stance(leaves=True, whole=True)
 
@@ -80,7 +85,10 @@ def test_no_text_breaks_it_and_none_is_both_yes_and_no(text: str) -> None:
 
 
 @pytest.mark.row("U19")
-@given(st.sampled_from(["yes", "ok", "👍", "sure", "sí", "да"]), st.sampled_from(["❌", "🛑", "wait", "no", "not yet", "maybe"]))
+@given(
+    st.sampled_from(["yes", "ok", "👍", "sure", "sí", "да"]),
+    st.sampled_from(["❌", "🛑", "wait", "no", "not yet", "maybe"]),
+)
 def test_a_yes_beside_its_opposite_is_never_a_yes(yes: str, other: str) -> None:
     assert not stance(f"{yes} {other}").hints
     assert not stance(f"{other}, {yes}").hints

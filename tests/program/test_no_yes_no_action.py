@@ -69,7 +69,9 @@ def test_ways_to_say_yes_are_understood() -> None:
 @pytest.mark.parametrize("text", ["banana", "🛑", "yes please don't", "why"])
 def test_nobody_reads_a_yes_into_a_message_without_one(text: str) -> None:
     registry = FlowRegistry(FLOWS["clinic"]["flows"])
-    turn = Turn(text=text, status="awaiting_confirmation", flow="cancel_visit", confirming={"action": "Call it off?"})
+    turn = Turn(
+        text=text, status="awaiting_confirmation", flow="cancel_visit", confirming={"action": "Call it off?"}
+    )
     _, _, commands = merge(turn, registry, Enhancement(enhanced_query=text), Selection(), [Affirm()])
     assert commands == []
 
@@ -88,10 +90,17 @@ def test_a_mention_corrects_nothing_and_a_correction_does(clinic: Decide) -> Non
 
 @pytest.mark.row("U19", "U5")
 def test_a_question_gives_no_value_and_a_suggestion_does(clinic: Decide) -> None:
-    open_form = {"status": "collecting_slots", "flow": "book_visit", "awaiting": "visit_day", "slots": {"patient": "Ada"}}
+    open_form = {
+        "status": "collecting_slots",
+        "flow": "book_visit",
+        "awaiting": "visit_day",
+        "slots": {"patient": "Ada"},
+    }
     assert [c["type"] for c in clinic("are you open on Sunday?", **open_form)] == ["ask"]
     for text in ("can you do Friday?", "would Friday work?", "Friday?"):
-        assert {"type": "set_slot", "name": "visit_day", "value": "2026-10-16"} in clinic(text, **open_form), text
+        assert {"type": "set_slot", "name": "visit_day", "value": "2026-10-16"} in clinic(
+            text, **open_form
+        ), text
 
 
 @pytest.mark.row("U19", "F9", "F10")

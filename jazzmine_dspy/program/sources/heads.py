@@ -187,8 +187,10 @@ def told_starts(policy: Policy, bindings: Bindings, context: Context) -> Steps[S
     turn = context.turn
     flow = context.registry.get(turn.flow or "")
     corrected = without_correcting(turn.text)
-    if flow is not None and corrected != turn.text and any(
-        whole_value(slot, free_text(corrected), context.at) is not None for slot in flow.slots
+    if (
+        flow is not None
+        and corrected != turn.text
+        and any(whole_value(slot, free_text(corrected), context.at) is not None for slot in flow.slots)
     ):
         # It corrects a value of the running flow, and wants no other.
         return Starts(tuple((one.name, 0.0) for one in context.recalled if one.name != turn.flow), 0.0)
@@ -243,7 +245,9 @@ def two_wishes(policy: Policy, bindings: Bindings, context: Context, told: Start
                 break
             chosen.append(judged.ranking[0][0])
             least = min(least, judged.ranking[0][1])
-        enough = len(set(chosen)) == 2 and least > (_BEGUN_LIKELY if begins_wish(sides[1], flows) else _BOTH_LIKELY)  # noqa: PLR2004
+        enough = len(set(chosen)) == 2 and least > (
+            _BEGUN_LIKELY if begins_wish(sides[1], flows) else _BOTH_LIKELY
+        )
         if enough and least > best[0]:
             best = least, chosen
     return best[1]

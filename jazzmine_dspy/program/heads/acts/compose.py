@@ -78,7 +78,12 @@ def _tells(scene: Scene, may: Mapping[str, float]) -> bool:
     """Whether a message of several words is likelier the free text that is asked for than any act of a few words."""
     slot = scene.awaited
     free = slot is not None and slot.type == "text" and not slot.pattern
-    return free and may["value"] >= _TOLD and len(scene.turn.text.split()) >= _SEVERAL and "?" not in scene.turn.text
+    return (
+        free
+        and may["value"] >= _TOLD
+        and len(scene.turn.text.split()) >= _SEVERAL
+        and "?" not in scene.turn.text
+    )
 
 
 def _likeliest(may: Mapping[str, float]) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.models.commands import ClearSlot, Command, CorrectSlot
-from jazzmine_dspy.models.phrases import is_english
+from jazzmine_dspy.models.phrases import is_english, words
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.readings import free_text, items, stem, whole_value
 
@@ -21,12 +21,14 @@ _TO_ADD = re.compile(
     re.IGNORECASE,
 )
 _BEHIND_ADDED = re.compile(
-    r"(?:[,.;]?\s*(?:please )?\b(?:add|include)\b (?:it|them|that|those)(?: (?:too|please|as well))?|\b(?:too|as well|on|to (?:it|that|"
+    r"(?:[,.;]?\s*(?:please )?\b(?:add|include)\b (?:it|them|that|those)(?: (?:too|please|as well))?|"
+    r"\b(?:too|as well|on|to (?:it|that|"
     r"the (?:list|order)))|please)[\s.!]*$",
     re.IGNORECASE,
 )
 _TO_REMOVE = re.compile(
-    _LEAD + r"(?:remove|drop|leave out|take (?:off|out|away)|skip|lose|scrap|delete|forget(?: about)?|without|minus|cancel|"
+    _LEAD
+    + r"(?:remove|drop|leave out|take (?:off|out|away)|skip|lose|scrap|delete|forget(?: about)?|without|minus|cancel|"
     r"no more|scratch|ditch)\s+(?P<removed>.+)",
     re.IGNORECASE,
 )
@@ -36,18 +38,20 @@ _TO_SWAP = re.compile(
     re.IGNORECASE,
 )
 _NOT = re.compile(
-    r"(?P<new>[^,.;]+?),? (?:and )?not (?P<old>[^,.;]+)|\bnot (?P<old_first>[^,.;]+?),? (?:but |it'?s |rather )?(?P<new_last>[^,.;]+)",
+    r"(?P<new>[^,.;]+?),? (?:and )?not (?P<old>[^,.;]+)|\bnot (?P<old_first>[^,.;]+?),? (?:but |it'?s |"
+    r"rather )?(?P<new_last>[^,.;]+)",
     re.IGNORECASE,
 )
 _IS = re.compile(
-    r"\b(?:the|my|his|her|their|our)?\s?(?P<slot>[a-z]+)(?:'s name)? (?:is|should be|should read|needs to be|was) (?:called |actually )?"
+    r"\b(?:the|my|his|her|their|our)?\s?(?P<slot>[a-z]+)(?:'s name)? (?:is|should be|should read|needs to "
+    r"be|was) (?:called |actually )?"
     r"(?P<value>[^,.;!?]+)",
     re.IGNORECASE,
 )
 _NAME = re.compile(r"\bname\b|\bwho\b", re.IGNORECASE)
-_DULL = frozenset(
-    "the a an of to for at on in is it that this my your our what which how many day date hour time who where when name "
-    "must not be by with and or you we i do come".split()
+_DULL = words(
+    "the a an of to for at on in is it that this my your our what which how many day date hour time who where "
+    "when name must not be by with and or you we i do come"
 )
 
 
@@ -94,7 +98,7 @@ def _list(text: str, held: list[Any]) -> list[Any] | None:
     if match := _TO_ADD.search(text):
         added = items(_BEHIND_ADDED.sub("", match["added"]))
         fresh = [one for one in added if one and _item(one, held) is None]
-        if fresh and all(len(one.split()) <= 5 for one in fresh):  # noqa: PLR2004
+        if fresh and all(len(one.split()) <= 5 for one in fresh):
             return [*held, *fresh]
     return None
 
@@ -112,19 +116,21 @@ def _renamed(text: str, held: str, slot: Slot) -> str | None:
         old, new = match["old"] or match["old_first"], match["new"] or match["new_last"]
         if plain(free_text(old)) == plain(held) and plain(free_text(new)) != plain(held):
             return free_text(new)
-    match = _IS.search(text)
-    if match is None or "?" in text:
+    told = _IS.search(text)
+    if told is None or "?" in text:
         return None
-    own = {*_words(slot)} | ({"name"} if _NAME.search(f"{slot.name} {slot.description} {slot.ask}") else set())
-    value = free_text(match["value"])
-    fits = match["slot"].lower() in own and value[:1].isupper() and plain(value) != plain(held)
+    own = {*_words(slot)} | (
+        {"name"} if _NAME.search(f"{slot.name} {slot.description} {slot.ask}") else set()
+    )
+    value = free_text(told["value"])
+    fits = told["slot"].lower() in own and value[:1].isupper() and plain(value) != plain(held)
     return value if fits else None
 
 
 def _cleared(text: str, held: Sequence[Slot], at: ReadingContext) -> Slot | None:
     """The slot that a message says to leave out, where its words name one alone."""
     match = _TO_REMOVE.search(text)
-    if match is None or len(match["removed"].split()) > 4:  # noqa: PLR2004
+    if match is None or len(match["removed"].split()) > 4:
         return None
     said = {stem(word) for word in plain(match["removed"]).split()} - _DULL
     hits = {slot.name: len(said & {stem(word) for word in _words(slot)}) for slot in held}
@@ -137,7 +143,11 @@ def _cleared(text: str, held: Sequence[Slot], at: ReadingContext) -> Slot | None
 
 def _words(slot: Slot) -> list[str]:
     """The words that name a slot."""
-    return [word for word in plain(f"{slot.name.replace('_', ' ')} {slot.description}").split() if word not in _DULL]
+    return [
+        word
+        for word in plain(f"{slot.name.replace('_', ' ')} {slot.description}").split()
+        if word not in _DULL
+    ]
 
 
 def named_alone(text: str, slots: Sequence[Slot]) -> Slot | None:
@@ -150,7 +160,12 @@ def named_alone(text: str, slots: Sequence[Slot]) -> Slot | None:
         ('mobile', None)
     """
     said = {stem(word) for word in plain(text).split()} - _DULL
-    kinds = {"phone": "phone number mobile", "email": "email mail address", "date": "day date", "time": "hour time"}
+    kinds = {
+        "phone": "phone number mobile",
+        "email": "email mail address",
+        "date": "day date",
+        "time": "hour time",
+    }
     named = [
         slot
         for slot in slots

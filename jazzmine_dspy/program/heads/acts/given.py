@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot
-from jazzmine_dspy.models.text import plain
-from jazzmine_dspy.program.acts import LEAVE, NO, REPEAT, TALK, WAIT, YES
+from jazzmine_dspy.program.heads.acts.free_texts import awaited_items, awaited_text, is_talk, text_apart
 from jazzmine_dspy.program.heads.acts.opening import texts_in
 from jazzmine_dspy.program.heads.acts.questions import (
     LONG,
@@ -19,7 +18,6 @@ from jazzmine_dspy.program.heads.acts.questions import (
 )
 from jazzmine_dspy.program.heads.acts.readings import (
     free_text,
-    items,
     lone_number,
     named_boolean,
     named_most,
@@ -30,6 +28,7 @@ from jazzmine_dspy.program.heads.acts.readings import (
     whole_value,
 )
 from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_value
+from jazzmine_dspy.program.heads.acts.stays import stay_days
 from jazzmine_dspy.program.heads.acts.tried import named_try, tried_value
 from jazzmine_dspy.program.wishes import parts_of
 
@@ -40,44 +39,6 @@ if TYPE_CHECKING:
 
 _OPEN = frozenset(("text", "list", "boolean"))
 """Types of values that a message may be whatever it says."""
-
-_NO_TEXT = (
-    YES | NO | LEAVE | REPEAT | TALK | WAIT | {"go back", "ok go back", "back", "go on", "continue", "next"}
-)
-"""Messages that are no text, whatever is asked."""
-
-_DAY_SAID = re.compile(r"\b(?:\d{1,2}(?:st|nd|rd|th)|first|second|third|fourth|fifth)\b", re.IGNORECASE)
-_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_TALKS = re.compile(
-    r"(?:(?:hi|hello|hey|hiya|good (?:morning|afternoon|evening|day)|there|you|u|all|just|wait|hang on|hold on|bear with me|"
-    r"one|a|give me|sec|second|moment|minute|min|please|pls|thanks|thank|cheers|um+|uh+|hm+|ok|okay|so|well|let me|think|"
-    r"check|look|see|lol|haha+|hehe|how are|how's it going|bot|mate|again)\W*)+",
-    re.IGNORECASE,
-)
-_LEAD_IN = re.compile(
-    r"^\W*(?:(?:well|so|ok|okay|hi|hello|yes|sure|um+)\b[\s,]*)*"
-    r"(?:(?:the|my|our|his|her|their)\s+(?:\w+\s+){0,2}?\w+(?:'s)?(?:\s+(?:full )?name)?\s+(?:is|was|would be|goes by|being)\s+(?:called\s+|named\s+)?|"
-    r"(?:it|that|this|he|she)(?:'s| is| was)\s+(?:called|named|about|to do with)\s+|(?:they|we) call (?:it|him|her|them)\s+|name(?:'s| is|:)\s+)",
-    re.IGNORECASE,
-)
-"""What stands before a free text and is none of it."""
-
-_NONE_OF = re.compile(r"\W*no \w+\b(?! (?:is|it|the)\b).*\w+ \w+", re.IGNORECASE | re.DOTALL)
-_TELLS = re.compile(
-    r"comment|feedback|reason|message|note|problem|fault|wrong|happen|complain|describe|about|tell|why|wish|details?|symptom",
-    re.IGNORECASE,
-)
-"""Slots whose text is a telling, of which nothing is cut."""
-
-_COMMENT = re.compile(
-    r",\s*(?:only|even|though|tho|because|cos|since|which|it(?:'s|s)?|i|i'?m|i'?ve|we|he|she|they|there|last time|valid|lol)\b.*$",
-    re.IGNORECASE | re.DOTALL,
-)
-_APART = re.compile(r"[A-Z][\w'.-]+(?: [A-Z][\w'.-]+){1,3}|(?!(?:yes|no|ok|hi|hey|well|so)\b)[a-z]+(?: [a-z]+){1,2}")
-"""A name or a short phrase."""
-
-_REQUEST = re.compile(r"\W*(?:(?:ok|hey|hi|and|also|so)\b[\s,]*)*(?:can|could|will|would) (?:you|u|i|we)\b", re.IGNORECASE)
-_SAYS = re.compile(r"\b(?:is|are|was|were|has|have|really|it'?s|they'?re)\b", re.IGNORECASE)
 
 _AS_SAID = frozenset(("phone", "email", "text", "number"))
 """Types whose values stand in the message as they are."""
@@ -119,11 +80,6 @@ def meant(turn: Turn, slots: Sequence[Slot]) -> str | None:
     return named_most(turn.text, told)
 
 
-def meant_by(text: str, slot: Slot) -> bool:
-    """Whether a text says a word of a slot's name."""
-    return not {*plain(text).split()}.isdisjoint(slot.name.lower().split("_"))
-
-
 def _telling(slot: Slot) -> tuple[bool, bool, bool]:
     """Which of several slots a value belongs to: those first whose type tells more of it, then those needed."""
     return slot.type not in ("phone", "email"), slot.type == "number", not slot.required
@@ -157,6 +113,7 @@ class Values:
             if len(values) == 1:
                 found[slot.name] = values[0]
                 taken += [str(values[0])] if slot.type in _AS_SAID else []
+        found |= stay_days(flow.slots, text, at)
         found |= self._counted(flow, text, found, taken)
         for slot in flow.slots:
             tried = named_try(slot, text, at) if slot.required and slot.name not in found else None
@@ -168,7 +125,9 @@ class Values:
                 found[slot.name] = told
         return self._all(flow, found, anew=True)
 
-    def _counted(self, flow: Flow, text: str, found: Mapping[str, Any], taken: Sequence[str]) -> dict[str, Any]:
+    def _counted(
+        self, flow: Flow, text: str, found: Mapping[str, Any], taken: Sequence[str]
+    ) -> dict[str, Any]:
         """The one number of a message, where the flow has one slot for it; an amount where it has none for numbers."""
         for kind in ("number", "money"):
             slots = [slot for slot in flow.slots if slot.type == kind and slot.name not in found]
@@ -204,6 +163,11 @@ class Values:
                     return self._all(flow, found or {each.name: value})
             for value in self._typed(each, taken, asked=asked):
                 found[each.name] = value
+        found |= {
+            name: day
+            for name, day in stay_days(flow.slots, self._text, self._scene.at).items()
+            if day != held.get(name)
+        }
         found |= self._beside(flow, found, taken)
         if found:
             return self._all(flow, found)
@@ -282,13 +246,20 @@ class Values:
         awaited = self._scene.awaited
         if self._changes and (awaited is None or awaited.name in self._scene.turn.slots.names):
             return True
-        return slot.type not in ("number", "choice") and whole_value(slot, self._text, self._scene.at) is not None
+        return (
+            slot.type not in ("number", "choice")
+            and whole_value(slot, self._text, self._scene.at) is not None
+        )
 
     def _is_held(self, slot: Slot, fresh: Sequence[Any]) -> bool:
         """Whether the only value found is the one that another slot of the type holds."""
         flow, held = self._scene.running, self._scene.turn.slots
-        others = [each.name for each in flow.slots if each.type == slot.type and each is not slot] if flow else []
-        return bool(fresh) and all(value in [held.get(name) for name in others if name in held.names] for value in fresh)
+        others = (
+            [each.name for each in flow.slots if each.type == slot.type and each is not slot] if flow else []
+        )
+        return bool(fresh) and all(
+            value in [held.get(name) for name in others if name in held.names] for value in fresh
+        )
 
     def _beside(self, flow: Flow, found: Mapping[str, Any], taken: Sequence[Any]) -> dict[str, Any]:
         """What no type tells for certain: a number, the message as the awaited value, texts, a named yes."""
@@ -344,36 +315,20 @@ class Values:
     def _loose(self, slot: Slot, beside: bool, taken: Sequence[Any]) -> Any:
         """The value of a slot whose type does not tell where it ends: the message, unless an act is surer."""
         if slot.type not in _OPEN and self._on & {"value", "correct"}:
-            dated = slot.type == "number" and any(_ISO_DATE.fullmatch(str(value)) for value in taken)
-            text = _DAY_SAID.sub(" ", self._text) if dated else self._text
-            return part_value(slot, text, self._scene.at, last="correct" in self._on)
+            return part_value(slot, self._text, self._scene.at, last="correct" in self._on, taken=taken)
         if slot.pattern or self._on & {"correct", "deny", "ask"} or "value" not in self._on:
             return None
         if slot.type == "boolean":
             return self._agrees()
         if slot.type == "text" and beside and not self._changes:
             # What stands apart from the other values: "Priya Nair, Thursday at 9".
-            first = self._text.partition(",")[0].strip()
-            return first if first != self._text.strip() and _APART.fullmatch(first) else None
+            return text_apart(self._text)
         if slot.type == "text" and not beside:
             # A bare yes or no, thanks and the like say nothing of what was asked.
-            if plain(self._text) in _NO_TEXT or _TALKS.fullmatch(self._text.strip()) or _REQUEST.match(self._text):
-                return None
-            return self._text_value(slot)
+            return None if is_talk(self._text) else awaited_text(slot, self._text)
         if slot.type == "list":
-            return [each for each in items(self._text) if not _SAYS.search(each)] or None
+            return awaited_items(self._text)
         return None
-
-    def _text_value(self, slot: Slot) -> str:
-        """The message as a text, without the words that lead in to it."""
-        if not _TELLS.search(f"{slot.name} {slot.description} {slot.ask}"):
-            self._text = _COMMENT.sub("", self._text)
-        lead = _LEAD_IN.match(self._text)
-        if lead is not None and (" name" in lead[0].lower() or " call" in lead[0].lower() or meant_by(lead[0], slot)):
-            return free_text(self._text[lead.end() :])
-        # "No complaints" says something; "no, the kettle" corrects.
-        said = _NONE_OF.match(self._text)
-        return self._text.strip(" .") if said else free_text(self._text)
 
     def _others(self, flow: Flow, slot: Slot) -> bool:
         """Whether the message's words give it to another text slot than the awaited one: "to Douglas"."""

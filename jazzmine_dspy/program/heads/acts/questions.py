@@ -6,11 +6,13 @@ import re
 
 _SENTENCE = re.compile(r"[^.!?\n]*(?:(?:\d\.\d|\.(?=\w))[^.!?\n]*)*[.!?\n]*")
 _LEAD = (
-    r"^\W*(?:(?:and|but|so|ok|okay|hey|hi|hello|also|btw|oh|well|um+|right|wait|sorry|please|quick question|then|yes|no)"
+    r"^\W*(?:(?:and|but|so|ok|okay|hey|hi|hello|also|btw|oh|well|um+|right|wait|sorry|please|quick "
+    r"question|then|yes|no)"
     r"\b[\s,:;.-]*)*"
 )
 _ASKS = re.compile(
-    _LEAD + r"(?:what(?:'?s)?|which|who(?:'?s)?|where(?:'?s)?|when|why|how(?:'?s)?|is|isn'?t|are|aren'?t|am|was|were|do|"
+    _LEAD
+    + r"(?:what(?:'?s)?|which|who(?:'?s)?|where(?:'?s)?|when|why|how(?:'?s)?|is|isn'?t|are|aren'?t|am|was|were|do|"
     r"don'?t|does|doesn'?t|did|can|can'?t|could|will|would|should|has|have|may)\b",
     re.IGNORECASE,
 )
@@ -25,7 +27,8 @@ _SUGGESTS = re.compile(
     r"squeeze|fit|schedule|order|add|pay|send|move|deliver|rent|bring|collect|swap|reserve|cut|lower|raise|leave it|"
     r"round|join|sail|travel|arrive|call|ring|text|reach|push|keep|settle|hold|stay|extend)\b|"
     r"\b(?:would|will|does|do|is|are|might|could)\b.+\b(?:work|suit|okay|ok|fine|possible|free|available|better|do|"
-    r"alright|all right|doable|good|convenient|too (?:late|early|much|soon))(?: (?:for|with|by) (?:you|u|them|him|her))?"
+    r"alright|all right|doable|good|convenient|too (?:late|early|much|soon))(?: (?:for|with|by) (?:you|u|"
+    r"them|him|her))?"
     r"(?: (?:then|instead|too|please|at all))?\W*$|"
     r"\b(?:is|are) (?:there|you) (?:any(?:thing|one|body)?|a|an|some(?:thing|one)?|free|available)\b.*"
     r"\b(?:on|at|for|free|left|around)\b|"
@@ -44,7 +47,8 @@ _CORRECTS = re.compile(
     r"\b(?:actually|instead|rather|i mean|i meant|make (?:it|that|them)|should (?:be|have been|say)|needs? to be|"
     r"correction|scratch that|oops|whoops|change|changed|changing|switch|swap|move (?:it|that)|wrong|mistake|"
     r"mis(?:spoke|typed|read)|typo|not\b.{1,30}\bbut|better|on second thoughts?|second thought|after all|sorry|"
-    r"let'?s (?:do|say|make|go)|i said|it'?s not|that'?s not|isn'?t|no[,.]|no it'?s|nope|oh wait|wait[,.]|hang on|hold on|"
+    r"let'?s (?:do|say|make|go)|i said|it'?s not|that'?s not|isn'?t|no[,.]|no it'?s|nope|oh wait|wait[,.]|"
+    r"hang on|hold on|"
     r"update|correct|replace|prefer|up to|down to)\b",
     re.IGNORECASE,
 )
