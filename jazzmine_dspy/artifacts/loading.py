@@ -39,6 +39,7 @@ def load(
     lm: Any = None,
     embedder: Any = None,
     bind: bool = True,
+    warm: bool = True,
 ) -> TurnProgram:
     """Load a compiled program, ready to decide.
 
@@ -49,17 +50,25 @@ def load(
         lm: A ``dspy.LM``, or a name that DSPy takes; None leaves it to ``dspy.configure``.
         embedder: Another embedder, or the name of a fastembed model; None is the one compiled with.
         bind: False leaves embedder and recall unbound.
+        warm: Whether the index of the flows is built now. False leaves it to the first turn that asks it, which is
+            degraded if that outlasts its deadline.
 
     Raises:
         ArtifactError: damaged, newer, or of other signatures; the message says what to do.
     """  # fmt: skip
-    return load_with_manifest(path, flows=flows, lm=lm, embedder=embedder, bind=bind).program
+    return load_with_manifest(path, flows=flows, lm=lm, embedder=embedder, bind=bind, warm=warm).program
 
 
 def load_with_manifest(
-    path: str | Path, *, flows: Any = None, lm: Any = None, embedder: Any = None, bind: bool = True
+    path: str | Path,
+    *,
+    flows: Any = None,
+    lm: Any = None,
+    embedder: Any = None,
+    bind: bool = True,
+    warm: bool = False,
 ) -> Loaded:
-    """As :func:`load`, with the manifest beside the program."""
+    """As :func:`load`, with the manifest next to the program; the index is built only if ``warm`` is true."""
     folder = find(path)
     manifest, files = read_checked(folder)
     registry = _registry(flows, files, folder, manifest.get("agent_id", ""))
@@ -83,7 +92,12 @@ def load_with_manifest(
             {"text": text, "flow": flow, "conversation": conversation}
             for text, flow, conversation in read_examples(folder / _EXAMPLES, files[_EXAMPLES])
         ]
-        bind_recall(program, embedder or (manifest.get("embedder") or {}).get("model") or "minilm", examples)
+        bind_recall(
+            program,
+            embedder or (manifest.get("embedder") or {}).get("model") or "minilm",
+            examples,
+            warm=warm,
+        )
     _check_embedder(program, manifest)
     return Loaded(program, manifest, folder)
 

@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 
 from jazzmine_dspy.artifacts.finding import find
 from jazzmine_dspy.artifacts.manifest import read_checked
-from jazzmine_dspy.artifacts.store import STORE, client_of, store_uri
+from jazzmine_dspy.artifacts.store import (
+    STORE,
+    check_alias,
+    check_name,
+    client_of,
+    experiment_of,
+    store_uri,
+)
 from jazzmine_dspy.models.errors import ArtifactError
 
 CHAMPION = "champion"
@@ -53,8 +60,11 @@ def publish(program: str | Path, name: str, *, alias: str | None = None, uri: st
         uri: Of MLflow's server or store; None takes ``MLFLOW_TRACKING_URI``, else ``.jazzmine/mlflow``.
 
     Raises:
-        ArtifactError: the program is damaged, or MLflow refuses it or cannot be reached.
+        ArtifactError: the program is damaged, MLflow takes no such name or alias, or it cannot be reached.
     """
+    check_name(name)
+    if alias is not None:
+        check_alias(alias)
     folder = find(program)
     manifest, _ = read_checked(folder)
     with client_of(uri, name) as client:
@@ -62,8 +72,9 @@ def publish(program: str | Path, name: str, *, alias: str | None = None, uri: st
 
         with contextlib.suppress(MlflowException):  # it is there
             client.create_registered_model(name)
-        found = client.get_experiment_by_name(manifest["name"])
-        experiment = found.experiment_id if found else _experiment(client, manifest["name"], uri)
+        ours = f"sqlite:///{STORE.resolve() / 'mlflow.db'}"
+        place = (STORE.resolve() / "artifacts").as_uri() if store_uri(uri) == ours else None
+        experiment = experiment_of(client, manifest["name"], place)
         tags = {"kind": "publication", "jazzmine.program": manifest["sha256"]}
         run = client.create_run(experiment, run_name=f"publish {name}", tags=tags)
         client.log_artifacts(run.info.run_id, str(folder), _FOLDER)
@@ -87,6 +98,8 @@ def promote(name: str, version: int, *, alias: str = CHAMPION, uri: str | None =
     Raises:
         ArtifactError: there is no such version, or MLflow cannot be reached.
     """
+    check_name(name)
+    check_alias(alias)
     with client_of(uri, f"{name}/{version}") as client:
         client.get_model_version(name, str(version))
         before = _standing(client, name, alias)
@@ -105,6 +118,8 @@ def roll_back(name: str, *, alias: str = CHAMPION, uri: str | None = None) -> Pu
     Raises:
         ArtifactError: it stood nowhere before, or MLflow cannot be reached.
     """
+    check_name(name)
+    check_alias(alias)
     with client_of(uri, f"{name}@{alias}") as client:
         now, course = _standing(client, name, alias), _course(client, name, alias)
         before = course[: course.index(now)] if now in course else course
@@ -124,16 +139,11 @@ def published(name: str, *, uri: str | None = None) -> list[Published]:
     Raises:
         ArtifactError: nobody has published it, or MLflow cannot be reached.
     """
+    check_name(name)
     with client_of(uri, name) as client:
         client.get_registered_model(name)
         versions = [int(each.version) for each in client.search_model_versions(f"name = '{name}'")]
         return [_published(client, name, version) for version in sorted(versions, reverse=True)]
-
-
-def _experiment(client: Any, name: str, uri: str | None) -> str:
-    ours = f"sqlite:///{STORE.resolve() / 'mlflow.db'}"
-    place = (STORE.resolve() / "artifacts").as_uri() if store_uri(uri) == ours else None
-    return str(client.create_experiment(name, place))
 
 
 def _tag(alias: str) -> str:

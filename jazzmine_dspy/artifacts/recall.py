@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("jazzmine_dspy")
 
 
-def bind_recall(program: TurnProgram, embedder: Any, examples: list[dict[str, str]] | None = None) -> None:
+def bind_recall(
+    program: TurnProgram,
+    embedder: Any,
+    examples: list[dict[str, str]] | None = None,
+    *,
+    warm: bool = False,
+) -> None:
     """Bind an embedder and an index of the program's flows; where the model is missing, say so and go on.
 
     The index ranks as the program's policy says. Without an embedder the heads decline and recall fails, and decisions
@@ -25,6 +31,7 @@ def bind_recall(program: TurnProgram, embedder: Any, examples: list[dict[str, st
         program: What to bind them to.
         embedder: An embedder, or the name of a fastembed model.
         examples: Further texts for the index, with their flows; those of flows that are not there are left out.
+        warm: Whether the index is built at once; else by the first turn that asks it.
     """
     from jazzmine_dspy.memory.procedural.embed import FastembedEmbedder
     from jazzmine_dspy.memory.procedural.recall import FlowIndex
@@ -34,9 +41,8 @@ def bind_recall(program: TurnProgram, embedder: Any, examples: list[dict[str, st
         known = [item for item in examples or [] if item["flow"] in program.registry]
         texts = [(item["text"], item["flow"], item.get("conversation", "")) for item in known]
         settings = recall_settings(program.policy.recall)
-        program.bind(
-            embedder=model, recall=FlowIndex(program.registry, model, examples=texts, settings=settings)
-        )
+        index = FlowIndex(program.registry, model, examples=texts, settings=settings)
+        program.bind(embedder=model, recall=index, warm=warm)
     except EmbeddingError as error:
         log.warning("no embedder is bound: %s", format_error(error))
 

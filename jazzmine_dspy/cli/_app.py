@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -96,10 +98,16 @@ def _await(out: Output, awaiting: Any) -> int:
 
 
 def _open_streams() -> None:
-    """A process may be started without stdout or stderr: what is written to them then goes nowhere."""
+    """A process may be started without stdout or stderr: what is written to them then goes nowhere.
+
+    Where the locale is POSIX, stdin may be taken for ASCII; it is read as UTF-8, which contains it.
+    """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for as long as we run
+    stdin = sys.stdin
+    if isinstance(stdin, io.TextIOWrapper) and codecs.lookup(stdin.encoding).name == "ascii":
+        stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
 
 
 def _close_stdout() -> None:

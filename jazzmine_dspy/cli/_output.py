@@ -43,7 +43,7 @@ class Output:
         self._stdout = stdout
         self._document: str | None = None
         self._warned: set[str] = set()
-        if isinstance(stdout, io.TextIOWrapper) and stdout.errors == "strict":
+        if isinstance(stdout, io.TextIOWrapper) and stdout.errors in ("strict", "surrogateescape"):
             # A terminal that lacks a letter shows its code, instead of ending the command.
             stdout.reconfigure(errors="backslashreplace")
         self.console = PlainConsole(stdout)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,6 +76,9 @@ def _turn(text: str | None, file: Path | None) -> Turn:
     elif text is None:
         raise InputError("Nothing to decide", where="--text", remedy="Pass --text '…', or --turn FILE.")
     if text is not None:
+        with contextlib.suppress(UnicodeError):
+            # Where the locale is POSIX, Python may take the bytes of the command line for ASCII.
+            text = os.fsencode(text).decode("utf-8")
         data = {**data, "text": text}
     written = data.get("text")
     where = "--text" if text is not None else f"{file}, field text"

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from jazzmine_dspy.lm.errors import LMCrashedError, LMNotFoundError, LMRequestError
+from jazzmine_dspy.models.forking import leave_to_parent, renew_in_children
 
 #: Seconds that a cancelled call may take to end by itself before its process is killed.
 CANCEL_GRACE_S = 0.5
@@ -79,6 +80,14 @@ class ModelProcess:
         self._lock = threading.Lock()
         self._closed = False
         _live.add(self)
+        renew_in_children(self)
+
+    def renew_after_fork(self) -> None:
+        """Start a model of its own in a forked child: the parent's speaks with the parent alone."""
+        if self._child is not None:
+            leave_to_parent(self._child)
+        self._jobs, self._events, self._lock = queue.Queue(), queue.Queue(), threading.Lock()
+        self._child, self._thread, self._log = None, None, -1
 
     @property
     def pid(self) -> int | None:

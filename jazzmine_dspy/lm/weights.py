@@ -123,7 +123,7 @@ def _sidecar(target: Path) -> Path:
 def _recorded(target: Path) -> str | None:
     """Digest of a converted file that is still the one we wrote, else None."""
     try:
-        record = json.loads(_sidecar(target).read_text())
+        record = json.loads(_sidecar(target).read_text("utf-8"))
         stat = target.stat()
         digest = str(record["sha256"])
         if record["source"] != SOURCE_SHA256:
@@ -154,7 +154,7 @@ def _convert_into(source: Path, target: Path) -> Weights:
             "mtime_ns": stat.st_mtime_ns,
         }
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=".convert-", suffix=".json")
-        with os.fdopen(handle, "w") as file:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump(record, file)
         Path(name).replace(_sidecar(target))
     finally:

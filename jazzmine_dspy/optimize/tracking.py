@@ -14,7 +14,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
-from jazzmine_dspy.models.errors import RecipeError, format_error
+from jazzmine_dspy.artifacts.store import experiment_of
+from jazzmine_dspy.models.errors import ArtifactError, RecipeError, format_error
 
 log = logging.getLogger("jazzmine_dspy")
 
@@ -69,7 +70,8 @@ class Tracker:
         note: Told when the store fails.
 
     Raises:
-        RecipeError: MLflow is not installed, or its store cannot be opened.
+        RecipeError: MLflow is not installed, its store cannot be opened, or the experiment was deleted and cannot
+            be restored.
     """
 
     def __init__(
@@ -96,12 +98,11 @@ class Tracker:
                 if not uri:
                     folder.mkdir(parents=True, exist_ok=True)
                 self._client = mlflow.MlflowClient(tracking_uri=self.uri)
-                found = self._client.get_experiment_by_name(experiment)
                 place = None if uri else (folder / "artifacts").as_uri()
-                self._experiment = (
-                    found.experiment_id if found else self._client.create_experiment(experiment, place)
-                )
+                self._experiment = experiment_of(self._client, experiment, place, note)
                 self.run_id: str = self._client.create_run(self._experiment, run_name=experiment).info.run_id
+        except ArtifactError as error:
+            raise RecipeError(error.message, where=error.where, remedy=error.remedy) from error
         except Exception as error:
             raise RecipeError(
                 f"MLflow's store cannot be used: {format_error(error)}", where=f"tracking = {shown(uri)!r}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import threading
 import weakref
@@ -11,7 +12,10 @@ from collections.abc import Callable
 import dspy
 from dspy.clients.backend_selection import select_backend
 
+from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.program.bindings import Bindings
+
+log = logging.getLogger("jazzmine_dspy")
 
 _READY: weakref.WeakSet[dspy.BaseLM] = weakref.WeakSet()
 
@@ -24,6 +28,20 @@ def unloaded(bindings: Bindings) -> Callable[[], None] | None:
     """What loads the weights of the embedding model; None where they are there, or come with the first text."""
     embedder = bindings.embedder
     return None if getattr(embedder, "loaded", True) else getattr(embedder, "load", None)
+
+
+def build_index(recall: object) -> None:
+    """Build an index before the first turn asks it; a failure is logged, and decisions say so again.
+
+    An index without ``build`` builds nothing.
+    """
+    build = getattr(recall, "build", None)
+    if build is None:
+        return
+    try:
+        build()
+    except Exception as error:
+        log.warning("the index of the flows is not built yet: %s", format_error(error))
 
 
 def is_ready(lm: dspy.BaseLM) -> bool:

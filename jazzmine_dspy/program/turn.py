@@ -19,7 +19,7 @@ from jazzmine_dspy.program.asked import as_turn
 from jazzmine_dspy.program.batch import WORKERS, adecide_many, decide_many
 from jazzmine_dspy.program.bindings import Bindings, Ports
 from jazzmine_dspy.program.driver import adrive, drive
-from jazzmine_dspy.program.first_call import make_ready_soon
+from jazzmine_dspy.program.first_call import build_index, make_ready_soon
 from jazzmine_dspy.program.nearest import with_nearest
 from jazzmine_dspy.program.patience import DEADLINE
 from jazzmine_dspy.program.policy import Policy, PolicyName, Shape
@@ -101,13 +101,17 @@ class TurnProgram(dspy.Module):
             return ()
         return ("fused",) if self.shape == "fused" else tuple(stages)
 
-    def bind(self, *, registry: FlowRegistry | None = None, **ports: Unpack[Ports]) -> Self:
+    def bind(
+        self, *, registry: FlowRegistry | None = None, warm: bool = True, **ports: Unpack[Ports]
+    ) -> Self:
         """Bind flows and ports. Returns the program itself.
 
         An index of other flows is let go when flows are bound: it would never find the new ones.
 
         Args:
             registry: The flows to choose from.
+            warm: Whether an index that is bound is built at once. Else the first turn builds it, and is degraded if
+                that outlasts its deadline.
             ports: ``recall``, ``embedder``, ``lm``, ``clock``, and ``heads``: a mapping of stages to heads. Heads of
                 other stages stay; None takes one away. A head is asked where the stage's order names ``head``.
 
@@ -123,6 +127,8 @@ class TurnProgram(dspy.Module):
             self.bindings = self.bindings.but(**ports)
         if ports.get("lm") is not None and self.active_predictors():
             make_ready_soon(ports["lm"])
+        if warm and ports.get("recall") is not None:
+            build_index(ports["recall"])
         return self
 
     def with_policy(self, policy: PolicyName | Policy) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -39,7 +40,7 @@ def objects(text: str) -> list[dict[str, Any]]:
     whole = text.strip()
     if whole.startswith("{") and _closing(whole, 0) == len(whole):
         # Nothing stands around it: tags in it are texts of the answer.
-        alone = _parse(whole)
+        alone = parsed(whole)
         if isinstance(alone, dict):
             return [alone]
     found, broken = _scanned(whole)
@@ -79,7 +80,7 @@ def _scanned(text: str) -> tuple[list[dict[str, Any]], bool]:
             continue
         # Nor is what lies inside of an unreadable one.
         position = end
-        data = _parse(text[place.start() : end])
+        data = parsed(text[place.start() : end])
         if isinstance(data, dict) and not (open_thought and not _AFTER.match(text, end)):
             found.append(data)
     return found, bool(unclosed) or open_thought
@@ -114,7 +115,24 @@ def _closing(text: str, start: int) -> int | None:
     return None
 
 
-def _parse(text: str) -> Any:
+def decoded(text: str) -> str:
+    """The text inside of a JSON string, where that is all the answer: some models encode their JSON twice.
+
+    Example:
+        >>> decoded('"{\\\\"flows\\\\": []}"')
+        '{"flows": []}'
+    """
+    *_, start = [0, *(tag.end() for tag in _END.finditer(text))]
+    alone = text[start:].strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
+    if alone.startswith('"') and alone.endswith('"'):
+        with contextlib.suppress(ValueError):
+            inner: str = json.loads(alone)
+            return inner
+    return text
+
+
+def parsed(text: str) -> Any:
+    """The value of a JSON text, trailing commas forgiven, or of a Python literal; None where it is neither."""
     # Texts in quotation marks are stepped over: a comma before a brace in them belongs to the answer.
     without_commas = _TRAILING.sub(lambda match: match[1] or "", text)
     for attempt in (text, without_commas):

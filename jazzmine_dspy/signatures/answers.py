@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -18,12 +19,16 @@ from pydantic import (
 
 from jazzmine_dspy.models.commands import UNDERSTOOD
 from jazzmine_dspy.models.errors import AnswerError
-from jazzmine_dspy.signatures._objects import objects
+from jazzmine_dspy.signatures._objects import decoded, objects, parsed
 
 A = TypeVar("A", bound=BaseModel)
 
 ALIASES = "ABCDEFGH"
 """Short names of the candidate flows of a prompt, by position."""
+
+_WRAPPERS = ("answer", "final_answer", "response", "result", "output")
+"""Keys under which a model may put the whole answer, as an object or as its JSON."""
+_WRAPPINGS = 3
 
 if TYPE_CHECKING:
     CommandKind = str
@@ -113,7 +118,8 @@ def read_answer(model: type[A], text: str, error: type[AnswerError] = AnswerErro
     """Read a model's text as an answer.
 
     Recovered: code fences, prose around the object, reasoning before it (in tags or not), dictionaries written as in
-    Python, trailing commas, keys too many. Of several objects that have the model's fields the last is the answer.
+    Python, trailing commas, keys too many, an answer encoded twice or wrapped in ``{"answer": …}``. Of several
+    objects that have the model's fields the last is the answer.
     Everything else is refused: no object, a truncated one, a missing key, a value of another type.
 
     Raises:
@@ -122,6 +128,8 @@ def read_answer(model: type[A], text: str, error: type[AnswerError] = AnswerErro
     Example:
         >>> read_answer(SelectionAnswer, "Sure! ```json\\n{'flows': ['B',],}\\n```").flows
         ['B']
+        >>> read_answer(SelectionAnswer, '{"answer": "{\\\\"flows\\\\": []}"}').flows
+        []
         >>> read_answer(SelectionAnswer, '<think>{"flows": ["B"]}?</think>{"flows": ["A"]}').flows
         ['A']
     """
@@ -138,6 +146,7 @@ def read_answer(model: type[A], text: str, error: type[AnswerError] = AnswerErro
 
 
 def _object(model: type[BaseModel], text: str, error: type[AnswerError]) -> dict[str, Any]:
+    text = decoded(text)
     try:
         found = objects(text)
     except EOFError:
@@ -150,5 +159,19 @@ def _object(model: type[BaseModel], text: str, error: type[AnswerError]) -> dict
             remedy="Ask again.",
         )  # fmt: skip
     # Drafts and forms come before the answer.
-    fitting = [data for data in found if model.model_fields.keys() <= data.keys()]
+    unwrapped = [_unwrapped(data, model.model_fields.keys()) for data in found]
+    fitting = [data for data in unwrapped if model.model_fields.keys() <= data.keys()]
     return (fitting or found)[-1]
+
+
+def _unwrapped(data: dict[str, Any], fields: Collection[str]) -> dict[str, Any]:
+    """The object inside of ``{"answer": …}`` and the like; the object itself where it has a field of the answer."""
+    for _ in range(_WRAPPINGS):
+        if not data.keys().isdisjoint(fields):
+            break
+        named = [value for name, value in data.items() if name.casefold() in _WRAPPERS]
+        inner = parsed(named[-1]) if named and isinstance(named[-1], str) else named and named[-1]
+        if not isinstance(inner, dict):
+            break
+        data = inner
+    return data

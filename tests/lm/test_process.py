@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -62,6 +63,25 @@ def test_dying_twice_over_one_call_is_a_typed_error(child: Any, code: str) -> No
     assert process.restarts == 1
     if code is DIES:
         assert "exit status 139, last words: native fault" in str(caught.value)
+
+
+@pytest.mark.row("A7")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_process_starts_a_child_of_its_own_and_leaves_the_other_one_alone(child: Any) -> None:
+    process = child(ANSWERS)
+    assert process.submit({"n": 1}).future.result(30)["echo"] == 1
+    pid = process.pid
+    forked = os.fork()
+    if forked == 0:
+        code = 1
+        with contextlib.suppress(BaseException):
+            answered = process.submit({"n": 2}).future.result(20)["echo"] == 2
+            code = 0 if answered and process.pid != pid else 2
+            process.close()
+        os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1]) == 0
+    assert process.submit({"n": 3}).future.result(30)["echo"] == 3
+    assert process.pid == pid
 
 
 def test_calls_are_answered_in_turn(child: Any) -> None:

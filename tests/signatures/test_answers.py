@@ -75,6 +75,15 @@ RECOVERED = {
     "trailing commas in a fence": lambda data: f"```\n{trailing(data)}```",
     "a key too many": lambda data: json.dumps({"reasoning": "because", **data}),
     "escapes": lambda data: json.dumps(data, ensure_ascii=True),
+    "encoded twice": lambda data: json.dumps(json.dumps(data)),
+    "encoded twice, in a fence": lambda data: f"```json\n{json.dumps(json.dumps(data))}\n```",
+    "encoded twice, after a thought": lambda data: f"<think>hm</think>\n{json.dumps(json.dumps(data))}",
+    "the answer inside of another object": lambda data: json.dumps({"answer": data}),
+    "inside of another object beside reasoning": lambda data: json.dumps(
+        {"reasoning": "because", "Response": data}
+    ),
+    "encoded inside of another object": lambda data: json.dumps({"answer": json.dumps(data)}),
+    "inside of two": lambda data: json.dumps({"result": {"answer": data}}),
 }
 
 
@@ -113,7 +122,13 @@ REFUSED = {
     "the schema instead of an answer": lambda data: json.dumps(
         {"properties": {key: {"type": "string"} for key in data}}
     ),
-    "the answer inside of another object": lambda data: json.dumps({"answer": data}),
+    "the answer inside of an object with one of its fields": lambda data: json.dumps(
+        {next(iter(data)): None, "answer": data}
+    ),
+    "a text of the user that looks like an answer": lambda data: json.dumps({"message": json.dumps(data)}),
+    "an example": lambda data: json.dumps({"example": data}),
+    "the first half, encoded twice": lambda data: json.dumps(cut(data, 0.5)),
+    "encoded twice, and broken off": lambda data: json.dumps(json.dumps(data))[:-9],
     "two keys run together": lambda data: json.dumps(data).replace(":", "", 1),
 }
 

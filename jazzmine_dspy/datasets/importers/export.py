@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-import math
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from jazzmine_dspy.datasets.importers.intake import BadRowError, Intake
 from jazzmine_dspy.datasets.importers.kinds import importer
+from jazzmine_dspy.datasets.importers.order import OrderError, Place, in_order, place_of
 from jazzmine_dspy.datasets.importers.source import Gathered, PartName, Source, label_flows, named_files
 from jazzmine_dspy.datasets.importers.speakers import ROLES, no_role, words_of
 from jazzmine_dspy.datasets.importers.table import Row, csv_rows, decoded, json_rows
@@ -26,8 +24,6 @@ from jazzmine_dspy.models.registry import FlowRegistry
 COLUMNS = ("conversation", "role", "text", "flow", "slots", "commands", "order")
 """What a map may name; all but ``text`` may be missing from the table."""
 
-_TIME = re.compile(r"\d{4}-\d\d-\d\d(?!\d)|\d\d:\d\d(?!\d)")
-"""Times that are in order as texts: not 3/1/2026, nor 9:59."""
 _NOTHING = ("none", "-", "[]")
 _DERIVED = (
     "One message for each row, one conversation for each value of the column mapped to `conversation`.",
@@ -44,7 +40,7 @@ _LEFT_OUT = (
 class _Said(NamedTuple):
     line: int
     cells: dict[str, Any]
-    order: Any
+    order: Place | None
 
 
 _own_table = functools.partial(
@@ -201,32 +197,29 @@ class _Table:
             raise self._bad("conversation", "there is no id; write the one of its conversation")
         return str(value)
 
-    def _order(self, row: Row) -> tuple[int, float, str]:
-        value = self._cell(row.cells, "order")
-        for number in (int, float):
-            # Whole numbers first: ids of 17 digits and more are not told apart as decimals.
-            with suppress(TypeError, ValueError, OverflowError):
-                found = value if isinstance(value, int) else number(value)
-                if math.isfinite(found):
-                    return 0, found, ""
-        if isinstance(value, str) and _TIME.match(value):
-            return 1, 0.0, value
-        raise self._bad("order", "write a number or a time such as 2026-03-02T10:15:00")
+    def _order(self, row: Row) -> Place:
+        place = place_of(self._cell(row.cells, "order"))
+        if place is None:
+            raise self._bad("order", "write a number or a time such as 2026-03-02T10:15:00")
+        return place
 
     def _sorted(self, name: str, said: list[_Said], spoilt: set[str]) -> list[_Said]:
-        if "order" not in self._columns:
+        places = [each.order for each in said if each.order is not None]
+        if not places:
             return said
-        said = sorted(said, key=lambda each: each.order)
-        for one, other in pairwise(said):
-            if one.order[0] != other.order[0] or (one.order == other.order and one.order[0] == 0):
-                what = "numbers and texts are mixed" if one.order[0] != other.order[0] else (
-                    f"the place is that of line {one.line} in conversation {name!r} already; number the rows anew, or "
+        try:
+            return [said[number] for number in in_order(places)]
+        except OrderError as error:
+            one, other = (said[number].line for number in error.rows)
+            spoilt.add(name)
+            what = str(error)
+            if error.same:
+                what = (
+                    f"the place is that of line {one} in conversation {name!r} already; number the rows anew, or "
                     "rename one conversation"
-                )  # fmt: skip
-                with self._intake.row(self._path, other.line):
-                    spoilt.add(name)
-                    raise self._bad("order", what)
-        return said
+                )
+            self._intake.bad(self._path, other, str(self._bad("order", what)))
+            return said
 
     def _conversation(
         self, name: str, said: list[_Said], spoilt: set[str], part: str

@@ -76,7 +76,7 @@ class Intake:
         """The content of a file.
 
         Raises:
-            DatasetError: it cannot be read.
+            DatasetError: it cannot be read, or is a workbook.
         """
         try:
             raw = path.read_bytes()
@@ -86,6 +86,7 @@ class Intake:
                 where=str(path),
                 remedy="Name a file of the source.",
             ) from error
+        _check_no_workbook(raw, path)
         self.opened[path] = hashlib.sha256(raw).hexdigest()
         return raw
 
@@ -182,6 +183,20 @@ class Intake:
 
 _AS_PUBLISHED = "Name a file as its source publishes it; docs/guide/datasets-import.md shows the forms."
 _BLANK = re.compile(r"\s*")
+
+
+def _check_no_workbook(raw: bytes, path: Path) -> None:
+    """Refuse an Excel or OpenDocument workbook, and any other ZIP archive."""
+    if raw.startswith(b"\xd0\xcf\x11\xe0"):
+        what = "an Excel workbook"
+    elif raw.startswith(b"PK\x03\x04"):
+        what = "a workbook" if b"xl/" in raw or b"opendocument.spreadsheet" in raw else "a ZIP archive"
+    else:
+        return
+    remedy = "Save the sheet as CSV (UTF-8), and name that file."
+    if what == "a ZIP archive":
+        remedy = "Unpack it, and name the file inside."
+    raise DatasetError(f"The file is {what}, not a text", where=str(path), remedy=remedy)
 
 
 def _record(lines: Sequence[str]) -> tuple[list[str] | None, int]:

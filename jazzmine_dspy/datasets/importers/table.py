@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +13,8 @@ from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.parsing import MalformedError, from_json
 
 _DELIMITERS = ",;\t|"
+_DELIMITER_LINE = re.compile(r'"?sep=(?P<sign>[^\w\s"]|\t)"?[,;\t|]*\s*', re.IGNORECASE)
+"""First line of a table that Excel wrote for another country: ``sep=;``."""
 _LONGEST = 200
 """Lines that one record may span; a quote that is still open then was never closed."""
 
@@ -68,7 +71,11 @@ def csv_rows(intake: Intake, path: Path, text: str) -> tuple[list[str], Iterator
     """The columns of a CSV file's first line, and its rows; what is no row is left to the intake."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     first = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    named = _DELIMITER_LINE.fullmatch(lines[first])
+    if named:
+        first = next((number for number, line in enumerate(lines) if number > first and line.strip()), first)
     delimiter = max(_DELIMITERS, key=lambda sign: (lines[first].count(sign), -_DELIMITERS.index(sign)))
+    delimiter = named["sign"] if named else delimiter
     header = [name.strip() for name in next(csv.reader([lines[first]], delimiter=delimiter), [])]
     twice = next((name for name in header if name and header.count(name) > 1), None)
     if twice is not None:

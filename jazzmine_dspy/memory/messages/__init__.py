@@ -27,12 +27,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         from jazzmine_dspy.memory.messages.sql import SqlMessageStore
-    except ModuleNotFoundError as error:
-        from jazzmine_dspy.memory.errors import MissingExtraError
+    except ImportError as error:
+        from jazzmine_dspy.memory.messages._extra import missing_sql
 
-        raise MissingExtraError(
-            f"SqlMessageStore needs the package {error.name}, which is not installed",
-            where="jazzmine_dspy.memory.messages",
-            remedy="Run: pip install 'jazzmine-dspy[sql]'.",
-        ) from error
+        raise missing_sql(error) from error
     return SqlMessageStore

@@ -121,7 +121,8 @@ class Database:
             "hide_parameters": True,
         }
         if self.is_sqlite:
-            engine = create_async_engine(self._url, connect_args={"timeout": patience}, **options)
+            settings = {"timeout": patience, "async_creator_fn": _open_sqlite}
+            engine = create_async_engine(self._url, connect_args=settings, **options)
             sa.event.listen(engine.sync_engine, "connect", partial(_prepare_sqlite, patience))
             sa.event.listen(engine.sync_engine, "begin", _begin_sqlite)
         else:
@@ -264,6 +265,24 @@ def _transaction(work: Callable[[sa.Connection], T], attempt: _Attempt, connecti
 
 
 # --- what connections need -------------------------------------------------------------------------------------
+
+
+async def _open_sqlite(*place: Any, **settings: Any) -> Any:
+    """A connection of aiosqlite. If it fails, its thread has ended before the error is raised.
+
+    The thread reports its end to the event loop; were the loop closed by then, Python would print a traceback.
+    """
+    import aiosqlite
+
+    connection = aiosqlite.connect(*place, **settings)
+    thread: Any = getattr(connection, "_thread", connection)  # before aiosqlite 0.22 it was the thread
+    thread.daemon = True
+    try:
+        return await connection
+    except BaseException:
+        while thread.is_alive():  # noqa: ASYNC110 - a thread has no event to wait for
+            await asyncio.sleep(0.001)
+        raise
 
 
 def _prepare_sqlite(patience: float, connection: Any, _: Any) -> None:

@@ -7,7 +7,6 @@ from importlib.util import find_spec
 
 import sqlalchemy as sa
 
-from jazzmine_dspy.memory.errors import MissingExtraError
 from jazzmine_dspy.memory.messages import _tables as tables
 from jazzmine_dspy.memory.messages._checks import (
     check_conversation,
@@ -21,6 +20,7 @@ from jazzmine_dspy.memory.messages._checks import (
     second_trace,
 )
 from jazzmine_dspy.memory.messages._database import Database
+from jazzmine_dspy.memory.messages._extra import missing_sql
 from jazzmine_dspy.memory.messages._records import R, pack
 from jazzmine_dspy.memory.messages._rows import Rows, insert
 from jazzmine_dspy.memory.messages.page import Page
@@ -70,15 +70,10 @@ class SqlMessageStore:
     def __init__(self, url: str, *, deadline: float = 5.0, pool_size: int = 5) -> None:
         try:
             self._database = Database(url, deadline=deadline, pool_size=pool_size)
-            missing = None if find_spec("greenlet") else "greenlet"
-        except ModuleNotFoundError as error:
-            missing = error.name
-        if missing:
-            raise MissingExtraError(
-                f"SqlMessageStore needs the package {missing}, which is not installed",
-                where="jazzmine_dspy.memory.messages",
-                remedy="Run: pip install 'jazzmine-dspy[sql]'.",
-            )
+        except ImportError as error:
+            raise missing_sql(error) from error
+        if not find_spec("greenlet"):
+            raise missing_sql(ModuleNotFoundError("No module named 'greenlet'", name="greenlet"))
 
     def __repr__(self) -> str:
         return f"<SqlMessageStore {self._database.place}>"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.memory.procedural import _minilm
 from jazzmine_dspy.models.errors import EmbeddingError, format_error
+from jazzmine_dspy.models.forking import leave_to_parent, renew_in_children, skip_native_exit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,6 +74,15 @@ class FastembedEmbedder:
         self._failed: tuple[float, EmbeddingError] | None = None
         self._fingerprint: str | None = _minilm.fingerprint() if model == _minilm.NAME else None
         self._size: int | None = _minilm.SIZE if model == _minilm.NAME else None
+        renew_in_children(self)
+
+    def renew_after_fork(self) -> None:
+        """Take new locks: in a forked child nobody would ever give the old ones back. The weights are kept."""
+        self._load_lock = threading.Lock()
+        if self._loaded is not None:
+            leave_to_parent(self._loaded)
+            skip_native_exit()
+        self._vectors.renew()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FastembedEmbedder:
         return self
@@ -299,6 +309,9 @@ class _Remembered:
         self._size = max(0, size)
         self._lock = threading.Lock()
         self._held: OrderedDict[str, Vector] = OrderedDict()
+
+    def renew(self) -> None:
+        self._lock = threading.Lock()
 
     def of(self, texts: Iterable[str]) -> dict[str, Vector]:
         found = {}

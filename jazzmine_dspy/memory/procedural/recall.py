@@ -18,6 +18,7 @@ from jazzmine_dspy.memory.procedural.ranking import Described, Lists, Settings
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.models.forking import leave_to_parent, renew_in_children
 from jazzmine_dspy.models.registry import FlowRegistry
 
 if TYPE_CHECKING:
@@ -92,6 +93,17 @@ class FlowIndex(BlockingRecall):
         self._answers: dict[tuple[Any, ...], tuple[Recalled, ...]] = {}
         self._opened: tuple[Engine, Layout] | None = None
         self._closed = False
+        renew_in_children(self)
+
+    def renew_after_fork(self) -> None:
+        """Build the index anew in a forked child: its engine has threads, which only the parent has.
+
+        An index in a folder stays the parent's, and its calls say so.
+        """
+        self._build_lock, self._answers_lock = threading.Lock(), threading.Lock()
+        if self._path == ":memory:" and self._opened is not None:
+            leave_to_parent(self._opened)
+            self._opened = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FlowIndex:
         return self

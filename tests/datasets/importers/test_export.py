@@ -213,9 +213,7 @@ def test_a_map_is_for_tables_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.row("D8")
-@pytest.mark.parametrize(
-    "places", [("12/31/2025", "1/2/2026"), ("9:59", "10:01"), ("1", "NaN"), ("1", "inf")]
-)
+@pytest.mark.parametrize("places", [("12/31/2025", "1/2/2026"), ("1", "NaN"), ("1", "inf")])
 def test_what_does_not_sort_as_the_talk_went_is_no_order(tmp_path: Path, places: tuple[str, str]) -> None:
     columns = {"conversation": "Chat", "text": "Message", "flow": "Topic", "order": "At"}
     rows = "".join(f"1,say {place},none,{place}\n" for place in places) + "2,well,none,1\n"

@@ -79,6 +79,8 @@ def test_nothing_of_sql_is_imported_unless_asked_for() -> None:
         ("sqlalchemy", "sqlite://"),
         ("aiosqlite", "sqlite://"),
         ("psycopg", "postgresql://h/d"),
+        ("greenlet", "sqlite://"),
+        ("greenlet", "postgresql://h/d"),
     ],
 )
 def test_a_missing_library_is_named_with_the_remedy(missing: str, url: str) -> None:
@@ -95,6 +97,24 @@ except ImportError as error:
     assert done.stdout.startswith("MissingExtraError"), done.stderr
     assert missing in done.stdout
     assert "pip install 'jazzmine-dspy[sql]'" in done.stdout
+
+
+@pytest.mark.parametrize("path", ["no/such/m.db", "", "m.db/m.db"])
+def test_a_path_that_cannot_be_opened_prints_no_traceback_of_a_thread(tmp_path: Path, path: str) -> None:
+    (tmp_path / "m.db").touch()
+    code = """
+import asyncio, sys
+from jazzmine_dspy.memory.messages import SqlMessageStore
+for _ in range(20):  # the thread and the closing of the loop race each other
+    try:
+        asyncio.run(SqlMessageStore(sys.argv[1]).get_message("x"))
+    except Exception as error:
+        print(type(error).__name__, error)
+"""
+    done = _python(code, f"sqlite:///{tmp_path}/{path}")
+    assert done.stderr == ""
+    assert done.stdout.count("MemoryUnavailableError The message store failed") == 20
+    assert done.stdout.count("unable to open database file") == 20
 
 
 def test_a_store_serves_one_event_loop_after_another(tmp_path: Path) -> None:

@@ -1,0 +1,139 @@
+"""Names, aliases and experiments of MLflow's registry, on a real store in SQLite."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazzmine_dspy import FlowRegistry, TurnProgram, load, save
+from jazzmine_dspy.artifacts import promote, publish, published, roll_back
+from jazzmine_dspy.models.errors import ArtifactError, RecipeError
+from jazzmine_dspy.optimize.tracking import Tracker
+
+mlflow = pytest.importorskip("mlflow")
+
+FLOWS = [
+    {"name": "track_order", "description": "Tell where an order is."},
+    {"name": "pay_bill", "description": "Pay a bill that is due."},
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program in a project whose store of MLflow is its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    return save(TurnProgram(FlowRegistry(FLOWS, agent_id="shop")), tmp_path / "orders", name="orders")
+
+
+@pytest.fixture
+def client(folder: Path) -> Any:
+    uri = f"sqlite:///{folder.parent / 'mlflow.db'}"
+    return mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+
+@pytest.mark.row("A6")
+@pytest.mark.parametrize("address", ["models:/support/latest", "models:/support@latest", "models:/support/3"])
+def test_latest_is_the_newest_version(folder: Path, address: str) -> None:
+    publish(folder, "support", alias="champion")
+    publish(folder, "support")
+    save(TurnProgram(FlowRegistry(FLOWS[:1], agent_id="shop")), folder.parent / "fewer")
+    publish(folder.parent / "fewer", "support")
+    assert list(load(address).registry) == ["track_order"]
+    assert len(list(load("models:/support@champion").registry)) == 2
+
+
+@pytest.mark.row("A6")
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("models:/team/support/1", "takes no '/' or ':' in a name.*'team/support'"),
+        ("models:/team/support@champion", "takes no '/' or ':' in a name"),
+        ("models:/support/Production", "'Production' is not a version.*'latest', or an alias"),
+        ("models:/support", "'' is not a version"),
+        ("models:/nobody/latest", "MLflow gives no program"),
+        ("models:/support/9", "MLflow gives no program"),
+    ],
+)
+def test_an_address_that_leads_nowhere_says_why(folder: Path, address: str, told: str) -> None:
+    publish(folder, "support")
+    with pytest.raises(ArtifactError, match=told):
+        load(address)
+
+
+@pytest.mark.row("A6")
+@pytest.mark.parametrize("name", ["team/support", "team:support", " "])
+def test_a_name_that_mlflow_refuses_is_refused_first(folder: Path, client: Any, name: str) -> None:
+    calls: list[Any] = [
+        lambda: publish(folder, name), lambda: promote(name, 1), lambda: roll_back(name), lambda: published(name)
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(ArtifactError, match=r"takes no '/' or ':' in a name.*Choose a name such as"):
+            call()
+    assert client.get_experiment_by_name("orders") is None
+
+
+@pytest.mark.row("A6")
+@pytest.mark.parametrize(
+    ("alias", "told"),
+    [
+        ("latest", "reserves the alias 'latest'"),
+        ("Latest", "reserves"),
+        ("v2", "looks like a version"),
+        ("a b", "only letters"),
+    ],
+)
+def test_an_alias_that_mlflow_refuses_is_refused_before_anything_is_published(
+    folder: Path, client: Any, alias: str, told: str
+) -> None:
+    with pytest.raises(ArtifactError, match=f"{told}.*'champion'"):
+        publish(folder, "support", alias=alias)
+    assert client.search_registered_models() == []
+    publish(folder, "support")
+    with pytest.raises(ArtifactError, match=told):
+        promote("support", 1, alias=alias)
+    assert published("support")[0].aliases == ()
+    assert client.get_registered_model("support").tags == {}
+
+
+@pytest.mark.row("A6")
+def test_publishing_restores_a_deleted_experiment(
+    folder: Path, client: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.delete_experiment(client.create_experiment("orders"))
+    with caplog.at_level(logging.WARNING, "jazzmine_dspy"):
+        assert publish(folder, "support").version == 1
+    assert client.get_experiment_by_name("orders").lifecycle_stage == "active"
+    assert "experiment 'orders' was deleted; it is restored" in caplog.text
+
+
+@pytest.mark.row("O7")
+def test_tracking_restores_a_deleted_experiment(folder: Path, client: Any) -> None:
+    client.delete_experiment(client.create_experiment("orders"))
+    notes: list[str] = []
+    tracker = Tracker(f"sqlite:///{folder.parent / 'mlflow.db'}", folder.parent, "orders", notes.append)
+    tracker.metrics({"right": 0.5})
+    tracker.close()
+    assert tracker.lost == ""
+    assert client.get_run(tracker.run_id).data.metrics == {"right": 0.5}
+    assert notes == ["MLflow's experiment 'orders' was deleted; it is restored for this run"]
+
+
+@pytest.mark.row("O7", "A6")
+def test_an_experiment_that_cannot_be_restored_is_named(
+    folder: Path, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.delete_experiment(client.create_experiment("orders"))
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError("not yours")
+
+    monkeypatch.setattr(mlflow.MlflowClient, "restore_experiment", refuse)
+    told = "experiment 'orders' was deleted and cannot be restored.*mlflow gc"
+    with pytest.raises(ArtifactError, match=told):
+        publish(folder, "support")
+    with pytest.raises(RecipeError, match=told):
+        Tracker(f"sqlite:///{folder.parent / 'mlflow.db'}", folder.parent, "orders")

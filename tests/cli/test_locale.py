@@ -1,0 +1,58 @@
+"""Commands in a POSIX locale, with Python's own remedy for it and without."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CODE = "from jazzmine_dspy.cli import app; app()"
+LOCALES = pytest.mark.parametrize(
+    "more", [{}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "ascii"}], ids=str
+)
+
+
+def command(folder: Path, more: dict[str, str], *args: object, stdin: bytes = b"") -> tuple[int, str, str]:
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))}
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, *map(str, args)],
+        cwd=folder, env=env | {"LC_ALL": "POSIX"} | more, input=stdin, capture_output=True, timeout=120,
+    )  # fmt: skip
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+@pytest.mark.row("D3")
+@LOCALES
+def test_a_fault_that_quotes_a_letter_is_printed(tmp_path: Path, dataset: Path, more: dict[str, str]) -> None:
+    lines = (dataset / "conversations.jsonl").read_text("utf-8").splitlines()
+    first = json.loads(lines[0])
+    first["turns"][0]["labels"] = {"flows": ["päckchen…"]}
+    (dataset / "conversations.jsonl").write_text("\n".join([json.dumps(first), *lines[1:], ""]), "utf-8")
+    code, out, err = command(tmp_path, more, "datasets", "check", dataset)
+    assert (code, "codec" in out + err) == (2, False), out + err
+    assert "Unknown flow 'p" in out + err
+
+
+@pytest.mark.row("A1")
+@LOCALES
+def test_a_message_is_read_as_utf_8(tmp_path: Path, program: Path, more: dict[str, str]) -> None:
+    code, out, err = command(tmp_path, more, "decide", program, "--text", "Zoë, 日", "--json")
+    assert code == 0, err
+    assert json.loads(out)["enhancement"]["enhanced_query"] == "Zoë, 日"
+    code, out, err = command(tmp_path, more, "chat", program, "--json", stdin="Zoë, 日\n".encode())
+    assert code == 0, err
+    assert json.loads(out)["turns"][0]["text"] == "Zoë, 日"
+
+
+@LOCALES
+def test_bytes_that_are_no_text_are_refused_and_end_nothing(
+    tmp_path: Path, program: Path, more: dict[str, str]
+) -> None:
+    code, out, err = command(tmp_path, more, "chat", program, "--json", stdin=b"caf\xe9\nhello\n")
+    assert code == 0, out + err
+    assert [turn["text"] for turn in json.loads(out)["turns"]][1] == "hello"
+    assert "error" in json.loads(out)["turns"][0]
