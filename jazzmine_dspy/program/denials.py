@@ -19,8 +19,8 @@ _CLAUSE = re.compile(
     r"[,;.!?\n]+|\s-+\s|\b(?:but|just|only|instead|and then|then|because|so)\b", re.IGNORECASE
 )
 _NEGATION = re.compile(
-    r"\b(?:do not|don'?t|dont|did not|didn'?t|have not|haven'?t|has not|hasn'?t|had not|hadn'?t|am not|i'?m not|"
-    r"is not|isn'?t|was not|wasn'?t|never|not|no need|no reason|without|rather not|refuse)\b",
+    r"\b(?:do not|don'?t|dont|did not|didn'?t|have not|haven'?t|am not|i'?m not|never|not to|no need|no reason|"
+    r"without|rather not|refuse)\b",
     re.IGNORECASE,
 )
 _LINKS = words(
