@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import warnings
 import weakref
+from collections.abc import Mapping
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 import dspy
 from dspy.clients.lm import _is_openai_reasoning_model
+from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureError
 
 from jazzmine_dspy.lm.asked import asked, engine_identity
 from jazzmine_dspy.lm.errors import LMWarning
@@ -36,6 +39,10 @@ _NATIVE = {
 _lock = threading.Lock()
 _fitted: weakref.WeakKeyDictionary[dspy.LM, tuple[dict[str, Any], dspy.LM]] = weakref.WeakKeyDictionary()
 _refused: set[str] = set()
+_refused_parameters: dict[str, set[str]] = {}
+_PARAMETER = re.compile(
+    r"(?:unsupported|unrecognized|not supported)[^'\"`]{0,60}['\"`](max_tokens|temperature)['\"`]", re.I
+)
 
 
 class NamedLM(dspy.LM):
@@ -125,20 +132,54 @@ def refused_schema(lm: dspy.LM) -> None:
     )
 
 
-def answer_limit(lm: dspy.LM, wanted: int) -> dict[str, int]:
+def answer_limit(lm: dspy.LM, wanted: int) -> dict[str, Any]:
     """The setting that limits an answer's tokens, by the name that the model takes.
 
-    More are allowed to a model that thinks first, since its thoughts are counted too.
+    The larger of this and the user's own limit is sent, under the name that the user gave. A model that thinks first
+    gets more, since its thoughts are counted too. Local models keep to what the answer needs.
 
     Args:
         lm: The language model.
         wanted: Tokens that the answer itself needs.
     """
-    inner, _ = asked(lm)
-    if _is_openai_reasoning_model(str(inner.model)):
-        own = inner.kwargs.get("max_completion_tokens") or 0
-        return {"max_completion_tokens": max(wanted, own, REASONING_TOKENS)}
-    return {"max_tokens": max(wanted, REASONING_TOKENS) if lm.supports_reasoning else wanted}
+    inner, engine = asked(lm)
+    refused: set[str] = _refused_parameters.get(_server_of(inner, engine), set())
+    thinks = _is_openai_reasoning_model(str(inner.model)) or bool(refused)
+    own = [inner.kwargs.get(name) or 0 for name in ("max_completion_tokens", "max_tokens")]
+    if not str(inner.model).startswith("local/"):
+        wanted = max(wanted, *own)
+    if thinks or lm.supports_reasoning:
+        wanted = max(wanted, REASONING_TOKENS)
+    made: dict[str, Any] = {"max_completion_tokens" if thinks or own[0] else "max_tokens": wanted}
+    if "max_completion_tokens" in made and own[1]:
+        made["max_tokens"] = None
+    if "temperature" in refused:
+        made["temperature"] = None
+    return made
+
+
+def refused_parameter(lm: dspy.LM, error: BaseException, sent: Mapping[str, Any]) -> bool:
+    """Remembers a parameter that the error says the model refuses.
+
+    Args:
+        lm: The language model that was asked.
+        error: Why it did not answer.
+        sent: The settings of the request.
+
+    Returns:
+        Whether the request held the parameter, so that another one without it may be answered.
+    """
+    if not isinstance(error, LMInvalidRequestError | LMUnsupportedFeatureError):
+        return False
+    found = _PARAMETER.search(str(getattr(error, "message", "")))
+    if found is None:
+        return False
+    inner, engine = asked(lm)
+    with _lock:
+        _refused_parameters.setdefault(_server_of(inner, engine), set()).add(found[1])
+    if found[1] == "temperature":
+        return sent.get("temperature", "") is not None
+    return "max_completion_tokens" not in sent or bool(sent.get("max_tokens"))
 
 
 def _server_of(lm: dspy.LM, engine: Any) -> str:

@@ -166,11 +166,11 @@ class ReplayEngine(WrappedEngine):
 
     def _stored(self, key: str | None) -> Response | None:
         found = self.store.get(key) if key is not None else None
-        return as_replayed(found) if found is not None else None
+        return as_replayed(found) if found is not None and _has_answer(found) else None
 
     def _keep(self, key: str | None, response: Response) -> Response:
-        # A truncated answer is as repeatable as any other; only a failed call leaves nothing.
-        if key is not None:
+        # A truncated answer is as repeatable as any other; a failed call, or one without an answer, leaves nothing.
+        if key is not None and response.finish_reason != "content_filter" and _has_answer(response):
             self.store.put(key, response)
         return response
 
@@ -257,9 +257,12 @@ def is_replayed(response: Any) -> bool:
     return bool((response.provider_data or {}).get(_MARK))
 
 
+def _has_answer(response: Response) -> bool:
+    return any(part.type != "text" or part.text.strip() for part in response.message.parts)
+
+
 def _readable(text: str) -> bool:
     try:
-        response_from_dict(json.loads(text))
+        return _has_answer(response_from_dict(json.loads(text)))
     except Exception:
         return False
-    return True

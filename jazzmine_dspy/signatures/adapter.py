@@ -15,7 +15,7 @@ from dspy.utils.exceptions import (
 )
 from pydantic import BaseModel
 
-from jazzmine_dspy.lm.fitting import answer_limit, fitted, refused_schema, support
+from jazzmine_dspy.lm.fitting import answer_limit, fitted, refused_parameter, refused_schema, support
 from jazzmine_dspy.models.errors import AnswerError
 from jazzmine_dspy.signatures.answers import only, read_answer
 from jazzmine_dspy.signatures.contract import CONTRACTS, predictor_of
@@ -46,6 +46,8 @@ class DecisionAdapter(dspy.JSONAdapter):
         try:
             return list(super().__call__(lm, sent, signature, demos, inputs))
         except Exception as error:
+            if refused_parameter(lm, error, sent):
+                return self.__call__(lm, lm_kwargs, signature, demos, inputs)
             if not _refuses_schema(error, sent):
                 raise
             answers = super().__call__(lm, _limited(lm, lm_kwargs, _WITHOUT), signature, demos, inputs)
@@ -61,6 +63,8 @@ class DecisionAdapter(dspy.JSONAdapter):
         try:
             return list(await super().acall(lm, sent, signature, demos, inputs))
         except Exception as error:
+            if refused_parameter(lm, error, sent):
+                return await self.acall(lm, lm_kwargs, signature, demos, inputs)
             if not _refuses_schema(error, sent):
                 raise
             again = _limited(lm, lm_kwargs, _WITHOUT)

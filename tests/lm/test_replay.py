@@ -193,3 +193,11 @@ def test_the_key_is_stable(ask: Any) -> None:
     assert (
         request_key(ask("hello"), "i") == "2bed34cfd19ffaabc580566fdfaf7002e46d34ea4c6b3905bfc625ec2161f73e"
     )
+
+
+@pytest.mark.row("O7")
+def test_an_empty_answer_is_asked_again_and_not_kept(ask: Any) -> None:
+    answers = iter(["", "yes"])
+    engine = ReplayEngine(ScriptedEngine(lambda _: next(answers)), ReplayStore(":memory:"))
+    texts = [engine.complete(ask("hello")).message.parts[0].text for _ in range(3)]
+    assert texts == ["", "yes", "yes"]
