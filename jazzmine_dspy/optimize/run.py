@@ -46,6 +46,7 @@ from jazzmine_dspy.optimize.pipeline.whole import whole_conversations
 from jazzmine_dspy.optimize.progress import NullProgress, Progress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.tracking import Tracker
+from jazzmine_dspy.program.own_loop import outside_loop
 from jazzmine_dspy.program.policy import FLOOR
 from jazzmine_dspy.program.ports import HeadPort
 from jazzmine_dspy.program.turn import TurnProgram
@@ -79,7 +80,7 @@ def optimize(
     resume: bool = False,
     update: str | Path | None = None,
 ) -> RunResult:
-    """Run a recipe: what ``jazzmine-dspy optimize`` does.
+    """Run a recipe: what ``jazzmine-dspy optimize`` does. Works in a notebook too, where an event loop runs already.
 
     Args:
         recipe: A recipe, or its file.
@@ -115,9 +116,13 @@ def optimize(
     folder = Path(out) if out is not None else Path("optimize/programs") / recipe.name
     artifacts.check_target(folder)
     progress = progress or NullProgress()
+
+    def run() -> RunResult:
+        return _run(recipe, folder, progress, start_from, lm, optimizer, teacher, update, resume=resume)
+
     try:
         with alone(folder):
-            return _run(recipe, folder, progress, start_from, lm, optimizer, teacher, update, resume=resume)
+            return outside_loop(run)
     finally:
         progress.close()
 

@@ -15,6 +15,7 @@ from jazzmine_dspy.eval.suite.result import ConversationResult, SuiteResult, Sui
 from jazzmine_dspy.models.awaiting import Awaiting, Gathered, asking_for
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
+from jazzmine_dspy.program.own_loop import outside_loop
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.runtime import Runtime
 
@@ -33,6 +34,8 @@ def run_suite(
 ) -> SuiteResult:
     """Hold all conversations of a suite, one after another, and judge each turn. Nothing outside this process changes.
 
+    Works in a notebook too, where an event loop runs already.
+
     Actions are begun and succeed at once. The clock stands at noon of the conversation's date, ids are counted.
 
     Args:
@@ -48,7 +51,11 @@ def run_suite(
     Raises:
         Awaiting: answers of a deferred language model are not there yet; nothing is judged.
     """
-    return asyncio.run(arun_suite(suite, program, turns=turns, progress=progress, deadline=deadline))
+
+    def run() -> SuiteResult:
+        return asyncio.run(arun_suite(suite, program, turns=turns, progress=progress, deadline=deadline))
+
+    return outside_loop(run)
 
 
 async def arun_suite(

@@ -23,8 +23,8 @@ _SUGGESTS = re.compile(
     r"\b(?:how|what) about\b|^\W*how'?s (?:the|next|this|\w+day|\d)|\bwhat if\b|\bwhy (?:not|don'?t)\b|"
     r"\b(?:can|could|may|might|shall|should|will|would) (?:you|we|i|u|it|that|they|somebody|someone|he|she)"
     r"(?: (?:please|pls|maybe|perhaps|possibly|just|also|all|still|then|instead|rather))* "
-    r"(?:do|make|get|have|take|put|book|be|try|go (?:for|with|up|down|to)|use|say|start|pick|choose|set|change|switch|give|come|"
-    r"squeeze|fit|schedule|order|add|pay|send|move|deliver|rent|bring|collect|swap|reserve|cut|lower|raise|leave it|"
+    r"(?:do|make|get|have|take|put|book|be|try|go (?:for|with|up|down|to)|use|say|start|pick|choose|set|change|switch|"
+    r"give|come|squeeze|fit|schedule|order|add|pay|send|move|deliver|rent|bring|collect|swap|reserve|cut|lower|raise|leave it|"
     r"round|join|sail|travel|arrive|call|ring|text|reach|push|keep|settle|hold|stay|extend)\b|"
     r"\b(?:would|will|does|do|is|are|might|could)\b.+\b(?:work|suit|okay|ok|fine|possible|free|available|better|do|"
     r"alright|all right|doable|good|convenient|too (?:late|early|much|soon))(?: (?:for|with|by) (?:you|u|"
@@ -46,7 +46,8 @@ _WORDS = 4
 _CORRECTS = re.compile(
     r"\b(?:actually|instead|rather|i mean|i meant|make (?:it|that|them)|should (?:be|have been|say)|needs? to be|"
     r"correction|scratch that|oops|whoops|change|changed|changing|switch|swap|move (?:it|that)|wrong|mistake|"
-    r"mis(?:spoke|typed|read)|typo|not\b.{1,30}\bbut|\w*\d\w*,? not|not \w*\d\w*|better|on second thoughts?|second thought|after all|sorry|"
+    r"mis(?:spoke|typed|read)|typo|not\b.{1,30}\bbut|\w*\d\w*,? not|not \w*\d\w*|better|"
+    r"on second thoughts?|second thought|after all|sorry|"
     r"let'?s (?:do|say|make|go)|i said|it'?s not|that'?s not|isn'?t|no[,.]|no it'?s|nope|oh wait|wait[,.]|"
     r"hang on|hold on|"
     r"update|correct|replace|prefer|up to|down to)\b",

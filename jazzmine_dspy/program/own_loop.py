@@ -1,0 +1,85 @@
+"""Blocking work where an event loop runs already, as in a notebook: it goes to a thread, which has no loop yet."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import ctypes
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+LOOK_S = 0.1
+"""Seconds between two looks for an interrupt."""
+
+
+def outside_loop(work: Callable[[], T]) -> T:
+    """Run blocking work and wait for it: in this thread, or in another where an event loop runs in this one.
+
+    The thread has the caller's context, so that ``dspy.context`` holds in it. Ctrl-C, and the cancelling of the task
+    that waits, raise ``KeyboardInterrupt`` within the work, which can then store what it has. A second Ctrl-C leaves
+    the work alone.
+
+    Args:
+        work: What to run. It may start event loops.
+
+    Raises:
+        KeyboardInterrupt: the work was interrupted, and has ended.
+
+    Example:
+        >>> outside_loop(lambda: asyncio.run(asyncio.sleep(0, "done")))
+        'done'
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    done: Future[T] = Future()
+    context = contextvars.copy_context()
+    thread = threading.Thread(
+        target=context.run, args=(_settle, done, work), daemon=True, name="jazzmine-outside-loop"
+    )
+    thread.start()
+    try:
+        return _wait(done)
+    except KeyboardInterrupt:
+        if done.done():
+            raise
+    _interrupt(thread)
+    while not _ended(done, LOOK_S):
+        pass
+    return done.result()
+
+
+def _settle(done: Future[T], work: Callable[[], T]) -> None:
+    try:
+        done.set_result(work())
+    except BaseException as error:
+        done.set_exception(error)
+
+
+def _wait(done: Future[T]) -> T:
+    task = asyncio.current_task()
+    cancelled = task.cancelling() if task is not None else 0
+    while True:
+        if _ended(done, LOOK_S):
+            return done.result()
+        # asyncio.run answers the first Ctrl-C by cancelling its task, which cannot be told before this returns.
+        if task is not None and task.cancelling() > cancelled:
+            raise KeyboardInterrupt
+
+
+def _ended(done: Future[Any], seconds: float) -> bool:
+    with suppress(TimeoutError):
+        done.exception(seconds)
+    return done.done()
+
+
+def _interrupt(thread: threading.Thread) -> None:
+    """Raise ``KeyboardInterrupt`` in a thread, as soon as it runs Python again."""
+    ident = ctypes.c_ulong(thread.ident or 0)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(KeyboardInterrupt))

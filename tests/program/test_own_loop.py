@@ -1,0 +1,76 @@
+"""Blocking calls inside a running event loop, as notebooks have one."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from typing import Any
+
+import dspy
+import pytest
+
+from jazzmine_dspy.datasets import load_dataset
+from jazzmine_dspy.eval.suite import replay_dataset
+from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.program.own_loop import outside_loop
+from jazzmine_dspy.program.turn import TurnProgram
+
+
+@pytest.mark.row("A10")
+def test_conversations_are_replayed_inside_a_running_loop() -> None:
+    dataset = load_dataset("datasets/support")
+    program = TurnProgram(dataset.flows).with_policy("floor")
+
+    async def cell() -> Any:
+        return replay_dataset(dataset, "dev_a", program)
+
+    inside = asyncio.run(cell())
+    assert inside.own.conversations
+    assert len(inside.own.conversations) == len(replay_dataset(dataset, "dev_a", program).own.conversations)
+
+
+def test_the_work_sees_the_callers_context_and_has_no_loop() -> None:
+    lm = scripted_lm({})
+
+    def work() -> Any:
+        return dspy.settings.lm, threading.current_thread(), asyncio.run(asyncio.sleep(0, "done"))
+
+    async def cell() -> Any:
+        with dspy.context(lm=lm):
+            return outside_loop(work)
+
+    seen, thread, done = asyncio.run(cell())
+    assert (seen, done) == (lm, "done")
+    assert thread is not threading.current_thread()
+    assert outside_loop(threading.current_thread) is threading.current_thread()
+
+
+def test_an_error_of_the_work_is_raised() -> None:
+    async def cell() -> None:
+        outside_loop(lambda: {}["missing"])
+
+    with pytest.raises(KeyError):
+        asyncio.run(cell())
+
+
+@pytest.mark.row("O4")
+def test_the_first_ctrl_c_ends_the_work_and_lets_it_store_what_it_has() -> None:
+    stored = []
+
+    def work() -> None:
+        threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
+        try:
+            for _ in range(1000):
+                time.sleep(0.01)
+        except KeyboardInterrupt:
+            stored.append("best so far")
+            raise
+
+    async def cell() -> None:
+        outside_loop(work)
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(cell())
+    assert stored == ["best so far"]
