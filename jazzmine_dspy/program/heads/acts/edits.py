@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jazzmine_dspy.models.commands import ClearSlot, Command, CorrectSlot
 from jazzmine_dspy.models.phrases import is_english, words
 from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.program.heads.acts.free_texts import awaited_text
 from jazzmine_dspy.program.heads.acts.readings import free_text, items, stem, whole_value
 
 if TYPE_CHECKING:
@@ -37,10 +38,9 @@ _TO_SWAP = re.compile(
     r"^\W*(?:\w+,? )??(?P<new_first>[^,.]+?) (?:instead of|rather than) (?P<old_last>.+)",
     re.IGNORECASE,
 )
-_NOT = re.compile(
-    r"(?P<new>[^,.;]+?),? (?:and )?not (?P<old>[^,.;]+)|\bnot (?P<old_first>[^,.;]+?),? (?:but |it'?s |"
-    r"rather )?(?P<new_last>[^,.;]+)",
-    re.IGNORECASE,
+_NOT = re.compile(r"(?P<new>[^,.;]+?),? (?:and )?not (?P<old>[^,.;]+)", re.IGNORECASE)
+_NOT_THEN = re.compile(
+    r"not (?P<old>[^,.;]+?)(?:[,;] (?:but |it'?s |rather )?| but )(?P<new>[^,.;]+)", re.IGNORECASE
 )
 _IS = re.compile(
     r"\b(?:the|my|his|her|their|our)?\s?(?P<slot>[a-z]+)(?:'s name)? (?:is|should be|should read|needs to "
@@ -112,10 +112,10 @@ def _item(said: str, held: Sequence[Any]) -> Any:
 
 def _renamed(text: str, held: str, slot: Slot) -> str | None:
     """The text that a message says instead of the held one: "it's Anna, not Ann", "the name is Anna"."""
-    for match in _NOT.finditer(text):
-        old, new = match["old"] or match["old_first"], match["new"] or match["new_last"]
-        if plain(free_text(old)) == plain(held) and plain(free_text(new)) != plain(held):
-            return free_text(new)
+    for match in (*_NOT_THEN.finditer(text), *_NOT.finditer(text)):
+        old, new = free_text(match["old"]), awaited_text(slot, match["new"])
+        if plain(old) == plain(held) and plain(new) != plain(held):
+            return new
     told = _IS.search(text)
     if told is None or "?" in text:
         return None

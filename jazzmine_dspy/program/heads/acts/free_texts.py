@@ -35,6 +35,22 @@ _LEAD_IN = re.compile(
 )
 """What stands before a free text and is none of it."""
 
+_LEAD = re.compile(
+    r"^\W*(?:(?:yeah|yes|ok|okay|well|so|um+|hm+|oh|no|wait|actually)\b[\s,]*)*"
+    r"(?:(?:just )?(?:tell them|say|write)(?: that)?|(?:i )?(?:think|guess|believe|reckon) (?:it'?s|it was|its)|"
+    r"(?:that|it)(?:'?d| would) be(?: for)?|(?:we'?re|i'?m) (?:saving|paying|looking|asking|here|coming) for|"
+    r"(?:how|what) about|it says|it was|it'?s (?:for|from|to|at)|"
+    r"(?:we|i) (?:want|wanna|need|would like) (?:to get |to go )?to)"
+    r"\s+(?:(?:that|my|the|a|an|from|to)\s+)?(?=\w)",
+    re.IGNORECASE,
+)
+"""What stands before a free text whatever the slot is."""
+
+_BEHIND = re.compile(
+    r"\s+(?:i (?:need|want|meant)|on the statement|actually|is where .*|i think|i guess|"
+    r"pls|please)\W*$|\?+$",
+    re.IGNORECASE,
+)
 _NONE_OF = re.compile(r"\W*no \w+\b(?! (?:is|it|the)\b).*\w+ \w+", re.IGNORECASE | re.DOTALL)
 _TELLS = re.compile(
     r"comment|feedback|reason|message|note|problem|fault|wrong|happen|complain|describe|about|tell|why|"
@@ -56,6 +72,10 @@ _APART = re.compile(
 _REQUEST = re.compile(
     r"\W*(?:(?:ok|hey|hi|and|also|so)\b[\s,]*)*(?:can|could|will|would) (?:you|u|i|we)\b", re.IGNORECASE
 )
+_WAITING = re.compile(
+    r"\W*(?:brb|hang on|hold on|one sec|bear with me|gimme a (?:sec|min)|give me a (?:sec|min))\b",
+    re.IGNORECASE,
+)
 _SAYS = re.compile(r"\b(?:is|are|was|were|has|have|really|it'?s|they'?re)\b", re.IGNORECASE)
 
 
@@ -66,7 +86,11 @@ def is_talk(text: str) -> bool:
         >>> is_talk("hello there"), is_talk("can you fix my car too"), is_talk("Stop Hunger Now")
         (True, True, False)
     """
-    bare = plain(text) in _NO_TEXT or _TALKS.fullmatch(text.strip()) is not None
+    bare = (
+        plain(text) in _NO_TEXT
+        or _WAITING.match(text) is not None
+        or _TALKS.fullmatch(text.strip()) is not None
+    )
     return bare or _REQUEST.match(text) is not None
 
 
@@ -85,6 +109,8 @@ def awaited_text(slot: Slot, text: str) -> str:
         " name" in lead[0].lower() or " call" in lead[0].lower() or _names(lead[0], slot)
     ):
         return free_text(text[lead.end() :])
+    if (lead := _LEAD.match(text)) is not None:
+        return free_text(_BEHIND.sub("", text[lead.end() :]))
     # "No complaints" says something; "no, the kettle" corrects.
     return text.strip(" .") if _NONE_OF.match(text) else free_text(text)
 

@@ -190,7 +190,7 @@ class Values:
             return None
         if slot.type not in _OPEN and values_in(slot, self._text, self._scene.at):
             return None
-        rest = free_text(without_correcting(self._text))
+        rest = free_text(without_correcting(self._text).partition(",")[0] or without_correcting(self._text))
         values = [
             (each, value)
             for each in flow.slots

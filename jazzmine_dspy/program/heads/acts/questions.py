@@ -18,7 +18,7 @@ _ASKS = re.compile(
 )
 _OPEN = re.compile(_LEAD + r"(?:what|which|who|where|why|how)", re.IGNORECASE)
 _STATE = re.compile(_LEAD + r"(?:is|are|does|did|was|were|do (?:you|i|we|they)) \w+", re.IGNORECASE)
-_TAG = re.compile(r",? ?\b(?:isn'?t it|aren'?t (?:they|we|you)|innit|don'?t you think)\W*$", re.IGNORECASE)
+_TAG = re.compile(r",? ?\b(?:isn'?t it|aren'?t (?:they|we|you)|innit|eh|don'?t you think)\W*$", re.IGNORECASE)
 _SUGGESTS = re.compile(
     r"\b(?:how|what) about\b|^\W*how'?s (?:the|next|this|\w+day|\d)|\bwhat if\b|\bwhy (?:not|don'?t)\b|"
     r"\b(?:can|could|may|might|shall|should|will|would) (?:you|we|i|u|it|that|they|somebody|someone|he|she)"
