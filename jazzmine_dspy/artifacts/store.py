@@ -118,6 +118,11 @@ def _registered(client: Any, address: str) -> str:
     version = ""
     if not alias and "/" in inner:
         name, _, version = inner.rpartition("/")
+    if not name:
+        raise ArtifactError(
+            "No model is named", where=address[:200],
+            remedy="Name one: models:/NAME@champion. MLFLOW_TRACKING_URI says where models are registered.",
+        )  # fmt: skip
     check_name(name)
     if LATEST in (alias.lower(), version.lower()):
         versions = client.search_model_versions(f"name = '{name}'")
