@@ -81,7 +81,8 @@ def test_acts_are_no_values(text: str) -> None:
         ("forget it", ASKED, ["cancel_flow"]), ("Sorry, what?", CITY, ["repeat"]), ("sorry what", {}, None),
         ("start over", {}, ["restart"]), ("A human, please!", CITY, ["handoff"]), ("thanks!!", {}, ["chitchat"]),
         ("Actually cancel my trip for tomorrow", CITY, None), ("I said yes yesterday", ASKED, None),
-        ("no problem, but make it Saturday", ASKED, None), ("stop sending me mails", CITY, None), ("help", CITY, None),
+        ("no problem, but make it Saturday", ASKED, None), ("no, the name is Ada", ASKED, None),
+        ("stop sending me mails", CITY, None), ("help", CITY, None),
     ],
 )  # fmt: skip
 def test_whole_messages_in_their_state(text: str, state: dict[str, Any], expected: list[str] | None) -> None:
