@@ -108,7 +108,7 @@ def stance(text: str, about: str = "") -> Stance:
         >>> stance("nah mate").refuses, stance("nvm").leaves, stance("✅❌") == Stance()
         (True, True, True)
     """
-    return _stance(text[:_LONGEST], about) if len(text) <= _LONGEST else Stance()
+    return _stance(text, about) if len(text) <= _LONGEST else Stance()
 
 
 def stance_of(turn: Turn) -> Stance | None:
