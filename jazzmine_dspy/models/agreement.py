@@ -12,14 +12,11 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from rapidfuzz.distance import OSA
 
 from jazzmine_dspy.models.phrases import words
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.turn import Turn
 
 FILE = "agreement.toml"
 
@@ -109,13 +106,6 @@ def stance(text: str, about: str = "") -> Stance:
         (True, True, True)
     """
     return _stance(text, about) if len(text) <= _LONGEST else Stance()
-
-
-def stance_of(turn: Turn) -> Stance | None:
-    """What a turn's message says to the open confirmation; None where none is open."""
-    if turn.confirming is None:
-        return None
-    return stance(turn.text, f"{turn.flow or ''} {turn.confirming.action}")
 
 
 @lru_cache(maxsize=256)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from jazzmine_dspy.models._base import FrozenMap, Text, Value, sha256
+from jazzmine_dspy.models.agreement import Stance, stance
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import Entity, MessageRole
 
@@ -153,6 +154,13 @@ class Turn(Value):
     def load(self) -> Load:
         """ "busy" where a flow runs or a yes or no is open, else "idle"."""
         return "busy" if self.flow or self.confirming else "idle"
+
+    @property
+    def stance(self) -> Stance | None:
+        """What the message says to the open confirmation; None where none is open."""
+        if self.confirming is None:
+            return None
+        return stance(self.text, f"{self.flow or ''} {self.confirming.action}")
 
     @property
     def digest(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from jazzmine_dspy.models.agreement import stance, stance_of
+from jazzmine_dspy.models.agreement import stance
 from jazzmine_dspy.models.commands import (
     Affirm,
     CancelFlow,
@@ -121,7 +121,7 @@ def _answer(turn: Turn) -> list[Command] | None:
             return [ResumeFlow(flow=offered)]
         if said.whole and (said.refuses or said.leaves):
             return [CancelFlow(flow=offered)]
-    told = stance_of(turn)
+    told = turn.stance
     if told is None or not told.whole:
         return None
     if told.agrees:

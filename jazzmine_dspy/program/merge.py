@@ -6,7 +6,6 @@ from collections.abc import Container, Hashable, Sequence
 from typing import cast
 
 from jazzmine_dspy.models._base import FrozenMap, thaw
-from jazzmine_dspy.models.agreement import stance_of
 from jazzmine_dspy.models.commands import (
     Clarify,
     Command,
@@ -99,7 +98,7 @@ def agreed(command: Command, turn: Turn) -> bool:
     """Whether the state leaves room for a command; for a yes also the words of the message, whoever reads one there."""
     if not command.fits(turn):
         return False
-    said = stance_of(turn) if command.type == "affirm" else None
+    said = turn.stance if command.type == "affirm" else None
     return said is None or said.hints
 
 

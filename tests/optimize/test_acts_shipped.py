@@ -22,14 +22,21 @@ from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 
 pytest.importorskip("scipy")
 
-YES = ("that sounds about right to me", "I suppose that works", "go right ahead with it", "sure, why not")
+YES = (
+    "all fine with the two of us",
+    "okay for everybody on the team",
+    "great for the whole lot of us",
+    "everything is right with that list",
+)
+"""Agreement that the rules take for a hint only, so that a head has to tell."""
+
 NO = (
-    "no, that is not what we want",
+    "that is not what we came for",
     "please do not do that",
-    "not this time I'm afraid",
+    "I have changed my mind about it",
     "we'd rather leave it",
 )
-ENDS = ("", ", thanks", ", please", ", as you said", ", I think", ", really", ", for now", ", if I may")
+ENDS = ("", ", thanks", ", please", ", really", ", for now", ", my friend", ", I promise", ", this once")
 ANSWERS = [
     (said + end, kind) for end in ENDS for kind, all_ in (("affirm", YES), ("deny", NO)) for said in all_
 ]

@@ -186,7 +186,7 @@ def test_what_the_shipped_head_is_not_sure_of_goes_to_the_language_model(program
     record = decision.stages["understand"]
     # The model's answer is no good, so the floor falls back on what the head said.
     assert (record.source, record.degraded, "lm" in str(record.cause)) == ("floor", True, True)
-    assert (decision.slot_name, decision.slot_value) == ("place", "it was at the pier")
+    assert (decision.slot_name, decision.slot_value) == ("place", "at the pier")
 
 
 def test_without_its_embedding_model_nobody_misses_it(program: TurnProgram) -> None:

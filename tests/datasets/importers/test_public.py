@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -30,16 +29,12 @@ def scopes(turn: dict[str, Any]) -> bool:
 
 
 def test_banking77_has_10003_queries_of_77_intents(imported: Any) -> None:
-    began = time.process_time()
     report, _ = imported("banking77", DATA / "banking77")
-    assert time.process_time() - began < 5
     assert (report.conversations, report.flows, report.left_out) == (10_003, 77, 0)
 
 
 def test_clinc150_has_150_intents_and_what_is_out_of_scope(imported: Any) -> None:
-    began = time.process_time()
     report, found = imported("clinc150", DATA / "clinc150")
-    assert time.process_time() - began < 10
     assert (report.flows, report.left_out) == (150, 0)
     assert report.roles["train"] == 7_600
     assert report.roles["dev_a"] + report.roles["dev_b"] == 3_100

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from jazzmine_dspy.models.agreement import Stance, stance_of
+from jazzmine_dspy.models.agreement import Stance
 from jazzmine_dspy.models.commands import (
     Affirm,
     Ask,
@@ -60,7 +60,7 @@ _TOPIC = 60
 
 def acts_on(p: Mapping[str, float], scene: Scene) -> set[str]:
     """The acts that are likely and that the state leaves room for; the likeliest one where none is."""
-    said = stance_of(scene.turn)
+    said = scene.turn.stance
     may = {act: share for act, share in p.items() if _possible(act, scene, said)}
     found = {act for act, share in may.items() if share >= _LIKELY}
     if said is not None and (said.agrees or (said.refuses and said.whole)):
