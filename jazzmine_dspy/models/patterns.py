@@ -33,7 +33,8 @@ def pattern_match(slot: Patterned, text: str) -> str | None:
     bare = text.strip(" .!#\n")
     if not slot.pattern or _takes_anything(slot.pattern):
         return None
-    return next((form for form in _forms(bare) if re.fullmatch(slot.pattern, form)), None)
+    fitting = (form for form in _forms(bare) if re.fullmatch(slot.pattern, form))
+    return next(fitting, None) or _with_separators(slot.pattern, bare)
 
 
 def pattern_value(slot: Patterned, value: str) -> str | None:
@@ -41,6 +42,7 @@ def pattern_value(slot: Patterned, value: str) -> str | None:
     if not slot.pattern or re.fullmatch(slot.pattern, value):
         return value
     whole = next((form for form in _forms(value.strip(" .!#\n")) if re.fullmatch(slot.pattern, form)), None)
+    whole = whole or _with_separators(slot.pattern, value.strip(" .!#\n"))
     if whole is not None or len(value.split()) > _FEW_WORDS:
         return whole
     parts = pattern_matches(slot, value)
@@ -110,6 +112,29 @@ def _forms(text: str) -> Iterator[str]:
             spelt.upper(),
         )
     )
+
+
+_SEPARATOR = re.compile(r"(?<![\\\[])[-/](?![^\[]*\])")
+
+
+def _with_separators(pattern: str, text: str) -> str | None:
+    """A text in the form of a pattern whose separators, or whose first letters, it leaves out.
+
+    Example:
+        >>> _with_separators(r"WS-\\d{4}", "ws 2041"), _with_separators(r"WS-\\d{4}", "2041")
+        ('WS-2041', 'WS-2041')
+    """
+    parts = _SEPARATOR.split(pattern)
+    if len(parts) == 1 or re.search(r"[(|]", pattern):
+        return None
+    between = _SEPARATOR.findall(pattern)
+    if parts[0].isalpha() and re.fullmatch(rf"(?:{parts[0]})?[\s/-]*\d.*", text, re.IGNORECASE):
+        text = re.sub(rf"^(?!{parts[0]})", parts[0], text, flags=re.IGNORECASE)
+    found = re.fullmatch(r"[\s/-]*".join(f"({part})" for part in parts), text, re.IGNORECASE)
+    if found is None:
+        return None
+    whole = found[1] + "".join(sign + part for sign, part in zip(between, found.groups()[1:], strict=True))
+    return next((form for form in (whole, whole.upper(), whole.lower()) if re.fullmatch(pattern, form)), None)
 
 
 @functools.lru_cache(maxsize=256)

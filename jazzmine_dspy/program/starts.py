@@ -29,6 +29,9 @@ _OFFSET = -6.2
 _RUNNING = {"similarity": -3.4, "start": 0.55, "values": 0.9}
 """Added while a flow runs: most messages answer it then, and only their words tell of another one."""
 
+_UNASKED = -4.0
+"""Added for a flow that undoes something unasked: far below every other."""
+
 _AWAITED = -0.2
 """Added while something is asked for: where it is nearly even, a message is the answer."""
 
@@ -91,6 +94,7 @@ def starts(
     acts: Mapping[str, float],
     turn: Turn,
     values: Callable[[str], Values],
+    unasked: Callable[[str], bool] = lambda name: False,
 ) -> Starts | None:
     """Weigh what speaks for each flow, and for any at all.
 
@@ -99,6 +103,7 @@ def starts(
         acts: The probability of each act.
         turn: The turn.
         values: What of the message a flow has slots for.
+        unasked: Whether a flow undoes something that nothing in the message says to undo.
     """
     running = turn.flow
     others = [one for one in recalled if one.name != running]
@@ -122,7 +127,7 @@ def starts(
         [
             _FLOW["similarity"] * one.similarity + _FLOW["support"] * float(np.log(one.support + 1e-4))
             + _FLOW["fused"] * (one.score / top if top > 0 else 0.0)
-            + _FLOW["values"] * held.all + _FLOW["marked"] * held.marked
+            + _FLOW["values"] * held.all + _FLOW["marked"] * held.marked + _UNASKED * unasked(one.name)
             for one, held in zip(others, told, strict=True)
         ]
     )  # fmt: skip

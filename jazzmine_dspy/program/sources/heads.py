@@ -13,6 +13,7 @@ from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.clarify import NONE, TOO_CLOSE, close_pair, margin_of
 from jazzmine_dspy.program.clauses import selection_of
 from jazzmine_dspy.program.heads.acts import Acts
+from jazzmine_dspy.program.heads.acts.free_texts import only_answers
 from jazzmine_dspy.program.heads.acts.questions import without_correcting
 from jazzmine_dspy.program.heads.acts.readings import free_text, whole_value
 from jazzmine_dspy.program.heads.acts.shipped import SHIPPED, shipped_head
@@ -31,6 +32,7 @@ from jazzmine_dspy.program.sources.choices import meant_options
 from jazzmine_dspy.program.sources.registry import source
 from jazzmine_dspy.program.stage import CANDIDATES, Answer, Context, Declined, Features, Recall, Source, Steps
 from jazzmine_dspy.program.starts import Starts, starts, values_for
+from jazzmine_dspy.program.undoing import undoes_unasked
 from jazzmine_dspy.program.wishes import begins_wish, likely_cuts
 
 ACTS = "acts"
@@ -193,7 +195,7 @@ def told_starts(policy: Policy, bindings: Bindings, context: Context) -> Steps[S
         and any(whole_value(slot, free_text(corrected), context.at) is not None for slot in flow.slots)
     ):
         # It corrects a value of the running flow, and wants no other.
-        return Starts(tuple((one.name, 0.0) for one in context.recalled if one.name != turn.flow), 0.0)
+        return _none_of(context)
     if flow is not None and any(
         whole_value(slot, free_text(turn.text), context.at) is not None for slot in flow.slots
     ):
@@ -208,12 +210,21 @@ def told_starts(policy: Policy, bindings: Bindings, context: Context) -> Steps[S
     if turn.awaiting and len(turn.text.split()) <= SHORT and acts["start"] < LIKELY:
         # First of all a short message answers what was asked, however near to a flow it is.
         return None
+    slot = flow.slot(turn.awaiting) if flow is not None and turn.awaiting else None
+    if slot is not None and only_answers(slot, turn.text):
+        return _none_of(context)
     return starts(
         context.recalled,
         acts,
         turn,
         lambda name: values_for(context.registry[name], turn.text, context.at),
+        lambda name: undoes_unasked(context.registry[name], turn),
     )
+
+
+def _none_of(context: Context) -> Starts:
+    """No wish for another flow."""
+    return Starts(tuple((one.name, 0.0) for one in context.recalled if one.name != context.turn.flow), 0.0)
 
 
 def chosen_of(told: Starts, policy: Policy, kind: str, context: Context) -> tuple[list[str], list[str]]:

@@ -29,8 +29,9 @@ GOES_ON = (
     r"since|through|thru|onwards?|too|ok|okay|good|great|fine|best|perfect|with|my|our|the|a|this|next|"
     r"no|wait|sorry|actually|"
     r"rather|only|latest|has|have|had|yes|do|does|doesn't|doesnt|won't|wont|isn't|isnt|cheers|should|"
+    r"back|out|going|return|returning|leaving|n|til|thru|sry|mob|mobile|"
     r"might|may|be|it|me|us|"
-    r"\d|early|late|lol|x|xx|maybe|preferably|possible|if|though|tho|again|just|also|deliver|bring|send|"
+    r"\d+|early|late|lol|x|xx|maybe|preferably|possible|if|though|tho|again|just|also|deliver|bring|send|"
     r"book|at|week|"
     rf"{_DAY})\b)"
 )

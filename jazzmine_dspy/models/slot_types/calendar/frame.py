@@ -69,6 +69,7 @@ _TAKEN_BACK = re.compile(
     r"correction|"
     r"oops|better|hang on|hold on|instead|changed my mind|on second thoughts?|or rather|scratch that)\b"
 )
+_RANGE = re.compile(r" ?(?:-|\b(?:to|until|till|through|thru)\b) ?(?:the |on )?")
 _FROM_TO = re.compile(
     r"\b(?:mov|chang|switch|shift|push|reschedul|postpon|bring|swap|extend)\w*\b.{0,60}\bfrom (?:the )?$"
 )
@@ -96,7 +97,7 @@ def inside(text: str, readings: Sequence[Reading]) -> list[Reading]:
         if found.alone:
             continue
         if re.match(r"[ ,]*instead\b(?! of)", after):
-            left.clear()
+            left = left[-1:] if left and _RANGE.fullmatch(text[left[-1].end : found.start]) else []
         if left and _TAKEN_BACK.search(text[left[-1].end : found.start]) and found.start - left[-1].end < 60:
             left.clear()
         following = [other for other in readings if other.start >= found.end]

@@ -18,7 +18,7 @@ _FIRST = re.compile(
 )
 _IDENTIFIER = re.compile(r"\b(?:order|number|no\.?|booking|room|table|flight|unit|line|platform|invoice) $")
 _LAST = re.compile(
-    rf"{_TO}{_DAY}(?=$|[,.;!?)](?!\d)| (?:please|pls|and|or|for|if|with|in|at|is|would|works?|thanks)\b)"
+    rf"{_TO}{_DAY}(?=$|[,.;!?)](?!\d)| (?:please|pls|and|or|for|if|with|in|at|is|would|works?|thanks|instead|then|now)\b)"
 )
 _NUMBERED = re.compile(r"(?:the )?\d{1,2}(?:st|nd|rd|th)")
 _DAY_OF_MONTH = re.compile(

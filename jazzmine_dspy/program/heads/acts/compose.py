@@ -24,6 +24,7 @@ from jazzmine_dspy.models.commands import (
 )
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.edits import edits, named_alone
+from jazzmine_dspy.program.heads.acts.free_texts import is_name, is_telling, only_answers
 from jazzmine_dspy.program.heads.acts.given import Scene, Values, meant
 from jazzmine_dspy.program.heads.acts.readings import named_most
 
@@ -41,6 +42,9 @@ _ALONE = {
 }
 _GRAVE = frozenset(("affirm", "deny", "clear", "cancel_flow", "resume_flow", "restart", "handoff"))
 """Acts that are not done because nothing else is likelier; a yes is done only where it is likely."""
+
+_COMMANDED = frozenset(("cancel_flow", "restart", "repeat", "handoff", "resume_flow", "out_of_scope"))
+"""Acts that no message does which can only be the free text that was asked for."""
 
 _AT_LEAST, _LEAD = 0.35, 1.5
 """How likely one of them has to be then, and how much likelier than the next one."""
@@ -63,6 +67,8 @@ def acts_on(p: Mapping[str, float], scene: Scene) -> set[str]:
     said = scene.turn.stance
     may = {act: share for act, share in p.items() if _possible(act, scene, said)}
     found = {act for act, share in may.items() if share >= _LIKELY}
+    if found & _COMMANDED and _is_text(scene):
+        found = found - _COMMANDED | {"value"}
     if said is not None and (said.agrees or (said.refuses and said.whole)):
         found -= {"affirm", "deny", "cancel_flow", "chitchat", "nothing", "out_of_scope"}
         return found | {"affirm" if said.agrees else "deny"}
@@ -72,6 +78,12 @@ def acts_on(p: Mapping[str, float], scene: Scene) -> set[str]:
         if {one, other} <= found:
             found.discard(other if may[one] > may[other] else one)
     return found
+
+
+def _is_text(scene: Scene) -> bool:
+    """Whether a message is a name, or tells, where such a text is asked for."""
+    slot, text = scene.awaited, scene.turn.text
+    return slot is not None and only_answers(slot, text) and (is_name(text) or is_telling(slot))
 
 
 def _tells(scene: Scene, may: Mapping[str, float]) -> bool:

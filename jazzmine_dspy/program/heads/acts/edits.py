@@ -38,6 +38,13 @@ _TO_SWAP = re.compile(
     r"^\W*(?:\w+,? )??(?P<new_first>[^,.]+?) (?:instead of|rather than) (?P<old_last>.+)",
     re.IGNORECASE,
 )
+_TO_TAKE = re.compile(r"\b(?:take|leave|keep) (?P<removed>[^,.;]+?) (?:off|out|away)\b", re.IGNORECASE)
+_SLOT_IS = re.compile(r"^.*\b(?:is|are|was|it'?s)\s+", re.IGNORECASE)
+_ANEW = re.compile(
+    _LEAD + r"(?:scratch|forget|scrap|drop|bin|cancel) (?:all )?(?:of )?(?:that|those|them|it|everything|the lot)[,.;]? "
+    r"(?:just|only|make it|instead|we'?ll have|i'?ll have|and (?:do|have)) (?P<new>[^.;!?]+)",
+    re.IGNORECASE,
+)
 _NOT = re.compile(r"(?P<new>[^,.;]+?),? (?:and )?not (?P<old>[^,.;]+)", re.IGNORECASE)
 _NOT_THEN = re.compile(
     r"not (?P<old>[^,.;]+?)(?:[,;] (?:but |it'?s |rather )?| but )(?P<new>[^,.;]+)", re.IGNORECASE
@@ -86,12 +93,18 @@ def _changed(slot: Slot, value: list[Any]) -> Command:
 
 def _list(text: str, held: list[Any]) -> list[Any] | None:
     """The list as the message changes it; None where it changes nothing."""
+    if (match := _ANEW.search(text)) and (new := items(match["new"])):
+        return new
+    for match in (*_NOT_THEN.finditer(text), *_NOT.finditer(text)):
+        old, new = _item(match["old"], held), items(_SLOT_IS.sub("", match["new"]))
+        if old is not None and new and plain(match["old"]) == plain(str(old)):
+            return [each for one in held for each in (new if one == old else [one])]
     if match := _TO_SWAP.search(text):
         old = _item(match["old"] or match["old_last"], held)
         new = items(match["new"] or match["new_first"])
         if old is not None and new:
             return [each for one in held for each in (new if one == old else [one])]
-    if match := _TO_REMOVE.search(text):
+    if match := _TO_REMOVE.search(text) or _TO_TAKE.search(text):
         gone = [_item(part, held) for part in items(match["removed"])]
         if gone and None not in gone:
             return [one for one in held if one not in gone]

@@ -69,6 +69,12 @@ _APART = re.compile(
 )
 """A name or a short phrase."""
 
+_TOLD = 5
+"""Words of a telling."""
+
+_NUMBERED = re.compile(r",.*\d", re.DOTALL)
+"""What stands behind a comma and holds a number is another slot's."""
+
 _REQUEST = re.compile(
     r"\W*(?:(?:ok|hey|hi|and|also|so)\b[\s,]*)*(?:can|could|will|would) (?:you|u|i|we)\b", re.IGNORECASE
 )
@@ -94,6 +100,48 @@ def is_talk(text: str) -> bool:
     return bare or _REQUEST.match(text) is not None
 
 
+_WISHES = re.compile(
+    r"\b(?:(?:i|we|i'?d|we'?d) (?:also |just |really |still )*(?:want|need|wanna|gotta|would like|like to|have to|"
+    r"must)|(?:can|could|would|will) (?:you|u|i|we)|please|pls|plz|help me|let me|let'?s|how (?:do|can|much|many)|"
+    r"also|btw|by the way|while (?:you'?re|ur|we'?re)|instead|first|before (?:that|we)|wait|hang on|hold on|"
+    r"actually|another thing|oh and|forget|never ?mind|stop)\b|\?",
+    re.IGNORECASE,
+)
+_ORDERS = re.compile(r"^\W*[a-z]+ (?:me |up |off |out )?(?:my|the|a|an|our|this|that|some|another)\b", re.IGNORECASE)
+_STATES = re.compile(r"\b(?:i|we|my|our|the) .*\b(?:lost|stolen|broke\w*|isn'?t|hasn'?t|didn'?t|not)\b", re.IGNORECASE)
+_LONG_NAME = re.compile(r"(?:[A-Z][\w'&.-]*)(?: (?:[A-Z][\w'&.-]*|of|the|and|&|for|de|la|in|on))+")
+
+
+def only_answers(slot: Slot, text: str) -> bool:
+    """Whether a message can only be the free text that was asked for: it wishes, asks and orders nothing.
+
+    Example:
+        >>> from jazzmine_dspy.models.slots import Slot
+        >>> slot = Slot(name="goal", type="text", ask="What are you saving for?")
+        >>> only_answers(slot, "stolen bike fund"), only_answers(slot, "block my card"), only_answers(slot, "Stop Hunger")
+        (True, False, True)
+    """
+    if slot.type.value not in ("text", "list") or slot.pattern:
+        return False
+    if is_name(text):
+        return True
+    if is_telling(slot):
+        return _WISHES.search(text) is None and len(text.split()) >= _TOLD
+    return not (_WISHES.search(text) or _ORDERS.match(text) or _STATES.search(text))
+
+
+def is_name(text: str) -> bool:
+    """Whether a message is written as a name is, with capitals throughout: "Restart Records"."""
+    bare = text.strip(" .!")
+    return _LONG_NAME.fullmatch(bare) is not None and not bare.isupper()
+
+
+def is_telling(slot: Slot) -> bool:
+    """Whether a slot's text is a telling: a comment, a reason, what is wrong."""
+    told = f"{slot.name} {slot.description} {slot.ask}"
+    return slot.type.value == "text" and not slot.pattern and _TELLS.search(told) is not None
+
+
 def awaited_text(slot: Slot, text: str) -> str:
     """The text that a message gives, without what leads in to it and what comments on it.
 
@@ -102,15 +150,17 @@ def awaited_text(slot: Slot, text: str) -> str:
         >>> awaited_text(Slot(name="patient", type="text"), "The patient is called Jo-Ann O'Malley")
         "Jo-Ann O'Malley"
     """
-    if not _TELLS.search(f"{slot.name} {slot.description} {slot.ask}"):
+    if not is_telling(slot):
         text = _COMMENT.sub("", text)
+        if _NUMBERED.search(text) and (apart := text_apart(text)) is not None:
+            return apart
     lead = _LEAD_IN.match(text)
     if lead is not None and (
         " name" in lead[0].lower() or " call" in lead[0].lower() or _names(lead[0], slot)
     ):
         return free_text(text[lead.end() :])
     if (lead := _LEAD.match(text)) is not None:
-        return free_text(_BEHIND.sub("", text[lead.end() :]))
+        return free_text(_BEHIND.sub("", text[lead.end() :]), led=True)
     # "No complaints" says something; "no, the kettle" corrects.
     return text.strip(" .") if _NONE_OF.match(text) else free_text(text)
 
@@ -121,9 +171,22 @@ def text_apart(text: str) -> str | None:
     return first if first != text.strip() and _APART.fullmatch(first) else None
 
 
+_ITEM_END = re.compile(
+    r"\s+(?:for|on|at|by) (?:the )?(?:\d|(?:two|three|four|five|six|eight|ten|twelve|twenty|today|tomorrow|tonight|"
+    r"mon|tues?|wed|thur?s?|fri|sat|sun)\b|\w+day\b).*$",
+    re.IGNORECASE,
+)
+"""What stands behind the last item and says for how many, or when."""
+
+
 def awaited_items(text: str) -> list[str] | None:
-    """The items that a message lists, without remarks on them; None where it lists none."""
-    return [each for each in items(text) if not _SAYS.search(each)] or None
+    """The items that a message lists, without remarks on them; None where it lists none.
+
+    Example:
+        >>> awaited_items("falafel wraps and a fruit platter for 16 tomorrow")
+        ['falafel wraps', 'fruit platter']
+    """
+    return [_ITEM_END.sub("", each) for each in items(text) if not _SAYS.search(each)] or None
 
 
 def _names(text: str, slot: Slot) -> bool:

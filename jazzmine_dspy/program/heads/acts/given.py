@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot
-from jazzmine_dspy.program.heads.acts.free_texts import awaited_items, awaited_text, is_talk, text_apart
+from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.program.heads.acts.free_texts import (
+    awaited_items,
+    awaited_text,
+    is_talk,
+    is_telling,
+    text_apart,
+)
+from jazzmine_dspy.program.heads.acts.named import named_texts
 from jazzmine_dspy.program.heads.acts.opening import texts_in
 from jazzmine_dspy.program.heads.acts.questions import (
     LONG,
@@ -119,7 +127,9 @@ class Values:
             tried = named_try(slot, text, at) if slot.required and slot.name not in found else None
             found |= {} if tried is None else {slot.name: tried}
         if own or len(starting) < 2:
-            found = {**texts_in(flow, text, opening=flow.name in self._scene.starting), **found}
+            named = named_texts(flow, text)
+            told = texts_in(flow, named.rest, opening=flow.name in self._scene.starting)
+            found = {**told, **named.values, **found}
         for slot in flow.slots:
             if slot.type == "boolean" and (told := named_boolean(slot, text)) is not None:
                 found[slot.name] = told
@@ -152,15 +162,20 @@ class Values:
             return []
         if (meant_for := self._corrected_instead(flow)) is not None:
             return [meant_for]
-        found: dict[str, Any] = {}
+        found: dict[str, Any] = self._named(flow)
+        told = dict(found)
+        if found and not plain(self._text):
+            return self._all(flow, found)
         taken: list[Any] = []
         order = self._order(flow)
         for each in order:
+            if each.name in found:
+                continue
             asked = slot is not None and each.name == slot.name
             if asked:
                 value = whole_value(each, self._text, self._scene.at)
                 if value is not None and not (self._changes and each.name not in held.names and found):
-                    return self._all(flow, found or {each.name: value})
+                    return self._all(flow, {**told, each.name: value} if found == told else found)
             for value in self._typed(each, taken, asked=asked):
                 found[each.name] = value
         found |= {
@@ -182,6 +197,25 @@ class Values:
             tried = tried_value(slot, self._text, self._scene.at)
             return [] if tried is None else [self._put(slot, tried)]
         return []
+
+    def _named(self, flow: Flow) -> dict[str, Any]:
+        """Texts and lists that the message names the slot of; the rest of it is read for the other slots."""
+        held, awaited = self._scene.turn.slots, self._scene.awaited
+        if awaited is not None and is_telling(awaited):
+            return {}
+        told, rest = named_texts(flow, self._text)
+        both = len(told) > 1
+        found: dict[str, Any] = {}
+        for name, value in told.items():
+            known = held.get(name)
+            if isinstance(value, list) and isinstance(known, list | tuple):
+                value = [*known, *(one for one in value if one not in known)]
+            if value != known and (known is None or isinstance(value, list) or both or self._changes
+                                   or corrects(self._text)):  # fmt: skip
+                found[name] = value
+        if found:
+            self._text = rest
+        return found
 
     def _corrected_instead(self, flow: Flow) -> Command | None:
         """The held value that a message is a correction of, while a free text is asked for: "fifty, I mean"."""

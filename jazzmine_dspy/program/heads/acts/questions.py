@@ -55,7 +55,7 @@ _CORRECTS = re.compile(
 )
 
 
-_TALKED = 6
+_TALKED = 5
 """Words of a sentence with a tag ("isn't it") that is talk, and confirms no value."""
 
 

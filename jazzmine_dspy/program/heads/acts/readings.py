@@ -23,7 +23,9 @@ _AFTER = re.compile(
     r"[\s,.;!]*(?:\b(?:please|pls|thanks|thank you|thx|i think|i guess)\b[\s,.!]*)*$", re.IGNORECASE
 )
 _PARTS = re.compile(r"[,;:!?]\s|\.\s|\.\.+")
-_BETWEEN = re.compile(r"\s*(?:,|;|\band\b|\bplus\b|&|\bas well as\b)\s*", re.IGNORECASE)
+_BETWEEN = re.compile(
+    r"\s*(?:,|;|\b(?:and|plus|n|et(?: aussi)?|und|y)\b|&|\bas well as\b)\s*", re.IGNORECASE
+)
 _NO_COUNT_BEFORE = re.compile(
     r"(?:[#@/.\w+-]|\b(?:at|by|until|till|before|after|from|order|number|no\.?|room|flight|booking|line|platform|"
     r"january|february|march|april|may|june|july|august|september|october|november|december|"
@@ -119,14 +121,26 @@ def whole_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
     return ask_type(slot, "read", text, None, at)
 
 
-def free_text(text: str) -> str:
+_OF_NAME = re.compile(r"\b(?:No|Ok|Okay|Well|Just|So|Say|Wait|Never|Hold On|Please) (?=[A-Z]\w)")
+"""Words that stand around a text, where they are the beginning of a name."""
+
+
+def free_text(text: str, *, led: bool = False) -> str:
     """A text value without article, words around it and closing full stop; all of it where nothing else is said.
 
+    Args:
+        text: The text.
+        led: Whether something that led in to it is cut already, so that a capital tells a name.
+
     Example:
-        >>> free_text("It's the blue kettle, please."), free_text("well")
-        ('blue kettle', 'well')
+        >>> free_text("It's the blue kettle, please."), free_text("well"), free_text("it's for No Limits Gym")
+        ('blue kettle', 'well', 'No Limits Gym')
     """
-    bare = _AFTER.sub("", _AROUND.sub("", text.strip()))
+    text = text.strip()
+    around = _AROUND.match(text)
+    start = around.end() if around is not None else 0
+    named = next((m.start() for m in _OF_NAME.finditer(text) if led or m.start()), start)
+    bare = _AFTER.sub("", text[min(start, named) :])
     return bare or text.strip(" .")
 
 

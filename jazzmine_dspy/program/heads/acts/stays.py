@@ -18,6 +18,9 @@ _PAIR = re.compile(
 
 _BETWEEN = re.compile(r"\bbetween\b.+\band\b", re.IGNORECASE)
 _BACK_FIRST = re.compile(r"\b(?:back|return(?:ing|s)?)\b", re.IGNORECASE)
+_BACK = re.compile(r"\b(?:back|return\w*|home|coming home)\b", re.IGNORECASE)
+_OUT = re.compile(r"\b(?:out|outward|outbound|leav\w+|depart\w*|going|setting off|there)\b", re.IGNORECASE)
+_OF_BACK = re.compile(r"\b(?:back|return|home)\b", re.IGNORECASE)
 
 
 def stay_days(slots: Sequence[Slot], text: str, at: ReadingContext = ANYWHERE) -> dict[str, str]:
@@ -42,9 +45,13 @@ def stay_days(slots: Sequence[Slot], text: str, at: ReadingContext = ANYWHERE) -
         return {}
     first, last = dates
     days = values_in(first, text, at)
+    if len(days) == 1 and _goes_back(last) and _BACK.search(text) and not _OUT.search(text):
+        return {last.name: days[0]}
     if len(days) != 2 or days != values_in(last, text, at):
         return {}
     begins, ends = (place_of(first, day, text, at) for day in days)
+    if (named := _named_days(first, last, text, dict(zip(days, (begins, ends), strict=True)))) is not None:
+        return named
     if days[0] > days[1]:
         # "Back on the 7th, out on the 3rd" names the second day first; other pairs are no stay.
         days.reverse()
@@ -54,3 +61,22 @@ def stay_days(slots: Sequence[Slot], text: str, at: ReadingContext = ANYWHERE) -
         apart = text[begins:ends]
         is_pair = not apart or bool(_PAIR.search(apart) or _BETWEEN.search(text[:ends]))
     return {first.name: days[0], last.name: days[1]} if is_pair else {}
+
+
+def _named_days(first: Slot, last: Slot, text: str, places: dict[str, int]) -> dict[str, str] | None:
+    """Two days by the words beside each: "home again 8 Nov, leaving 5 Nov"; None where the words do not tell."""
+    if not _goes_back(last):
+        return None
+    (one, here), (other, there) = sorted(places.items(), key=lambda each: each[1])
+    parts = text[:here], text[here:there]
+    back, out = ([bool(words.search(part)) for part in parts] for words in (_BACK, _OUT))
+    if back == [True, False] and out == [False, True]:
+        return {first.name: other, last.name: one}
+    if back == [False, True] and out == [True, False]:
+        return {first.name: one, last.name: other}
+    return None
+
+
+def _goes_back(slot: Slot) -> bool:
+    """Whether a slot holds the day of a return."""
+    return _OF_BACK.search(f"{slot.name.replace('_', ' ')} {slot.description} {slot.ask}") is not None

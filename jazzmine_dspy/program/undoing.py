@@ -1,0 +1,74 @@
+"""Flows that undo something: to cancel, to end or to block, a message has to say so."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from rapidfuzz.distance import OSA
+
+from jazzmine_dspy.models.phrases import is_english, words
+from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.program.heads.acts.readings import stem
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.models.flows import Flow
+    from jazzmine_dspy.models.turn import Turn
+
+_LEAST = 5
+"""Letters of a word that may be misspelt."""
+
+_UNDOING = words(
+    "cancel call stop end close delete remove terminate block freeze withdraw revoke undo quit abort unsubscribe"
+)
+_BEGINS = re.compile(r"^(?:call off|give up|opt out|stop|cancel|end|close|delete|remove|terminate|block|freeze)\b")
+_UNDONE = re.compile(
+    r"\b(?:cancel\w*|call\w* off|call it off|stop|end(?:ing)?|clos\w+|delet\w+|remov\w+|terminat\w+|block\w*|fr[eo]+z\w+|"
+    r"withdraw\w*|undo|quit|abort|scrap\w*|bin|binned|drop|ditch|scratch|kill|void|annul|axe|nix|bail|off|out|rid|forget|"
+    r"giv(?:e|ing) (?:up|back|it back)|no longer|not? (?:more|need|want|coming|going|able)|mov(?:e|ing) out|"
+    r"leav(?:e|ing)|lost|lose|stolen|stole|nicked|missing|gone|swiped|robbed|found|hacked|compromised|refund|"
+    r"(?:can|could|do|does|did|wo|is|are|was)(?:n'?t|not| not)|unable|won't|cant|cannot|wont|never|instead|return|"
+    r"changed? (?:my|our) mind|plans? (?:have |has )?changed|fell through|ill|sick|unwell)\b",
+    re.IGNORECASE,
+)
+
+
+def undoes_unasked(flow: Flow, turn: Turn) -> bool:
+    """Whether a flow undoes something and nothing in a message says that it should.
+
+    Args:
+        flow: The flow.
+        turn: The turn; messages in another language than English are not judged.
+
+    Example:
+        >>> from jazzmine_dspy.models import FlowRegistry, Turn
+        >>> flow = FlowRegistry([{"name": "cancel_visit", "description": "Call off an appointment."}])["cancel_visit"]
+        >>> [undoes_unasked(flow, Turn(text=text)) for text in ("can I come in tomorrow?", "I can't make it tomorrow")]
+        [True, False]
+    """
+    if not is_english(turn.locale) or not _undoes(flow):
+        return False
+    text = turn.text.replace("\u2019", "'")
+    if _UNDONE.search(text) or not _own(flow).isdisjoint(stem(word) for word in plain(text).split()):
+        return False
+    return not any(_misspelt(word, flow) for word in plain(text).split())
+
+
+def _misspelt(word: str, flow: Flow) -> bool:
+    """Whether a word is one for undoing with one letter wrong."""
+    verbs = {*_UNDOING, *(plain(each) for each in flow.keywords)}
+    return len(word) >= _LEAST and any(
+        len(verb) >= _LEAST and OSA.distance(word, verb, score_cutoff=1) <= 1 for verb in verbs
+    )
+
+
+@lru_cache(maxsize=1024)
+def _undoes(flow: Flow) -> bool:
+    return flow.name.lower().split("_")[0] in _UNDOING or _BEGINS.match(flow.description.lower()) is not None
+
+
+@lru_cache(maxsize=1024)
+def _own(flow: Flow) -> frozenset[str]:
+    """Stems of the flow's own words for it: its keywords of one word."""
+    return frozenset(stem(plain(word)) for word in flow.keywords if len(plain(word).split()) == 1)
