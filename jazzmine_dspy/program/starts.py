@@ -12,6 +12,7 @@ import numpy as np
 
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.slots import ReadingContext
+from jazzmine_dspy.program.heads.acts.named import named_texts
 from jazzmine_dspy.program.heads.acts.readings import values_in
 from jazzmine_dspy.program.ports import Recalled
 
@@ -29,8 +30,8 @@ _OFFSET = -6.2
 _RUNNING = {"similarity": -3.4, "start": 0.55, "values": 0.9}
 """Added while a flow runs: most messages answer it then, and only their words tell of another one."""
 
-_UNASKED = -4.0
-"""Added for a flow that undoes something unasked: far below every other."""
+_OPPOSITE = -4.0
+"""Added for a flow that does the opposite of what is said: far below every other."""
 
 _AWAITED = -0.2
 """Added while something is asked for: where it is nearly even, a message is the answer."""
@@ -86,7 +87,9 @@ def values_for(flow: Flow, text: str, at: ReadingContext) -> Values:
         if len(told) > 1 and told not in found:
             found.add(told)
             marked += bool(slot.pattern or slot.options)
-    return Values(min(len(found), _MOST), min(marked, _MOST))
+    # Both ends of a way.
+    ways = len(named_texts(flow, text).values) > 1
+    return Values(min(len(found) + ways, _MOST), min(marked + ways, _MOST))
 
 
 def starts(
@@ -94,7 +97,7 @@ def starts(
     acts: Mapping[str, float],
     turn: Turn,
     values: Callable[[str], Values],
-    unasked: Callable[[str], bool] = lambda name: False,
+    opposite: Callable[[str], bool] = lambda name: False,
 ) -> Starts | None:
     """Weigh what speaks for each flow, and for any at all.
 
@@ -103,7 +106,7 @@ def starts(
         acts: The probability of each act.
         turn: The turn.
         values: What of the message a flow has slots for.
-        unasked: Whether a flow undoes something that nothing in the message says to undo.
+        opposite: Whether a flow does the opposite of what the message says.
     """
     running = turn.flow
     others = [one for one in recalled if one.name != running]
@@ -127,7 +130,7 @@ def starts(
         [
             _FLOW["similarity"] * one.similarity + _FLOW["support"] * float(np.log(one.support + 1e-4))
             + _FLOW["fused"] * (one.score / top if top > 0 else 0.0)
-            + _FLOW["values"] * held.all + _FLOW["marked"] * held.marked + _UNASKED * unasked(one.name)
+            + _FLOW["values"] * held.all + _FLOW["marked"] * held.marked + _OPPOSITE * opposite(one.name)
             for one, held in zip(others, told, strict=True)
         ]
     )  # fmt: skip

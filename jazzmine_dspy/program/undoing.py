@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,9 @@ _LEAST = 5
 _UNDOING = words(
     "cancel call stop end close delete remove terminate block freeze withdraw revoke undo quit abort unsubscribe"
 )
-_BEGINS = re.compile(r"^(?:call off|give up|opt out|stop|cancel|end|close|delete|remove|terminate|block|freeze)\b")
+_BEGINS = re.compile(
+    r"^(?:call off|give up|opt out|stop|cancel|end|close|delete|remove|terminate|block|freeze)\b"
+)
 _UNDONE = re.compile(
     r"\b(?:cancel\w*|call\w* off|call it off|stop|end(?:ing)?|clos\w+|delet\w+|remov\w+|terminat\w+|block\w*|fr[eo]+z\w+|"
     r"withdraw\w*|undo|quit|abort|scrap\w*|bin|binned|drop|ditch|scratch|kill|void|annul|axe|nix|bail|off|out|rid|forget|"
@@ -30,6 +33,13 @@ _UNDONE = re.compile(
     r"leav(?:e|ing)|lost|lose|stolen|stole|nicked|missing|gone|swiped|robbed|found|hacked|compromised|refund|"
     r"(?:can|could|do|does|did|wo|is|are|was)(?:n'?t|not| not)|unable|won't|cant|cannot|wont|never|instead|return|"
     r"changed? (?:my|our) mind|plans? (?:have |has )?changed|fell through|ill|sick|unwell)\b",
+    re.IGNORECASE,
+)
+
+
+_TO_UNDO = re.compile(
+    r"\b(?:not coming|(?:can'?t|won'?t|cannot) (?:be |really )?(?:come|make (?:it|that)|travel|go|on (?:it|the)|need)|"
+    r"money back|call\w* (?:it )?off|no longer (?:need|want|coming|going))\b",
     re.IGNORECASE,
 )
 
@@ -61,6 +71,25 @@ def _misspelt(word: str, flow: Flow) -> bool:
     return len(word) >= _LEAST and any(
         len(verb) >= _LEAST and OSA.distance(word, verb, score_cutoff=1) <= 1 for verb in verbs
     )
+
+
+def is_opposite(flow: Flow, turn: Turn, flows: Mapping[str, Flow]) -> bool:
+    """Whether a flow does the opposite of what a message says: it undoes unasked, or does what is to be undone.
+
+    Args:
+        flow: The flow.
+        turn: The turn.
+        flows: All flows; a message undoes what a flow does where another one undoes that.
+    """
+    if not is_english(turn.locale):
+        return False
+    if _undoes(flow):
+        return undoes_unasked(flow, turn)
+    if _TO_UNDO.search(turn.text.replace("\u2019", "'")) is None:
+        return False
+    thing = {stem(word) for word in flow.name.lower().split("_")[1:]}
+    return any(_undoes(other) and thing & {stem(word) for word in name.lower().split("_")[1:]}
+               for name, other in flows.items())  # fmt: skip
 
 
 @lru_cache(maxsize=1024)

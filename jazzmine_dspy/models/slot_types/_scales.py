@@ -35,7 +35,7 @@ _BASE = re.compile(
 )
 _DIGITS = ["zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 _POINT = re.compile(rf"\s+point((?:\s+(?:{'|'.join(_DIGITS)}|\d))+)\b", re.IGNORECASE)
-_REST = re.compile(r"(?:\s+and)?\s+", re.IGNORECASE)
+_REST = re.compile(r"(?:\s+(?:and|n))?\s+", re.IGNORECASE)
 _WRITTEN_REST = re.compile(r"\d{2,3}(?![\w%:]|[.,]\d|\s?(?:cents|pence|p)\b)", re.IGNORECASE)
 _LONGEST_REST = 6
 """Words of what follows a scale: "nine hundred and ninety nine thousand"."""

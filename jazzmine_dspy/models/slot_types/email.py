@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jazzmine_dspy.models.phrases import Found, is_bare, is_english, meant
+from jazzmine_dspy.models.phrases import Found, is_bare, is_english, meant, said_digits
 from jazzmine_dspy.models.slot_types.text import TextType
 from jazzmine_dspy.models.slots import ANYWHERE, Ambiguous, ReadingContext, Slot, pattern_match, slot_type
 
@@ -15,7 +15,7 @@ _SIGNS = {
     "hyphen": "-", "minus": "-", "plus": "+",
 }  # fmt: skip
 _SIGN = "|".join(_SIGNS)
-_PART = rf"(?:(?:[a-z0-9] )+[a-z0-9](?!\w)|(?!(?:{_SIGN}|at)\b)[a-z0-9][\w+-]*)"
+_PART = rf"(?:(?:[a-z0-9] )+[a-z0-9](?!\w)|(?!(?:{_SIGN}|at)\b)[a-z0-9][\w+-]*(?: \d{{2,}}(?= at ))?)"
 """A part of an address: a word, or letters that are read out one by one."""
 
 _JOINED = rf"{_PART}(?:(?:\s+(?:{_SIGN})\s+|\.){_PART})*"
@@ -86,7 +86,7 @@ def _addresses(text: str) -> list[Found]:
 
 def _written(text: str) -> str:
     """With addresses that are read out as they are written: "ann underscore lee at example dot org"."""
-    return _SPOKEN.sub(lambda found: f"{_closed(found[1])}@{_closed(found[2])}", text)
+    return _SPOKEN.sub(lambda found: f"{_closed(found[1])}@{_closed(found[2])}", said_digits(text))
 
 
 def _closed(text: str) -> str:

@@ -32,7 +32,7 @@ from jazzmine_dspy.program.sources.choices import meant_options
 from jazzmine_dspy.program.sources.registry import source
 from jazzmine_dspy.program.stage import CANDIDATES, Answer, Context, Declined, Features, Recall, Source, Steps
 from jazzmine_dspy.program.starts import Starts, starts, values_for
-from jazzmine_dspy.program.undoing import undoes_unasked
+from jazzmine_dspy.program.undoing import is_opposite
 from jazzmine_dspy.program.wishes import begins_wish, likely_cuts
 
 ACTS = "acts"
@@ -207,18 +207,18 @@ def told_starts(policy: Policy, bindings: Bindings, context: Context) -> Steps[S
     except Exception:
         # The stage of the commands, which asks the same, tells what is broken.
         return None
-    if turn.awaiting and len(turn.text.split()) <= SHORT and acts["start"] < LIKELY:
-        # First of all a short message answers what was asked, however near to a flow it is.
-        return None
     slot = flow.slot(turn.awaiting) if flow is not None and turn.awaiting else None
     if slot is not None and only_answers(slot, turn.text):
         return _none_of(context)
+    if turn.awaiting and len(turn.text.split()) <= SHORT and acts["start"] < LIKELY:
+        # First of all a short message answers what was asked, however near to a flow it is.
+        return None
     return starts(
         context.recalled,
         acts,
         turn,
         lambda name: values_for(context.registry[name], turn.text, context.at),
-        lambda name: undoes_unasked(context.registry[name], turn),
+        lambda name: is_opposite(context.registry[name], turn, context.registry),
     )
 
 

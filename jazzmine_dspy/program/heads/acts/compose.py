@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from jazzmine_dspy.models.agreement import Stance
+from jazzmine_dspy.models.agreement import Stance, stance
 from jazzmine_dspy.models.commands import (
     Affirm,
     Ask,
@@ -26,7 +27,7 @@ from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.edits import edits, named_alone
 from jazzmine_dspy.program.heads.acts.free_texts import is_name, is_telling, only_answers
 from jazzmine_dspy.program.heads.acts.given import Scene, Values, meant
-from jazzmine_dspy.program.heads.acts.readings import named_most
+from jazzmine_dspy.program.heads.acts.readings import free_text, named_most, whole_value
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.flows import Flow
@@ -72,12 +73,36 @@ def acts_on(p: Mapping[str, float], scene: Scene) -> set[str]:
     if said is not None and (said.agrees or (said.refuses and said.whole)):
         found -= {"affirm", "deny", "cancel_flow", "chitchat", "nothing", "out_of_scope"}
         return found | {"affirm" if said.agrees else "deny"}
+    if _leaves(scene):
+        return {"cancel_flow"}
     if not found:
         found = {"value"} if _tells(scene, may) else _likeliest(may)
     for one, other in _EITHER:
         if {one, other} <= found:
             found.discard(other if may[one] > may[other] else one)
     return found
+
+
+_CLAUSE = re.compile(r"[,.;!?\n]+|\blol\b", re.IGNORECASE)
+_GIVES_UP = re.compile(
+    r"\W*(?:no need(?: any ?more)?|bye+|(?:ah |oh )?(?:sod|screw|stuff|bugger) (?:it|this)\b.*|i give up|we give up|"
+    r"(?:i'?m|im) (?:out|done)(?: here)?|not bothered|forget (?:the whole thing|all that))\W*",
+    re.IGNORECASE,
+)
+
+
+def _leaves(scene: Scene) -> bool:
+    """Whether a part of a message gives the running flow up, and no other part gives a value."""
+    turn, slot = scene.turn, scene.awaited
+    parts = [part.strip() for part in _CLAUSE.split(turn.text) if part.strip()]
+    if turn.flow is None or turn.confirming is not None or slot is None or is_telling(slot) or is_name(turn.text):
+        return False
+    left = [
+        part for part in parts if _GIVES_UP.fullmatch(part) or ((said := stance(part)).whole and said.leaves)
+    ]
+    others = [part for part in parts if part not in left]
+    return bool(left) and not any(whole_value(slot, free_text(part), scene.at) is not None
+                                  for part in others if slot.type not in ("text", "list", "boolean"))  # fmt: skip
 
 
 def _is_text(scene: Scene) -> bool:

@@ -10,6 +10,7 @@ from jazzmine_dspy.models.commands import ClearSlot, Command, CorrectSlot
 from jazzmine_dspy.models.phrases import is_english, words
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.free_texts import awaited_text
+from jazzmine_dspy.program.heads.acts.questions import corrects
 from jazzmine_dspy.program.heads.acts.readings import free_text, items, stem, whole_value
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ _TO_SWAP = re.compile(
 _TO_TAKE = re.compile(r"\b(?:take|leave|keep) (?P<removed>[^,.;]+?) (?:off|out|away)\b", re.IGNORECASE)
 _SLOT_IS = re.compile(r"^.*\b(?:is|are|was|it'?s)\s+", re.IGNORECASE)
 _ANEW = re.compile(
-    _LEAD + r"(?:scratch|forget|scrap|drop|bin|cancel) (?:all )?(?:of )?(?:that|those|them|it|everything|the lot)[,.;]? "
+    _LEAD
+    + r"(?:scratch|forget|scrap|drop|bin|cancel) (?:all )?(?:of )?(?:that|those|them|it|everything|the lot)[,.;]? "
     r"(?:just|only|make it|instead|we'?ll have|i'?ll have|and (?:do|have)) (?P<new>[^.;!?]+)",
     re.IGNORECASE,
 )
@@ -55,6 +57,7 @@ _IS = re.compile(
     r"(?P<value>[^,.;!?]+)",
     re.IGNORECASE,
 )
+_WANTED = re.compile(r",? (?:that )?(?:i|we) (?:need|want|meant|said)\W*$", re.IGNORECASE)
 _NAME = re.compile(r"\bname\b|\bwho\b", re.IGNORECASE)
 _DULL = words(
     "the a an of to for at on in is it that this my your our what which how many day date hour time who where "
@@ -126,8 +129,8 @@ def _item(said: str, held: Sequence[Any]) -> Any:
 def _renamed(text: str, held: str, slot: Slot) -> str | None:
     """The text that a message says instead of the held one: "it's Anna, not Ann", "the name is Anna"."""
     for match in (*_NOT_THEN.finditer(text), *_NOT.finditer(text)):
-        old, new = free_text(match["old"]), awaited_text(slot, match["new"])
-        if plain(old) == plain(held) and plain(new) != plain(held):
+        old, new = free_text(match["old"]), awaited_text(slot, _WANTED.sub("", match["new"]))
+        if plain(old) == plain(free_text(held)) and plain(new) != plain(old) and not corrects(new):
             return new
     told = _IS.search(text)
     if told is None or "?" in text:

@@ -107,8 +107,12 @@ _WISHES = re.compile(
     r"actually|another thing|oh and|forget|never ?mind|stop)\b|\?",
     re.IGNORECASE,
 )
-_ORDERS = re.compile(r"^\W*[a-z]+ (?:me |up |off |out )?(?:my|the|a|an|our|this|that|some|another)\b", re.IGNORECASE)
-_STATES = re.compile(r"\b(?:i|we|my|our|the) .*\b(?:lost|stolen|broke\w*|isn'?t|hasn'?t|didn'?t|not)\b", re.IGNORECASE)
+_ORDERS = re.compile(
+    r"^\W*[a-z]+ (?:me |up |off |out )?(?:my|the|a|an|our|this|that|some|another)\b", re.IGNORECASE
+)
+_STATES = re.compile(
+    r"\b(?:i|we|my|our|the) .*\b(?:lost|stolen|broke\w*|isn'?t|hasn'?t|didn'?t|not)\b", re.IGNORECASE
+)
 _LONG_NAME = re.compile(r"(?:[A-Z][\w'&.-]*)(?: (?:[A-Z][\w'&.-]*|of|the|and|&|for|de|la|in|on))+")
 
 

@@ -26,6 +26,7 @@ from jazzmine_dspy.program.heads.acts.questions import (
 )
 from jazzmine_dspy.program.heads.acts.readings import (
     free_text,
+    is_day,
     lone_number,
     named_boolean,
     named_most,
@@ -178,11 +179,9 @@ class Values:
                     return self._all(flow, {**told, each.name: value} if found == told else found)
             for value in self._typed(each, taken, asked=asked):
                 found[each.name] = value
-        found |= {
-            name: day
-            for name, day in stay_days(flow.slots, self._text, self._scene.at).items()
-            if day != held.get(name)
-        }
+        days = stay_days(flow.slots, self._text, self._scene.at)
+        taken += [*days.values()]
+        found |= {name: day for name, day in days.items() if day != held.get(name)}
         found |= self._beside(flow, found, taken)
         if found:
             return self._all(flow, found)
@@ -349,7 +348,10 @@ class Values:
     def _loose(self, slot: Slot, beside: bool, taken: Sequence[Any]) -> Any:
         """The value of a slot whose type does not tell where it ends: the message, unless an act is surer."""
         if slot.type not in _OPEN and self._on & {"value", "correct"}:
-            return part_value(slot, self._text, self._scene.at, last="correct" in self._on, taken=taken)
+            value = part_value(slot, self._text, self._scene.at, last="correct" in self._on, taken=taken)
+            if isinstance(value, int) and is_day(value, taken):
+                return None
+            return None if self._counts_another(slot, value) else value
         if slot.pattern or self._on & {"correct", "deny", "ask"} or "value" not in self._on:
             return None
         if slot.type == "boolean":
@@ -364,6 +366,13 @@ class Values:
             return awaited_items(self._text)
         return None
 
+    def _counts_another(self, slot: Slot, value: Any) -> bool:
+        """Whether the word behind an amount is another slot's: of "4 checks", not what each is worth."""
+        flow = self._scene.running
+        counts = [each for each in flow.slots if each.type == "number" and each is not slot] if flow else []
+        said = [named_number(each, self._text, self._scene.at) for each in counts]
+        return slot.type == "money" and any(n is not None and str(value).startswith(f"{n}.") for n in said)
+
     def _others(self, flow: Flow, slot: Slot) -> bool:
         """Whether the message's words give it to another text slot than the awaited one: "to Douglas"."""
         told = texts_in(flow, self._text, opening=False)
@@ -372,10 +381,22 @@ class Values:
     def _all(self, flow: Flow, found: Mapping[str, Any], *, anew: bool = False) -> list[Command]:
         """In the order of the message, as far as it shows; the values of a flow that starts are its first ones."""
         slots = {slot.name: slot for slot in flow.slots}
-        names = self._in_order(slots, found)
+        names = self._in_order(slots, self._once(slots, found))
         if anew:
             return [SetSlot(name=name, value=found[name]) for name in names]
         return [self._put(slots[name], found[name]) for name in names]
+
+    def _once(self, slots: Mapping[str, Slot], found: Mapping[str, Any]) -> dict[str, Any]:
+        """What was found, a day or an hour for one slot alone: for one that is changed, else for the first."""
+        held, kept = self._scene.turn.slots.names, dict(found)
+        for name in found:
+            twins = [other for other in slots if other in kept and other != name
+                     and slots[other].type == slots[name].type and kept[other] == found[name]]  # fmt: skip
+            if name in kept and twins and slots[name].type in ("date", "time") and name not in held:
+                first = next(iter(slot for slot in slots if slot == name or slot in twins))
+                if first != name or any(other in held for other in twins):
+                    del kept[name]
+        return kept
 
     def _in_order(self, slots: Mapping[str, Slot], found: Mapping[str, Any]) -> list[str]:
         """The names of what was found, by where in the message it is said, then in the order of the slots."""

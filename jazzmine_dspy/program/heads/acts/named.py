@@ -15,10 +15,30 @@ if TYPE_CHECKING:
 _UPPER = r"[A-ZÀ-Þ][\w'-]*"
 _NAME = rf"{_UPPER}(?: (?:{_UPPER}|(?:of|upon|sur|am) {_UPPER}))*"
 _WRITE = r"\b(?:put|write|use|make|have|set)"
-_DULL = frozenset("name number of the day date hour time code first last new full slot id".split())
+_DULL = frozenset(
+    [
+        "name",
+        "number",
+        "of",
+        "the",
+        "day",
+        "date",
+        "hour",
+        "time",
+        "code",
+        "first",
+        "last",
+        "new",
+        "full",
+        "slot",
+        "id",
+    ]
+)
 _SAID = r"(?P<v>[^,.;!?\n]+)"
 _FROM_TO = (
-    re.compile(rf"\b(?:from|de|von|da|out of) (?:the )?(?P<a>{_NAME}) (?:to|a|à|nach|para|over to) (?:the )?(?P<b>{_NAME})"),
+    re.compile(
+        rf"\b(?:from|de|von|da|out of) (?:the )?(?P<a>{_NAME}) (?:to|a|à|nach|para|over to) (?:the )?(?P<b>{_NAME})"
+    ),
     re.compile(rf"(?:^|[^\w-])(?!(?:From|To)\b)(?P<a>{_NAME}) (?:to|->|→|nach|à) (?:the )?(?P<b>{_NAME})"),
     re.compile(r"^\W*(?P<a>[a-z]{3,}) to (?P<b>[a-z]{3,})(?=\W*$|,)"),
 )
@@ -41,7 +61,8 @@ _AVOIDS = re.compile(
 )
 _NAMED = re.compile(rf"\b(?i:name'?s|name is|called|patient is|it's for) (?P<v>{_UPPER}(?: {_UPPER})+)")
 _ABOUT = re.compile(
-    r"\b(?:(?:it|this|that)(?:'?s| is)|its) about (?P<v>(?:his|her|my|our|their|the|a|an|some) [^,.;!?]+)", re.IGNORECASE
+    r"\b(?:(?:it|this|that)(?:'?s| is)|its) about (?P<v>(?:his|her|my|our|their|the|a|an|some) [^,.;!?]+)",
+    re.IGNORECASE,
 )
 
 

@@ -23,9 +23,7 @@ _AFTER = re.compile(
     r"[\s,.;!]*(?:\b(?:please|pls|thanks|thank you|thx|i think|i guess)\b[\s,.!]*)*$", re.IGNORECASE
 )
 _PARTS = re.compile(r"[,;:!?]\s|\.\s|\.\.+")
-_BETWEEN = re.compile(
-    r"\s*(?:,|;|\b(?:and|plus|n|et(?: aussi)?|und|y)\b|&|\bas well as\b)\s*", re.IGNORECASE
-)
+_BETWEEN = re.compile(r"\s*(?:,|;|\b(?:and|plus|n|et(?: aussi)?|und|y)\b|&|\bas well as\b)\s*", re.IGNORECASE)
 _NO_COUNT_BEFORE = re.compile(
     r"(?:[#@/.\w+-]|\b(?:at|by|until|till|before|after|from|order|number|no\.?|room|flight|booking|line|platform|"
     r"january|february|march|april|may|june|july|august|september|october|november|december|"
@@ -42,6 +40,7 @@ NO_COUNT_AFTER = re.compile(
 _PRONOUN = re.compile(
     r"\b(?:ones|(?:the|that|this|which|what|another|other|no|every|any) one)$", re.IGNORECASE
 )
+_EACH = re.compile(r"\s?(?:each|apiece)\b", re.IGNORECASE)
 _LONG_NUMBER = re.compile(r"\d{4,}")
 _NEIGHBOURS = re.compile(r"[\s-]?")
 _OUT_OF = re.compile(r"\s+(?:out\s+)?of\s+(?:the|my|our|those|these)\s+", re.IGNORECASE)
@@ -175,14 +174,14 @@ def part_value(
         if (number := lone_number(slot, text, at)) is not None:
             return number
         place = _ordinal(slot, text, at)
-        return None if place is not None and _is_day(place, taken) else place
+        return None if place is not None and is_day(place, taken) else place
     return found[-1] if last or (len(found) > 1 and puts_right(text)) else found[0]
 
 
 _DATE = re.compile(r"\d{4}-\d\d-(\d\d)")
 
 
-def _is_day(number: int, values: Collection[Any]) -> bool:
+def is_day(number: int, values: Collection[Any]) -> bool:
     """Whether a number is the day of a date among some values."""
     days = (_DATE.fullmatch(value) for value in values if isinstance(value, str))
     return any(day is not None and int(day[1]) == number for day in days)
@@ -225,6 +224,7 @@ def lone_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
             or (money and before.group().strip().lower() == "at")
         )
         and not NO_COUNT_AFTER.match(text, each.end)
+        and (money or not _EACH.match(text, each.end))
         and not denied(text, each.start, no_denies=False)
         and sum(map(str.isdigit, text[each.start : each.end])) < (6 if money else 4)
         and not any(
@@ -233,6 +233,8 @@ def lone_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
             if each in (one, other) and one is not other
         )
     ]
+    # Of "3 checks, 250 each" the amount is what each is worth.
+    kept = [each for each in kept if money and _EACH.match(text, each.end)] or kept
     values = {
         value: each
         for each in kept
