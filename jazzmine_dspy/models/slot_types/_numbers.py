@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from functools import lru_cache
 
+from jazzmine_dspy.models.other_languages import TOGETHER, number_language, together
 from jazzmine_dspy.models.phrases import WORD, Found, is_english, words
 from jazzmine_dspy.models.slot_types._scales import scaled, word_value
 from jazzmine_dspy.models.slots import ReadingContext
@@ -55,8 +56,15 @@ def numbers(text: str, at: ReadingContext, *, spaced: bool = False, money: bool 
         ]
         found.sort()
         if is_english(at.locale):
-            found = [*_joined(text, found, money=money)]
+            found = [*_joined(text, found or _elsewhere(text, at), money=money)]
     return found
+
+
+def _elsewhere(text: str, at: ReadingContext) -> list[Found]:
+    """Numbers that an English conversation says in another language."""
+    found = [Found(*match.span(), Decimal(together(match))) for match in TOGETHER.finditer(text)]
+    language = number_language(text)
+    return found if found or language is None else [*_in_words(text, at._replace(locale=language))]
 
 
 def plain(number: Decimal) -> int | float:

@@ -7,6 +7,7 @@ import re
 from abc import abstractmethod
 from typing import Any, ClassVar
 
+from jazzmine_dspy.models.other_languages import day_language
 from jazzmine_dspy.models.slot_types.calendar.english import lowered, simplified
 from jazzmine_dspy.models.slot_types.calendar.frame import Reading, inside, whole
 from jazzmine_dspy.models.slot_types.calendar.near import Near, orders
@@ -59,6 +60,8 @@ class CalendarType(Ambiguous, TextType):
         found = self.readings(slot, said, at)
         if _is_english(at):
             found = inside(said, found)
+            if not found and (language := day_language(text[:_LONGEST])) is not None:
+                return self.occurrences(slot, text, at._replace(locale=language))
         else:
             from jazzmine_dspy.models.slot_types.calendar import foreign
 
@@ -103,6 +106,8 @@ class CalendarType(Ambiguous, TextType):
         said = _said(text, at)
         found = self.readings(slot, said, at)
         if _is_english(at):
+            if not found and (language := day_language(text[:_LONGEST])) is not None:
+                return self._whole(slot, text, at._replace(locale=language))
             return whole(said, found)
         beside = said[: found[0].start] + "|" + said[found[0].end :] if len(found) == 1 else ""
         from jazzmine_dspy.models.slot_types.calendar import foreign

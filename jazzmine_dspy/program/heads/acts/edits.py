@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rapidfuzz.distance import OSA
+
 from jazzmine_dspy.models.commands import ClearSlot, Command, CorrectSlot
 from jazzmine_dspy.models.phrases import is_english, words
 from jazzmine_dspy.models.text import plain
@@ -57,6 +59,10 @@ _IS = re.compile(
     r"(?P<value>[^,.;!?]+)",
     re.IGNORECASE,
 )
+_NAMES = re.compile(r"[A-Z][\w'-]*(?: [A-Z][\w'-]*)*")
+_LEAST, _SPELT = 4, 2
+"""Letters of a name, and how many of them another spelling may change."""
+
 _WANTED = re.compile(r",? (?:that )?(?:i|we) (?:need|want|meant|said)\W*$", re.IGNORECASE)
 _NAME = re.compile(r"\bname\b|\bwho\b", re.IGNORECASE)
 _DULL = words(
@@ -132,6 +138,9 @@ def _renamed(text: str, held: str, slot: Slot) -> str | None:
         old, new = free_text(match["old"]), awaited_text(slot, _WANTED.sub("", match["new"]))
         if plain(old) == plain(free_text(held)) and plain(new) != plain(old) and not corrects(new):
             return new
+    alike = [name for name in _NAMES.findall(text) if name != held and _is_alike(name, held)]
+    if len(alike) == 1 and corrects(text) and held[:1].isupper():
+        return alike[0]
     told = _IS.search(text)
     if told is None or "?" in text:
         return None
@@ -141,6 +150,11 @@ def _renamed(text: str, held: str, slot: Slot) -> str | None:
     value = free_text(told["value"])
     fits = told["slot"].lower() in own and value[:1].isupper() and plain(value) != plain(held)
     return value if fits else None
+
+
+def _is_alike(name: str, held: str) -> bool:
+    """Whether a name is the held one, spelt another way."""
+    return len(name) >= _LEAST and OSA.distance(name.lower(), held.lower(), score_cutoff=_SPELT) <= _SPELT
 
 
 def _cleared(text: str, held: Sequence[Slot], at: ReadingContext) -> Slot | None:

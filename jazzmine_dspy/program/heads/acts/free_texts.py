@@ -59,6 +59,7 @@ _TELLS = re.compile(
 )
 """Slots whose text is a telling, of which nothing is cut."""
 
+_COMMA = re.compile(r",|\s(?=and (?:pls|please|can you|could you)\b)", re.IGNORECASE)
 _COMMENT = re.compile(
     r",\s*(?:only|even|though|tho|because|cos|since|which|it(?:'s|s)?|i|i'?m|i'?ve|we|he|she|they|there|"
     r"last time|valid|lol)\b.*$",
@@ -171,7 +172,7 @@ def awaited_text(slot: Slot, text: str) -> str:
 
 def text_apart(text: str) -> str | None:
     """The name or short phrase that stands before a comma, apart from other values: "Priya Nair, Thursday at 9"."""
-    first = text.partition(",")[0].strip()
+    first = _COMMA.split(text, maxsplit=1)[0].strip()
     return first if first != text.strip() and _APART.fullmatch(first) else None
 
 

@@ -101,7 +101,7 @@ class Values:
         self, scene: Scene, on: set[str], p: Mapping[str, float], agrees: Callable[[], bool]
     ) -> None:
         self._scene, self._on, self._p, self._agrees = scene, on, p, agrees
-        self._text = scene.turn.text
+        self._text = self._whole = scene.turn.text
         self._moved = False
 
     def first(self, flow: Flow) -> list[Command]:
@@ -403,7 +403,9 @@ class Values:
         names = [name for name in slots if name in found]
         if len(names) < 2:
             return names
-        return sorted(names, key=lambda name: place_of(slots[name], found[name], self._text, self._scene.at))
+        # A list stands where its first item does.
+        said = {name: found[name][0] if isinstance(found[name], list) and found[name] else found[name] for name in names}
+        return sorted(names, key=lambda name: place_of(slots[name], said[name], self._whole, self._scene.at))
 
     def _put(self, slot: Slot, value: Any) -> Command:
         held = slot.name in self._scene.turn.slots.names

@@ -95,7 +95,7 @@ def named_texts(flow: Flow, text: str) -> Named:
     found: dict[str, Any] = {}
     slots = [slot for slot in flow.slots if slot.type.value in ("text", "list") and not slot.pattern]
     for slot in slots:
-        for pattern in _patterns(slot):
+        for pattern in (*_patterns(slot), *_behind_verb(flow, slot)):
             match = pattern.search(text)
             if match is None:
                 continue
@@ -106,6 +106,16 @@ def named_texts(flow: Flow, text: str) -> Named:
                 text = f"{text[: match.start()]} {text[match.end() :]}"
             break
     return Named(*_route(slots, found, text))
+
+
+@lru_cache(maxsize=512)
+def _behind_verb(flow: Flow, slot: Slot) -> tuple[re.Pattern[str], ...]:
+    """A name behind a verb of the flow: "send Marta 50 bucks", "book Rosa Keane"."""
+    asked = f"{slot.name} {slot.description} {slot.ask}"
+    if slot.type.value != "text" or not re.search(r"\bwho\b|\bname\b|patient|person", asked, re.IGNORECASE):
+        return ()
+    verbs = "|".join(re.escape(word) for word in flow.keywords if word.isalpha()) or "(?!)"
+    return (re.compile(rf"\b(?i:{verbs}) (?P<v>(?!I\b){_UPPER}(?: {_UPPER})?)(?=$|[ ,.;!?])"),)
 
 
 def _route(slots: list[Slot], found: dict[str, Any], text: str) -> tuple[dict[str, Any], str]:

@@ -50,6 +50,8 @@ _END = re.compile(
     r"would|will)\b).*$",
     re.IGNORECASE | re.DOTALL,
 )
+_MORE = re.compile(r"\b(?:some |any )?more (?=[a-z])", re.IGNORECASE)
+_WHICH = re.compile(r"^(?:which|what) \w+", re.IGNORECASE)
 _OWNED = re.compile(r"^(?:my|our|his|her|their) [a-z]+(?: [a-z]+)?$", re.IGNORECASE)
 _NAMES = re.compile(r"^(?:[A-Z][\w'.-]*)(?: (?:and |& )?[A-Z][\w'.-]*){0,4}$")
 _NOTHING = frozenset(
@@ -62,7 +64,7 @@ _NOTHING = frozenset(
 )
 """Words that name nothing."""
 
-_LONGEST, _SHORT = 5, 10
+_LONGEST, _SHORT = 5, 12
 """Words of a thing, and of a part of a message that names one."""
 
 _CLAUSE = re.compile(r"[,;.!?]\s+|\s+(?:because|since|as|but|and)\s+", re.IGNORECASE)
@@ -102,7 +104,9 @@ def _text_of(slot: Slot, flow: Flow, text: str, *, opening: bool) -> str | None:
         return None
     if _TROUBLE.search(asked):
         return _trouble(text)
-    return _thing(flow, text, wished=slot.type.value == "list")
+    return _thing(flow, text, wished=slot.type.value == "list") or (
+        _more(flow, text) if _WHICH.match(slot.ask) else None
+    )
 
 
 @lru_cache(maxsize=512)
@@ -151,6 +155,13 @@ def _thing(flow: Flow, text: str, *, wished: bool) -> str | None:
                 found.append(said)
     found = list(dict.fromkeys(found))
     return found[0] if len(found) == 1 and not found[0][:1].isdigit() else None
+
+
+def _more(flow: Flow, text: str) -> str | None:
+    """What more of is wished for: "I need more ibuprofen gel"."""
+    found = [free_text(_END.sub("", text[match.end() :])) for match in _MORE.finditer(text)]
+    told = [said for said in found if said and not _own_words(flow) & {*map(stem, plain(said).split())}]
+    return told[0] if len(told) == 1 and len(told[0].split()) <= _LONGEST else None
 
 
 @lru_cache(maxsize=512)

@@ -48,7 +48,7 @@ _CORRECTS = re.compile(
     r"correction|scratch that|oops|whoops|change|changed|changing|switch|swap|move (?:it|that)|wrong|mistake|"
     r"mis(?:spoke|typed|read)|typo|not\b.{1,30}\bbut|\w*\d\w*,? not|not \w*\d\w*|better|"
     r"on second thoughts?|second thought|after all|sorry|"
-    r"let'?s (?:do|say|make|go)|i said|it'?s not|that'?s not|isn'?t|no[,.]|no it'?s|nope|oh wait|wait[,.]|"
+    r"sry|soz|no no|let'?s (?:do|say|make|go)|i said|it'?s not|that'?s not|isn'?t|no[,.]|no it'?s|nope|oh wait|wait[,.]|"
     r"hang on|hold on|"
     r"update|correct|replace|prefer|up to|down to)\b",
     re.IGNORECASE,
