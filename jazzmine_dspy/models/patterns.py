@@ -74,8 +74,15 @@ def _readings(text: str) -> dict[str, None]:
     """A text, and the ways in which parts of it may be written, the surest first."""
     read_out = said_digits(text)
     return dict.fromkeys(
-        (text, read_out, text.upper(), _grouped(read_out), dictated(text), dictated(text).upper())
+        (text, read_out, text.upper(), _grouped(read_out), dictated(text), dictated(text).upper(), *_joined(text))
     )
+
+
+def _joined(text: str) -> list[str]:
+    """A short text in capitals, with groups of digits that signs part in one: "ref is qd 71-002" has QD71002."""
+    if len(text.split()) > _FEW_WORDS or not re.search(r"\d[-/.]\d", text):
+        return []
+    return [_grouped(re.sub(r"(?<=\d)[-/.](?=\d)", "", text.upper()))]
 
 
 _GROUPS = re.compile(r"(?<![\w.,:/-])(?:(?![AI] )[A-Z]{1,3} )?\d+(?: \d+)*(?![\w:/-]|[.,]\d)")

@@ -25,7 +25,7 @@ _NEGATION = re.compile(
 )
 _LINKS = words(
     "new to the a an my our your any please want need you we i have going be being been ever me it would like "
-    "should think wish trying asking really yet even actually that this wanna gonna intend plan"
+    "should think wish trying asking asked said told signed really yet even actually that this wanna gonna intend plan"
 )
 _UNDERGONE = words("got get getting gotten been being receive received had come came arrive arrived")
 """What did not happen to the user is a complaint, and no denial: "never got credited"."""

@@ -28,7 +28,8 @@ _BEGINS = re.compile(
 )
 _UNDONE = re.compile(
     r"\b(?:cancel\w*|call\w* off|call it off|stop|end(?:ing)?|clos\w+|delet\w+|remov\w+|terminat\w+|block\w*|fr[eo]+z\w+|"
-    r"withdraw\w*|undo|quit|abort|scrap\w*|bin|binned|drop|ditch|scratch|kill|void|annul|axe|nix|bail|off|out|rid|forget|"
+    r"withdraw\w*|undo|quit|abort|scrap\w*|bin|binned|drop|ditch|scratch|kill|void|annul|axe|nix|bail|rid|forget|"
+    r"(?:call|log|write|back|opt|pull|mov\w+|get\w*|we'?re|were|i'?m|want|com\w+|take) (?:\w+ ){0,2}?(?:off|out)|out (?:of|by)|"
     r"giv(?:e|ing) (?:up|back|it back)|no longer|not? (?:more|need|want|coming|going|able)|mov(?:e|ing) out|"
     r"leav(?:e|ing)|lost|lose|stolen|stole|nicked|missing|gone|swiped|robbed|found|hacked|compromised|refund|"
     r"(?:can|could|do|does|did|wo|is|are|was)(?:n'?t|not| not)|unable|won't|cant|cannot|wont|never|instead|return|"

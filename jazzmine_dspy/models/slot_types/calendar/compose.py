@@ -15,7 +15,7 @@ _DAY = "|".join(DAYS)
 
 def composed(text: str, found: list[Reading], near: Near) -> list[Reading]:
     """The dates of a simplified text, of which the parts have been found."""
-    return ranged(text, _following(_counted(text, _paired(text, found), near)), near)
+    return ranged(text, _following(text, _counted(text, _paired(text, found), near)), near)
 
 
 _PAIR_GAP = re.compile(r"(?:,|\.)? ?(?:on |the |on the )?")
@@ -109,8 +109,11 @@ def _moved(each: Reading, number: int, unit: str) -> Reading:
     return each._replace(values=tuple(day.isoformat() for day in days if day is not None))
 
 
-def _following(found: list[Reading]) -> list[Reading]:
-    """ "the Monday after" counts from the date named before it, which is then none of its own."""
+_RETURNS = re.compile(r"\b(?:back|return\w*|home|until|till|to|through)\b")
+
+
+def _following(text: str, found: list[Reading]) -> list[Reading]:
+    """ "the Monday after" counts from the date named before it, which is none of its own but where it is a beginning."""
     kept: list[Reading] = []
     for each in found:
         if each.after and not each.values:
@@ -119,7 +122,10 @@ def _following(found: list[Reading]) -> list[Reading]:
         elif each.after and each.values and kept and len(kept[-1].values) == 1:
             base = Near(dt.date.fromisoformat(kept[-1].values[0]))
             weekday = dt.date.fromisoformat(each.values[0]).weekday()
-            kept[-1] = each._replace(values=(base.weekday(weekday).isoformat(),))
+            moved_to = each._replace(values=(base.weekday(weekday).isoformat(),))
+            if not _RETURNS.search(text[kept[-1].end : each.start]):
+                kept.pop()
+            kept.append(moved_to)
         else:
             kept.append(each)
     return kept

@@ -11,6 +11,9 @@ from jazzmine_dspy.models.slot_types.calendar.near import Near, exact, shifted
 
 _TO = r"(?: ?- ?| (?:to|until|till|through|thru) )"
 _GAP = re.compile(rf"{_TO}(?:the |on )?")
+_BACK = re.compile(r"[ ,.;]*(?:(?:and|n|&|then) )?(?:(?:we're |i'm )?(?:coming |going )?(?:back|home|return\w*))(?: on)? (?:the )?")
+"""What stands between the days of a trip."""
+
 _MONTH = "|".join(MONTHS)
 _DAY = r"(?:the )?(?P<d>\d{1,2})(?:st|nd|rd|th)?"
 _FIRST = re.compile(
@@ -87,7 +90,8 @@ def _is_reversed(text: str, first: Reading, last: Reading) -> bool:
     """Whether two days stand as a range, the later one first."""
     if len(first.values) != 1 or len(last.values) != 1 or first.values <= last.values:
         return False
-    return _GAP.fullmatch(text[first.end : last.start]) is not None
+    gap = text[first.end : last.start]
+    return _GAP.fullmatch(gap) is not None or _BACK.fullmatch(gap) is not None
 
 
 def _nearest(text: str, each: Reading, day: dt.date, near: Near) -> dt.date | None:

@@ -37,7 +37,9 @@ _LEAD_IN = re.compile(
 
 _LEAD = re.compile(
     r"^\W*(?:(?:yeah|yes|ok|okay|well|so|um+|hm+|oh|no|wait|actually)\b[\s,]*)*"
-    r"(?:(?:just )?(?:tell them|say|write)(?: that)?|(?:i )?(?:think|guess|believe|reckon) (?:it'?s|it was|its)|"
+    r"(?:(?:just )?(?:tell them|say|write|put)(?: that)?|"
+    r"(?:i )?(?:think|guess|believe|reckon) (?:it'?s|it was|its)(?: called)?|"
+    r"(?:we|i) (?:need|want) to end up in|"
     r"(?:that|it)(?:'?d| would) be(?: for)?|(?:we'?re|i'?m) (?:saving|paying|looking|asking|here|coming) for|"
     r"(?:how|what) about|it says|it was|it'?s (?:for|from|to|at)|"
     r"(?:we|i) (?:want|wanna|need|would like) (?:to get |to go )?to)"
@@ -66,9 +68,21 @@ _COMMENT = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _APART = re.compile(
-    r"[A-Z][\w'.-]+(?: [A-Z][\w'.-]+){1,3}|(?!(?:yes|no|ok|hi|hey|well|so)\b)[a-z]+(?: [a-z]+){1,2}"
+    r"[A-Z][\w'.-]+(?: [A-Z][\w'.-]+){0,3}|(?!(?:yes|no|ok|hi|hey|well|so)\b)[a-z]+(?: [a-z]+){1,2}"
 )
 """A name or a short phrase."""
+
+_SUBJECT = re.compile(
+    r"\b(?:i|i'?m|i'?ve|i'?ll|we|we'?re|we'?ve|you|he|she|they|it|it'?s|its|this|thats?|that'?s|there'?s|what|who|how|"
+    r"is|are|was|were|am|has|have|had|does|did|do|can'?t|cant|cannot|won'?t|wont|don'?t|dont|doesn'?t|isn'?t|never|"
+    r"will|would|could|should|know|think|got)\b",
+    re.IGNORECASE,
+)
+"""Words of a sentence that says something."""
+
+_SENTENCE = re.compile(r"[.;!?]+(?:\s+|$)|\n")
+_SAYING = 4
+"""Words of a text that may be a sentence."""
 
 _TOLD = 5
 """Words of a telling."""
@@ -147,18 +161,28 @@ def is_telling(slot: Slot) -> bool:
     return slot.type.value == "text" and not slot.pattern and _TELLS.search(told) is not None
 
 
-def awaited_text(slot: Slot, text: str) -> str:
-    """The text that a message gives, without what leads in to it and what comments on it.
+def awaited_text(slot: Slot, text: str) -> str | None:
+    """The text that a message gives, without what leads in to it and what comments on it; None where it gives none.
 
     Example:
         >>> from jazzmine_dspy.models.slots import Slot
         >>> awaited_text(Slot(name="patient", type="text"), "The patient is called Jo-Ann O'Malley")
         "Jo-Ann O'Malley"
     """
-    if not is_telling(slot):
-        text = _COMMENT.sub("", text)
-        if _NUMBERED.search(text) and (apart := text_apart(text)) is not None:
-            return apart
+    if is_telling(slot):
+        return _text_of(slot, text)
+    text = _COMMENT.sub("", text)
+    if _NUMBERED.search(text) and (apart := text_apart(text)) is not None:
+        return apart
+    bare = _bare_of(text)
+    if bare is not None:
+        return _text_of(slot, bare)
+    said = _text_of(slot, text)
+    return said if said != free_text(text) and not is_said(said) else None
+
+
+def _text_of(slot: Slot, text: str) -> str:
+    """A text without what leads in to it."""
     lead = _LEAD_IN.match(text)
     if lead is not None and (
         " name" in lead[0].lower() or " call" in lead[0].lower() or _names(lead[0], slot)
@@ -170,12 +194,35 @@ def awaited_text(slot: Slot, text: str) -> str:
     return text.strip(" .") if _NONE_OF.match(text) else free_text(text)
 
 
+def _bare_of(text: str) -> str | None:
+    """The one part of a message that names something, of those that say something else; None where all of them do."""
+    parts = [part.strip() for part in _SENTENCE.split(text) if part.strip()]
+    naming = [part for part in parts if not is_said(part)]
+    if not naming or (len(naming) > 1 and len(parts) > len(naming)):
+        return None
+    return naming[0] if len(parts) > len(naming) else text
+
+
+def is_said(text: str) -> bool:
+    """Whether a text says something in a sentence of its own, rather than name something.
+
+    Example:
+        >>> is_said("payday cant come soon enough"), is_said("the cats travel kennel"), is_said("Right Said Fred")
+        (True, False, False)
+    """
+    words = plain(text).split()
+    return len(words) >= _SAYING and _SUBJECT.search(text) is not None and not is_name(text)
+
+
 def text_apart(text: str) -> str | None:
     """The name or short phrase that stands before a comma, apart from other values: "Priya Nair, Thursday at 9"."""
     first = _COMMA.split(text, maxsplit=1)[0].strip()
     return first if first != text.strip() and _APART.fullmatch(first) else None
 
 
+_COUNTED = re.compile(
+    r"\W*(?:\d+ (?:of us|people|ppl|guests|persons?|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)|keep\b)", re.IGNORECASE
+)
 _ITEM_END = re.compile(
     r"\s+(?:for|on|at|by) (?:the )?(?:\d|(?:two|three|four|five|six|eight|ten|twelve|twenty|today|tomorrow|tonight|"
     r"mon|tues?|wed|thur?s?|fri|sat|sun)\b|\w+day\b).*$",
@@ -191,7 +238,10 @@ def awaited_items(text: str) -> list[str] | None:
         >>> awaited_items("falafel wraps and a fruit platter for 16 tomorrow")
         ['falafel wraps', 'fruit platter']
     """
-    return [_ITEM_END.sub("", each) for each in items(text) if not _SAYS.search(each)] or None
+    if is_talk(text):
+        return None
+    kept = [each for each in items(text) if not (_SAYS.search(each) or is_said(each) or _COUNTED.match(each))]
+    return [_ITEM_END.sub("", each) for each in kept] or None
 
 
 def _names(text: str, slot: Slot) -> bool:

@@ -19,6 +19,7 @@ from jazzmine_dspy.program.heads.acts.named import named_texts
 from jazzmine_dspy.program.heads.acts.opening import texts_in
 from jazzmine_dspy.program.heads.acts.questions import (
     LONG,
+    of_others,
     corrects,
     wish_of,
     without_correcting,
@@ -214,6 +215,9 @@ class Values:
                 found[name] = value
         if found:
             self._text = rest
+        if awaited is not None and isinstance(found.get(awaited.name), list) and plain(rest):
+            # The items that it names the slot of, behind those that it just says.
+            found[awaited.name] = list(dict.fromkeys([*(awaited_items(rest) or ()), *found[awaited.name]]))
         return found
 
     def _corrected_instead(self, flow: Flow) -> Command | None:
@@ -257,6 +261,8 @@ class Values:
             # Long messages name dates and numbers in passing.
             return []
         if known is not None and not asked and not self._may_change(slot):
+            return []
+        if not asked and slot.type == "date" and of_others(self._text):
             return []
         told = self._referred(slot, known, fresh, asked)
         if told is not None and told not in taken:

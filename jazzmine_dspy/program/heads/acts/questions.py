@@ -6,7 +6,7 @@ import re
 
 _SENTENCE = re.compile(r"[^.!?\n]*(?:(?:\d\.\d|\.(?=\w))[^.!?\n]*)*[.!?\n]*")
 _LEAD = (
-    r"^\W*(?:(?:and|but|so|ok|okay|hey|hi|hello|also|btw|oh|well|um+|right|wait|sorry|please|quick "
+    r"^\W*(?:(?:and|but|so|actually|ok|okay|hey|hi|hello|also|btw|oh|well|um+|right|wait|sorry|please|quick "
     r"question|then|yes|no)"
     r"\b[\s,:;.-]*)*"
 )
@@ -97,6 +97,23 @@ def wish_of(text: str) -> str:
         if len(text[match.start() :].split()) >= _WORDS:
             return text[match.start() :]
     return text
+
+
+_OTHERS = re.compile(
+    r"\b(?:(?:my|our|his|her|their) (?:\w+ ){1,2}?(?:flies|comes|goes|arrives|leaves|lands|gets|works|is|was|has|had|said|"
+    r"says|told|only|can'?t|won'?t)|he|she|they)\b(?!'?s? (?:number|mobile|email|name)\b)",
+    re.IGNORECASE,
+)
+
+
+def of_others(text: str) -> bool:
+    """Whether a message tells of what others do, so that a day in it is mentioned and not given.
+
+    Example:
+        >>> of_others("5, my brother flies in on the 26th"), of_others("5, back on the 26th")
+        (True, False)
+    """
+    return _OTHERS.search(text) is not None
 
 
 def corrects(text: str) -> bool:

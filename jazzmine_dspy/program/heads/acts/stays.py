@@ -45,8 +45,10 @@ def stay_days(slots: Sequence[Slot], text: str, at: ReadingContext = ANYWHERE) -
         return {}
     first, last = dates
     days = values_in(first, text, at)
-    if len(days) == 1 and _goes_back(last) and _BACK.search(text) and not _OUT.search(text):
-        return {last.name: days[0]}
+    if len(days) == 1 and _goes_back(last):
+        before = text[: place_of(last, days[0], text, at)]
+        if _BACK.search(before) and not _OUT.search(before):
+            return {last.name: days[0]}
     if len(days) != 2 or days != values_in(last, text, at):
         return {}
     begins, ends = (place_of(first, day, text, at) for day in days)
