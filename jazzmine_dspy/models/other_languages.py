@@ -17,16 +17,26 @@ _DAYS = {
 }
 _NUMBERS = {
     "de": "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf fünfzehn zwanzig dreißig vierzig fünfzig hundert",
-    "fr": "deux trois quatre cinq sept huit neuf onze douze treize quatorze quinze seize vingt trente quarante cinquante",
-    "es": "dos tres cuatro cinco seis siete ocho nueve diez doce trece catorce quince veinte treinta cuarenta cincuenta",
+    "fr": "deux trois quatre cinq sept huit neuf onze douze treize quatorze quinze vingt trente quarante cinquante",
+    "es": "dos tres cuatro cinco seis siete ocho nueve diez doce trece catorce quince veinte treinta cincuenta",
     "it": "tre quattro cinque sei sette otto nove dieci undici dodici quindici venti trenta quaranta cinquanta",
     "nl": "twee drie vier vijf zes zeven acht negen tien elf twaalf vijftien twintig dertig veertig vijftig",
     "pt": "dois três quatro cinco seis sete oito nove dez doze quinze vinte trinta quarenta cinquenta",
 }
-_DULL = words("acht sei seis nove tien elf tre tres seize dos")
+_DULL = words("acht sei seis nove tien elf tre tres dos")
 """Numbers that are words of English too, or another language's."""
 
-_TOGETHER = {"zweit": 2, "dritt": 3, "viert": 4, "fünft": 5, "sechst": 6, "siebt": 7, "acht": 8, "neunt": 9, "zehnt": 10}
+_TOGETHER = {
+    "zweit": 2,
+    "dritt": 3,
+    "viert": 4,
+    "fünft": 5,
+    "sechst": 6,
+    "siebt": 7,
+    "acht": 8,
+    "neunt": 9,
+    "zehnt": 10,
+}
 TOGETHER = re.compile(rf"\bzu ({'|'.join(_TOGETHER)})\b", re.IGNORECASE)
 """German for so many people: "zu fünft"."""
 

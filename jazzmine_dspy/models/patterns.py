@@ -74,7 +74,15 @@ def _readings(text: str) -> dict[str, None]:
     """A text, and the ways in which parts of it may be written, the surest first."""
     read_out = said_digits(text)
     return dict.fromkeys(
-        (text, read_out, text.upper(), _grouped(read_out), dictated(text), dictated(text).upper(), *_joined(text))
+        (
+            text,
+            read_out,
+            text.upper(),
+            _grouped(read_out),
+            dictated(text),
+            dictated(text).upper(),
+            *_joined(text),
+        )
     )
 
 

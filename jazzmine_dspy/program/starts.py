@@ -97,7 +97,7 @@ def starts(
     acts: Mapping[str, float],
     turn: Turn,
     values: Callable[[str], Values],
-    opposite: Callable[[str], bool] = lambda name: False,
+    opposite: Callable[[str], bool] = lambda _: False,
 ) -> Starts | None:
     """Weigh what speaks for each flow, and for any at all.
 

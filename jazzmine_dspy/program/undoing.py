@@ -27,15 +27,16 @@ _BEGINS = re.compile(
     r"^(?:call off|give up|opt out|stop|cancel|end|close|delete|remove|terminate|block|freeze)\b"
 )
 _UNDONE = re.compile(
-    r"\b(?:cancel\w*|call\w* off|call it off|stop|end(?:ing)?|clos\w+|delet\w+|remov\w+|terminat\w+|block\w*|fr[eo]+z\w+|"
-    r"withdraw\w*|undo|quit|abort|scrap\w*|bin|binned|drop|ditch|scratch|kill|void|annul|axe|nix|bail|rid|forget|"
-    r"(?:call|log|write|back|opt|pull|mov\w+|get\w*|we'?re|were|i'?m|want|com\w+|take) (?:\w+ ){0,2}?(?:off|out)|out (?:of|by)|"
-    r"giv(?:e|ing) (?:up|back|it back)|no longer|not? (?:more|need|want|coming|going|able)|mov(?:e|ing) out|"
-    r"leav(?:e|ing)|lost|lose|stolen|stole|nicked|missing|gone|swiped|robbed|found|hacked|compromised|refund|"
-    r"(?:can|could|do|does|did|wo|is|are|was)(?:n'?t|not| not)|unable|won't|cant|cannot|wont|never|instead|return|"
-    r"changed? (?:my|our) mind|plans? (?:have |has )?changed|fell through|ill|sick|unwell)\b",
+    r"\b(?:cancel\w*|call\w* (?:it )?off|stop|end(?:ing)?|clos\w+|delet\w+|remov\w+|terminat\w+|block\w*|"
+    r"fr[eo]+z\w+|withdraw\w*|undo|quit|shut|abort|scrap\w*|bin|binned|drop|ditch|scratch|kill|void|annul|axe|nix|"
+    r"bail|rid|forget|not|no|nobody|none|never|ai?n'?t|\w+n't|cant|cannot|wont|unable|can go|for good|instead|"
+    r"problem|issue|trouble|refund|return|leav(?:e|ing)|lost|lose|stolen|stole|nicked|missing|gone|swiped|robbed|"
+    r"found|hacked|compromised|fell through|ill|sick|unwell|giv(?:e|ing) (?:it )?(?:up|back)|out (?:of|by)|"
+    r"(?:log|write|back|opt|pull|mov\w+|get\w*|we'?re|were|i'?m|want|com\w+|take) (?:\w+ ){0,2}?(?:off|out)|"
+    r"changed? (?:my|our) mind|plans? (?:have |has )?changed)\b",
     re.IGNORECASE,
 )
+"""Words of a message that undoes something, that denies, or that speaks of trouble."""
 
 
 _TO_UNDO = re.compile(

@@ -113,7 +113,7 @@ _RETURNS = re.compile(r"\b(?:back|return\w*|home|until|till|to|through)\b")
 
 
 def _following(text: str, found: list[Reading]) -> list[Reading]:
-    """ "the Monday after" counts from the date named before it, which is none of its own but where it is a beginning."""
+    """ "the Monday after" counts from the date before it, which is none of its own but where it is a beginning."""
     kept: list[Reading] = []
     for each in found:
         if each.after and not each.values:

@@ -11,7 +11,9 @@ from jazzmine_dspy.models.slot_types.calendar.near import Near, exact, shifted
 
 _TO = r"(?: ?- ?| (?:to|until|till|through|thru) )"
 _GAP = re.compile(rf"{_TO}(?:the |on )?")
-_BACK = re.compile(r"[ ,.;]*(?:(?:and|n|&|then) )?(?:(?:we're |i'm )?(?:coming |going )?(?:back|home|return\w*))(?: on)? (?:the )?")
+_BACK = re.compile(
+    r"[ ,.;]*(?:(?:and|n|&|then) )?(?:(?:we're |i'm )?(?:coming |going )?(?:back|home|return\w*))(?: on)? (?:the )?"
+)
 """What stands between the days of a trip."""
 
 _MONTH = "|".join(MONTHS)
@@ -21,7 +23,8 @@ _FIRST = re.compile(
 )
 _IDENTIFIER = re.compile(r"\b(?:order|number|no\.?|booking|room|table|flight|unit|line|platform|invoice) $")
 _LAST = re.compile(
-    rf"{_TO}{_DAY}(?=$|[,.;!?)](?!\d)| (?:please|pls|and|or|for|if|with|in|at|is|would|works?|thanks|instead|then|now)\b)"
+    rf"{_TO}{_DAY}(?=$|[,.;!?)](?!\d)| (?:please|pls|and|or|for|if|with|in|at|is|would|works?|thanks|instead|"
+    r"then|now)\b)"
 )
 _NUMBERED = re.compile(r"(?:the )?\d{1,2}(?:st|nd|rd|th)")
 _DAY_OF_MONTH = re.compile(

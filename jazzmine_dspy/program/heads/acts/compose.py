@@ -26,8 +26,9 @@ from jazzmine_dspy.models.commands import (
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.edits import edits, named_alone
 from jazzmine_dspy.program.heads.acts.free_texts import is_name, is_telling, only_answers
-from jazzmine_dspy.program.heads.acts.given import Scene, Values, meant
+from jazzmine_dspy.program.heads.acts.given import Values
 from jazzmine_dspy.program.heads.acts.readings import free_text, named_most, whole_value
+from jazzmine_dspy.program.heads.acts.scene import Scene, meant
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.flows import Flow
@@ -95,7 +96,13 @@ def _leaves(scene: Scene) -> bool:
     """Whether a part of a message gives the running flow up, and no other part gives a value."""
     turn, slot = scene.turn, scene.awaited
     parts = [part.strip() for part in _CLAUSE.split(turn.text) if part.strip()]
-    if turn.flow is None or turn.confirming is not None or slot is None or is_telling(slot) or is_name(turn.text):
+    if (
+        turn.flow is None
+        or turn.confirming is not None
+        or slot is None
+        or is_telling(slot)
+        or is_name(turn.text)
+    ):
         return False
     left = [
         part for part in parts if _GIVES_UP.fullmatch(part) or ((said := stance(part)).whole and said.leaves)

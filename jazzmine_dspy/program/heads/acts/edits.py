@@ -136,9 +136,14 @@ def _renamed(text: str, held: str, slot: Slot) -> str | None:
     """The text that a message says instead of the held one: "it's Anna, not Ann", "the name is Anna"."""
     for match in (*_NOT_THEN.finditer(text), *_NOT.finditer(text)):
         old, new = free_text(match["old"]), awaited_text(slot, _WANTED.sub("", match["new"]))
-        if plain(old) == plain(free_text(held)) and plain(new) != plain(old) and not corrects(new):
+        if (
+            new is not None
+            and plain(old) == plain(free_text(held))
+            and plain(new) != plain(old)
+            and not corrects(new)
+        ):
             return new
-    alike = [name for name in _NAMES.findall(text) if name != held and _is_alike(name, held)]
+    alike: list[str] = [name for name in _NAMES.findall(text) if name != held and _is_alike(name, held)]
     if len(alike) == 1 and corrects(text) and held[:1].isupper():
         return alike[0]
     told = _IS.search(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot
 from jazzmine_dspy.models.text import plain
@@ -19,8 +19,8 @@ from jazzmine_dspy.program.heads.acts.named import named_texts
 from jazzmine_dspy.program.heads.acts.opening import texts_in
 from jazzmine_dspy.program.heads.acts.questions import (
     LONG,
-    of_others,
     corrects,
+    of_others,
     wish_of,
     without_correcting,
     without_questions,
@@ -30,7 +30,6 @@ from jazzmine_dspy.program.heads.acts.readings import (
     is_day,
     lone_number,
     named_boolean,
-    named_most,
     named_number,
     part_value,
     place_of,
@@ -38,61 +37,20 @@ from jazzmine_dspy.program.heads.acts.readings import (
     whole_value,
 )
 from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_value
+from jazzmine_dspy.program.heads.acts.scene import Scene, meant, telling
 from jazzmine_dspy.program.heads.acts.stays import stay_days
 from jazzmine_dspy.program.heads.acts.tried import named_try, tried_value
 from jazzmine_dspy.program.wishes import parts_of
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.flows import Flow
-    from jazzmine_dspy.models.slots import ReadingContext, Slot
-    from jazzmine_dspy.models.turn import Turn
+    from jazzmine_dspy.models.slots import Slot
 
 _OPEN = frozenset(("text", "list", "boolean"))
 """Types of values that a message may be whatever it says."""
 
 _AS_SAID = frozenset(("phone", "email", "text", "number"))
 """Types whose values stand in the message as they are."""
-
-
-class Scene(NamedTuple):
-    """What commands are made of, beside the acts.
-
-    Args:
-        turn: The turn.
-        tasks: Flows by name: the running one, those that start, and those set aside.
-        starting: Names of the flows that start.
-        at: Where and when values are read.
-    """
-
-    turn: Turn
-    tasks: Mapping[str, Flow]
-    starting: Sequence[str]
-    at: ReadingContext
-
-    @property
-    def running(self) -> Flow | None:
-        """The running flow, where the registry knows it."""
-        return self.tasks.get(self.turn.flow or "")
-
-    @property
-    def awaited(self) -> Slot | None:
-        """The slot that was asked for."""
-        flow = self.running
-        return flow.slot(self.turn.awaiting) if flow is not None and self.turn.awaiting else None
-
-
-def meant(turn: Turn, slots: Sequence[Slot]) -> str | None:
-    """The slot whose name, description or value the message says."""
-    told = [
-        (s.name, f"{s.name.replace('_', ' ')} {s.type} {s.description} {turn.slots.get(s.name)}")
-        for s in slots
-    ]
-    return named_most(turn.text, told)
-
-
-def _telling(slot: Slot) -> tuple[bool, bool, bool]:
-    """Which of several slots a value belongs to: those first whose type tells more of it, then those needed."""
-    return slot.type not in ("phone", "email"), slot.type == "number", not slot.required
 
 
 class Values:
@@ -113,7 +71,7 @@ class Values:
         text = wish_of(text)
         found: dict[str, Any] = {}
         taken: list[str] = []
-        for slot in sorted(flow.slots, key=_telling):
+        for slot in sorted(flow.slots, key=telling):
             values = [] if slot.type == "boolean" else values_in(slot, text, at)
             # One value is one slot's: the last digits of a phone number are no order's.
             values = [value for value in values if not any(str(value) in other for other in taken)]
@@ -133,8 +91,8 @@ class Values:
             told = texts_in(flow, named.rest, opening=flow.name in self._scene.starting)
             found = {**told, **named.values, **found}
         for slot in flow.slots:
-            if slot.type == "boolean" and (told := named_boolean(slot, text)) is not None:
-                found[slot.name] = told
+            if slot.type == "boolean" and (yes := named_boolean(slot, text)) is not None:
+                found[slot.name] = yes
         return self._all(flow, found, anew=True)
 
     def _counted(
@@ -410,7 +368,10 @@ class Values:
         if len(names) < 2:
             return names
         # A list stands where its first item does.
-        said = {name: found[name][0] if isinstance(found[name], list) and found[name] else found[name] for name in names}
+        said = {
+            name: found[name][0] if isinstance(found[name], list) and found[name] else found[name]
+            for name in names
+        }
         return sorted(names, key=lambda name: place_of(slots[name], said[name], self._whole, self._scene.at))
 
     def _put(self, slot: Slot, value: Any) -> Command:

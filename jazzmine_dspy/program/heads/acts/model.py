@@ -14,7 +14,7 @@ from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.models.turn import Confirming
 from jazzmine_dspy.program.heads.acts import view
 from jazzmine_dspy.program.heads.acts.compose import acts_on, compose
-from jazzmine_dspy.program.heads.acts.given import Scene
+from jazzmine_dspy.program.heads.acts.scene import Scene
 from jazzmine_dspy.program.heads.registry import HeadState
 from jazzmine_dspy.program.ports import HeadInput, HeadOutput
 

@@ -44,7 +44,7 @@ _FROM_TO = (
 )
 _PLACES = {
     "from": re.compile(
-        rf"\b(?i:(?:leav\w+|sail\w*|start\w*|setting off|go\w*|depart\w*|out)(?: (?:from|of)))\s+(?:the )?(?P<v>{_NAME})"
+        rf"\b(?i:(?:leav\w+|sail\w*|start\w*|setting off|go\w*|depart\w*|out) (?:from|of))\s+(?:the )?(?P<v>{_NAME})"
         rf"|(?P<w>{_NAME}) is where (?:we|i)\b[^,.]*\b(?:leave|start|set off|sail|depart|from)"
     ),
     "to": re.compile(
@@ -151,9 +151,10 @@ def _patterns(slot: Slot) -> tuple[re.Pattern[str], ...]:
     told: list[re.Pattern[str]] = []
     if own:
         name = "(?:" + "|".join(re.escape(word) for word in own) + r")(?: (?:name|line|text|field))?"
+        my = "(?:the |my |our )?"
         told += [
             re.compile(rf"{_WRITE}\s+(?P<v>[^,;!?\n]+?)\s+(?:as|for|in) (?:the |my |our |a )?{name}\b", re.IGNORECASE),
-            re.compile(rf"\b(?:the |my |our )?{name},? (?:should|must|can|shall|has to|needs to) (?:say|be|read) {_SAID}",
+            re.compile(rf"\b{my}{name},? (?:should|must|can|shall|has to|needs to) (?:say|be|read) {_SAID}",
                        re.IGNORECASE),
             re.compile(rf"\b(?:for|as) (?:the |my |our )?{name},? (?:put|write|use|say|it'?s|its|have) {_SAID}",
                        re.IGNORECASE),

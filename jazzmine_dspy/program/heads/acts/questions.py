@@ -48,7 +48,8 @@ _CORRECTS = re.compile(
     r"correction|scratch that|oops|whoops|change|changed|changing|switch|swap|move (?:it|that)|wrong|mistake|"
     r"mis(?:spoke|typed|read)|typo|not\b.{1,30}\bbut|\w*\d\w*,? not|not \w*\d\w*|better|"
     r"on second thoughts?|second thought|after all|sorry|"
-    r"sry|soz|no no|let'?s (?:do|say|make|go)|i said|it'?s not|that'?s not|isn'?t|no[,.]|no it'?s|nope|oh wait|wait[,.]|"
+    r"sry|soz|no no|let'?s (?:do|say|make|go)|i said|"
+    r"it'?s not|that'?s not|isn'?t|no[,.]|no it'?s|nope|oh wait|wait[,.]|"
     r"hang on|hold on|"
     r"update|correct|replace|prefer|up to|down to)\b",
     re.IGNORECASE,
@@ -77,7 +78,7 @@ def without_questions(text: str) -> str:
 
 
 def _only_asks(sentence: str) -> bool:
-    if _TAG.search(sentence) and len(sentence.split()) > _TALKED:
+    if _TAG.search(sentence) and len(sentence.split()) > _TALKED and not re.search(r"\d", sentence):
         return True
     if not _ASKS.match(sentence) or _SUGGESTS.search(sentence):
         return False
@@ -100,8 +101,8 @@ def wish_of(text: str) -> str:
 
 
 _OTHERS = re.compile(
-    r"\b(?:(?:my|our|his|her|their) (?:\w+ ){1,2}?(?:flies|comes|goes|arrives|leaves|lands|gets|works|is|was|has|had|said|"
-    r"says|told|only|can'?t|won'?t)|he|she|they)\b(?!'?s? (?:number|mobile|email|name)\b)",
+    r"\b(?:(?:my|our|his|her|their) (?:\w+ ){1,2}?(?:flies|comes|goes|arrives|leaves|lands|gets|works|is|was|has|had|"
+    r"said|says|told|only|can'?t|won'?t)|he|she|they)\b(?!'?s? (?:number|mobile|email|name)\b)",
     re.IGNORECASE,
 )
 
