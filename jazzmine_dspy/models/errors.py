@@ -95,8 +95,9 @@ def format_error(error: BaseException) -> str:
         return f"{name}, from {format_error(inner)}"[:MAX_SHOWN]
     else:
         known = (each.__name__ for each in type(error).__mro__ if each.__name__ in _EXPLANATIONS)
+        said = _EXPLANATIONS.get(next(known, ""), "")
         code = error_code(error)
-        said = CODES.get(code) or _EXPLANATIONS.get(next(known, ""), "")
+        said = CODES.get(code) or said
         if not said and isinstance(error, OSError) and isinstance(error.errno, int):
             said = os.strerror(error.errno)
         if status := http_status(error):
