@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from jazzmine_dspy.cli._output import Output, without_secrets
@@ -51,6 +51,12 @@ class Failure:
 
 
 def failure_of(error: BaseException) -> Failure:
+    """What to report of an exception, with the notes that were added to it."""
+    failure = _without_notes(error)
+    return replace(failure, remedy=" ".join(filter(None, (failure.remedy, *getattr(error, "__notes__", ())))))
+
+
+def _without_notes(error: BaseException) -> Failure:
     """What to report of an exception; whatever is not known is a fault of ours."""
     # Pydantic takes longer to import than `--help` to print.
     from pydantic import ValidationError

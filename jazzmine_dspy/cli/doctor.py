@@ -223,6 +223,19 @@ _HINTS = {
 }
 
 
+def _hint(error: Exception) -> str:
+    from jazzmine_dspy.models.error_codes import CODES, error_code, error_parameter
+
+    if CODES.get(error_code(error)):
+        return "Change the filter at the provider, or name another model."
+    if parameter := error_parameter(error):
+        return f"Remove {parameter} from lm_settings, or set a value that the model takes."
+    if getattr(error, "status", None) == 404:
+        return "Check the model's name, and that --api-base is the address that the server's documents give."
+    kinds = [each.__name__ for each in type(error).__mro__]
+    return next((said for kind, said in _HINTS.items() if kind in kinds), "")
+
+
 def _language_model(name: str, api_base: str | None) -> Iterator[Finding]:
     from jazzmine_dspy.cli._programs import resolve
     from jazzmine_dspy.lm.probing import probe
@@ -232,12 +245,7 @@ def _language_model(name: str, api_base: str | None) -> Iterator[Finding]:
     try:
         found = probe(resolve(name, serving=True, settings={"api_base": api_base} if api_base else None))
     except Exception as error:
-        kinds = [each.__name__ for each in type(error).__mro__]
-        hint = next((said for kind, said in _HINTS.items() if kind in kinds), "")
-        if getattr(error, "status", None) == 404:
-            hint = (
-                "Check the model's name, and that --api-base is the address that the server's documents give."
-            )
+        hint = _hint(error)
         remedy = (
             getattr(error, "remedy", "") or hint or "Check its name, its settings, its key and its address."
         )

@@ -12,9 +12,9 @@ from jazzmine_dspy.cli._programs import APIBase
 
 if TYPE_CHECKING:
     from jazzmine_dspy.lm.prices import Price
+    from jazzmine_dspy.optimize.delivery import RunResult
     from jazzmine_dspy.optimize.planning import Plan
     from jazzmine_dspy.optimize.recipe import Recipe
-    from jazzmine_dspy.optimize.run import RunResult
 
 _OWN_LM = "openai/gpt-4o-mini"
 

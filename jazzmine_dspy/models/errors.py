@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import ClassVar
 
+from jazzmine_dspy.models.error_codes import CODES, error_code, error_parameter, http_status
+
 
 class JazzmineError(Exception):
     """Root of all errors of the package (Pydantic's ``ValidationError`` alone stands outside).
@@ -74,7 +76,9 @@ def format_error(error: BaseException) -> str:
     """What records, traces, logs and causes say of an error: its class, and words that are ours.
 
     The text of a foreign error is never shown: a provider's answer may echo the key, a header, the prompt or the user.
-    An error of ours keeps its message, unless it is of a class that quotes others (:attr:`JazzmineError.explanation`).
+    Of a provider and of MLflow, the HTTP status, a known code and the name of a refused parameter are shown
+    (:mod:`.error_codes`). An error of ours keeps its message, unless it is of a class that quotes others
+    (:attr:`JazzmineError.explanation`).
 
     Example:
         >>> format_error(InputError("The text is empty", where="text"))
@@ -87,24 +91,31 @@ def format_error(error: BaseException) -> str:
         said = error.explanation or str(error)
     elif name == "AdapterParseError" and isinstance(error.__cause__, JazzmineError):
         return format_error(error.__cause__)
-    elif name == "LMUnexpectedError" and error.__cause__ is not None:
-        return f"{name}, from {format_error(error.__cause__)}"[:MAX_SHOWN]
+    elif (inner := _wrapped(error)) is not None:
+        return f"{name}, from {format_error(inner)}"[:MAX_SHOWN]
     else:
         known = (each.__name__ for each in type(error).__mro__ if each.__name__ in _EXPLANATIONS)
         said = _EXPLANATIONS.get(next(known, ""), "")
+        code = error_code(error)
+        said = CODES.get(code) or said
         if not said and isinstance(error, OSError) and isinstance(error.errno, int):
             said = os.strerror(error.errno)
-        if status := _http_status(error):
+        if status := http_status(error):
             name = f"{name}, HTTP {status}"
+        parameter = "" if CODES.get(code) else error_parameter(error)
+        if details := ", ".join(filter(None, (code, parameter and f"parameter {parameter}"))):
+            said = f"{said} ({details})" if said else details
     text = f"{name}: {said}" if said else name
     return text[:MAX_SHOWN].encode("utf-8", "replace").decode()
 
 
-def _http_status(error: BaseException) -> int | None:
-    for attribute in ("status", "status_code"):
-        status = getattr(error, attribute, None)
-        if type(status) is int and 100 <= status <= 599:
-            return status
+def _wrapped(error: BaseException) -> BaseException | None:
+    """The error within one that says nothing itself: DSPy's around an engine, MLflow's around a connection."""
+    name = type(error).__name__
+    if name == "LMUnexpectedError":
+        return error.__cause__
+    if name == "MlflowException" and not error_code(error):
+        return error.__cause__ or error.__context__
     return None
 
 

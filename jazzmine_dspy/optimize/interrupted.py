@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import dspy
 
 from jazzmine_dspy import artifacts
+from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.prompts import put, states_of
@@ -21,13 +22,20 @@ class BestSoFar:
 
     Prompts that have not raced yet come with it, but the orders ask the language model only where it has won: use
     ``program.with_policy("lm")`` to ask it.
+
+    Attributes:
+        tried: The candidates so far, with their scores.
+        saved: Where the program is on disk; None while it is not.
+        complete: Whether its figures and its report are there too.
     """
 
     def __init__(self) -> None:
         self._program: TurnProgram | None = None
         self._prompts: TurnProgram | None = None
-        self._examples: Sequence[Mapping[str, str]] = ()
+        self._examples: Sequence[Mapping[str, str]] | None = ()
         self.tried: list[dict[str, Any]] = []
+        self.saved: Path | None = None
+        self.complete = False
 
     def stands(
         self,
@@ -45,11 +53,48 @@ class BestSoFar:
         if best:
             self._prompts = program
 
-    def leave(self, folder: Path, facts: Mapping[str, Any], run: Mapping[str, Any]) -> str:
-        """Write it (:meth:`save`), and say where it is."""
-        kept = self.save(folder, facts, run)
-        found = f"the best so far is in {kept}; " if kept is not None else ""
-        return f"stopped: {found}optimize --resume goes on"
+    def ships(self, program: TurnProgram, examples: Sequence[Mapping[str, str]] | None) -> None:
+        """Note the program that ships: no prompts that were tried are laid over it.
+
+        Args:
+            program: As the run settled it.
+            examples: What its index holds; None takes what its recall holds.
+        """
+        self._program, self._prompts, self._examples = program, None, examples
+
+    def stop(
+        self,
+        error: BaseException,
+        folder: Path,
+        facts: Mapping[str, Any],
+        run: Mapping[str, Any],
+        note: Callable[[str], None],
+    ) -> None:
+        """Leave on disk what a run has, and say where it is.
+
+        Ctrl-C saves the best so far. Any other error gets a note that names the program, where one is saved. A run
+        that awaits answers leaves none.
+
+        Args:
+            error: What ended the run.
+            folder: Of the program.
+            facts: As of :meth:`save`.
+            run: As of :meth:`save`.
+            note: Receives the line of a run that was stopped.
+        """
+        if isinstance(error, Awaiting):
+            if self.saved is not None:
+                shutil.rmtree(self.saved, ignore_errors=True)
+            return
+        further = "its report is there too" if self.complete else "optimize --resume goes on"
+        if not isinstance(error, KeyboardInterrupt):
+            if self.saved is not None:
+                error.add_note(f"The program is in {self.saved} and can be loaded; {further}.")
+        elif self.saved is not None:
+            note(f"stopped: the program is in {self.saved}; {further}")
+        else:
+            best = self.save(folder, facts, run)
+            note(f"stopped: {'' if best is None else f'the best so far is in {best}; '}{further}")
 
     def save(self, folder: Path, facts: Mapping[str, Any], run: Mapping[str, Any]) -> Path | None:
         """Write it, beside a program that is in the folder already; None where nothing was fitted yet."""
@@ -70,7 +115,10 @@ class BestSoFar:
             else {"model": model, "fingerprint": embedder.fingerprint},
             "head": None, **facts,
         }  # fmt: skip
-        return artifacts.save(program, target, name=folder.name, facts=told, run=run, examples=self._examples)
+        self.saved = artifacts.save(
+            program, target, name=folder.name, facts=told, run=run, examples=self._examples
+        )
+        return self.saved
 
 
 def beside(folder: Path) -> Path:

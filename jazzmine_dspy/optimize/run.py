@@ -10,18 +10,17 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import dspy
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.report import Report, write_report
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.delivery import RunResult, deliver, run_facts
 from jazzmine_dspy.optimize.earlier import for_update, read_earlier
-from jazzmine_dspy.optimize.interrupted import remove_unfinished
 from jazzmine_dspy.optimize.journal import alone, identity_of, open_journal
 from jazzmine_dspy.optimize.opening import open_context, start_program
 from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
@@ -31,18 +30,16 @@ from jazzmine_dspy.optimize.pipeline.acts import fit_acts, gate_acts, race_acts
 from jazzmine_dspy.optimize.pipeline.added import check_added, train_heads
 from jazzmine_dspy.optimize.pipeline.cascade import fit_questions, order_with_lm
 from jazzmine_dspy.optimize.pipeline.check import check_labels, check_lm
-from jazzmine_dspy.optimize.pipeline.final import final_rows, manifest_facts, stopped_facts
+from jazzmine_dspy.optimize.pipeline.final import stopped_facts
 from jazzmine_dspy.optimize.pipeline.out_of_fold import unseen_selection
 from jazzmine_dspy.optimize.pipeline.outcome import Outcome
 from jazzmine_dspy.optimize.pipeline.parts import Parts, documents, fit_parts
 from jazzmine_dspy.optimize.pipeline.prompts import compile_prompts
 from jazzmine_dspy.optimize.pipeline.refit import refit
-from jazzmine_dspy.optimize.pipeline.report import build_report
 from jazzmine_dspy.optimize.pipeline.selection import SelectionFit
 from jazzmine_dspy.optimize.pipeline.sure import fit_sureness
-from jazzmine_dspy.optimize.pipeline.tracked import track_candidate, track_end, track_start
-from jazzmine_dspy.optimize.pipeline.updated import settle, with_before
-from jazzmine_dspy.optimize.pipeline.whole import whole_conversations
+from jazzmine_dspy.optimize.pipeline.tracked import track_candidate, track_start
+from jazzmine_dspy.optimize.pipeline.updated import settle
 from jazzmine_dspy.optimize.progress import NullProgress, Progress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.tracking import Tracker
@@ -52,20 +49,6 @@ from jazzmine_dspy.program.ports import HeadPort
 from jazzmine_dspy.program.turn import TurnProgram
 
 _WORK = Path(".jazzmine")
-
-
-class RunResult(NamedTuple):
-    """What a run leaves behind. ``untracked`` is why MLflow has not got all of it; empty where it has."""
-
-    program: TurnProgram
-    folder: Path
-    report: Report
-    report_paths: Any
-    manifest: dict[str, Any]
-    spent: dict[str, Any]
-    shipped: dict[Stage, str]
-    first_line: str
-    untracked: str = ""
 
 
 def optimize(
@@ -153,7 +136,6 @@ def _run(
     given |= {} if earlier is None else {"update": earlier.sha256}
     identity = identity_of(recipe, dataset, **given)
     journal = open_journal(_WORK, folder, identity, resume=resume)
-    over = False
     context = open_context(
         recipe, dataset, progress, _WORK, started_from=started_from, lm=lm, teacher=teacher, journal=journal
     )
@@ -165,50 +147,14 @@ def _run(
         track_start(context)
         outcome = _compile(context, base, optimizer)
         outcome = outcome if earlier is None else settle(context, outcome, earlier)
-        dataset.open_test(f"final report of {recipe.name}", _WORK)
-        # The baseline learns from what the shipped program has learnt from.
-        learnt = dataset.examples("train", "dev_a", "dev_b") if recipe.refit else dataset.examples("train")
-        before = context.budget.spent()
-        systems = final_rows(context, outcome, dataset.examples("test"), learnt)
-        systems = with_before(context, outcome, systems)
-        report = build_report(context, outcome, systems, before, whole_conversations(context, outcome))
-        spent = {**context.spent(), "report": context.budget.since(before)}
-        artifacts.save(
-            outcome.program,
-            folder,
-            name=recipe.name,
-            facts=manifest_facts(context, outcome, systems, report.first_line),
-            run=_dates(started) | {"spent": spent} | ({"tracking": tracker.facts} if tracker else {}),
-            examples=None if outcome.kept else documents(outcome.examples),
-        )
-        paths = write_report(report, folder / "report")
-        remove_unfinished(folder)
-        over = True
-        track_end(context, outcome, systems, report, folder)
-        return RunResult(
-            outcome.program,
-            folder,
-            report,
-            paths,
-            artifacts.read_manifest(folder),
-            spent,
-            outcome.shipped,
-            report.first_line,
-            tracker.lost if tracker is not None else "",
-        )
+        return deliver(context, outcome, folder, started)
     except BaseException as error:
         if tracker is not None:
             tracker.close("FAILED")
-        if isinstance(error, KeyboardInterrupt):
-            run = {**_dates(started), "spent": context.spent()}
-            progress.note(context.best.leave(folder, stopped_facts(context), run))
+        context.best.stop(error, folder, stopped_facts(context), run_facts(context, started), progress.note)
         raise
     finally:
-        journal.close(over=over)
-
-
-def _dates(started: dt.datetime) -> dict[str, str]:
-    return {"started": started.isoformat(), "ended": dt.datetime.now(dt.UTC).isoformat()}
+        journal.close(over=context.best.complete)
 
 
 def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None) -> Outcome:

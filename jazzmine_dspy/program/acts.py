@@ -28,6 +28,7 @@ from jazzmine_dspy.models.slot_types.boolean import YES as YES
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type, pattern_matches
 from jazzmine_dspy.models.text import plain as plain
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.pauses import WAIT
 
 
 def _set(text: str) -> frozenset[str]:
@@ -56,14 +57,6 @@ TALK = _set(
     "thank you very much|cheers|ta|great thanks|ok thanks|perfect thanks|bye|goodbye|have a nice day|how are you|"
     "lovely thanks|brilliant thanks|ok thank you|great thank you|many thanks|thx|ty"
 )
-
-WAIT = _set(
-    "hang on|hang on a second|hold on|hold on a second|hold on a minute|one moment|one moment please|just a moment|"
-    "a moment please|wait|wait a moment|wait a minute|wait a second|just a second|just a minute|one second|one sec|"
-    "a second please|give me a second|give me a minute|give me a moment|let me check|let me look|let me see|"
-    "let me think|hm let me look|hm|hmm|um|umm|brb"
-)
-"""What asks for time and says nothing."""
 
 _FILLERS = _set(
     "the|a|an|please|i|mean|meant|want|to|would|like|one|that|number|option|yes|no|my|it's|is|thanks|do"

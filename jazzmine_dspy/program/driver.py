@@ -9,6 +9,7 @@ import queue
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from time import monotonic
 from typing import Any, Protocol, TypeVar
 
 import dspy
@@ -20,6 +21,7 @@ from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.first_call import LOADING_S, is_ready, make_ready, unloaded
 from jazzmine_dspy.program.nearest import nearest_of, shown
 from jazzmine_dspy.program.outages import Asking, late
+from jazzmine_dspy.program.own_loop import LOOK_S
 from jazzmine_dspy.program.patience import deadline_in_force
 from jazzmine_dspy.program.ports import EmbedderPort, RecallPort
 from jazzmine_dspy.program.stage import (
@@ -183,7 +185,8 @@ def _within(seconds: float | None, ask: Callable[[], T], cut: Callable[[], Excep
     """Wait at most ``seconds`` for an effect, None is no limit; after that raise what ``cut`` gives.
 
     A thread is the only way to stop waiting for a call that cannot be interrupted. It is a daemon, and one of its own
-    for each effect: what hangs keeps neither other turns nor the process from ending.
+    for each effect: what hangs keeps neither other turns nor the process from ending. The wait is in short steps, so
+    that an interrupt reaches a thread that waits too (:func:`~jazzmine_dspy.program.own_loop.outside_loop`).
     """
     if seconds is None:
         return ask()
@@ -200,11 +203,16 @@ def _within(seconds: float | None, ask: Callable[[], T], cut: Callable[[], Excep
 
     context = contextvars.copy_context()
     threading.Thread(target=context.run, args=(work,), daemon=True, name="jazzmine-deadline").start()
-    try:
-        found = answer.get(timeout=max(0.0, seconds))
-    except queue.Empty:
-        raise cut() from None
-    return found()
+    ends = monotonic() + seconds
+    while True:
+        left = max(0.0, ends - monotonic())
+        try:
+            found = answer.get(timeout=min(left, LOOK_S))
+        except queue.Empty:
+            if left <= LOOK_S:
+                raise cut() from None
+        else:
+            return found()
 
 
 def _raise(error: BaseException) -> Any:

@@ -58,6 +58,18 @@ _ASKS = re.compile(
 )
 
 
+WAIT = frozenset(
+    re.split(
+        r"\|",
+        "hang on|hang on a second|hold on|hold on a second|hold on a minute|one moment|one moment please|"
+        "just a moment|a moment please|wait|wait a moment|wait a minute|wait a second|just a second|just a minute|"
+        "one second|one sec|a second please|give me a second|give me a minute|give me a moment|let me check|"
+        "let me look|let me see|let me think|hm let me look|hm|hmm|um|umm|brb",
+    )
+)
+"""Whole messages that ask for time and say nothing."""
+
+
 def asks_for_time(text: str) -> bool:
     """Whether an English message asks to wait and says nothing else.
 

@@ -93,3 +93,29 @@ def test_a_failure_is_told_in_plain_words_and_without_the_key(run: Any, fault: A
     assert remedy in " ".join(done.out.split())
     assert KEY not in done.out + done.err
     assert "Traceback" not in done.out + done.err
+
+
+@pytest.mark.row("L1", "G4")
+@pytest.mark.parametrize(
+    ("named", "detail", "remedy"),
+    [
+        (
+            {"param": "top_p", "code": "unsupported_parameter"},
+            "(unsupported_parameter, parameter top_p)",
+            "Remove top_p from lm_settings",
+        ),
+        ({"param": "prompt", "code": "content_filter"}, "content filter refuses", "Change the filter"),
+        ({"param": f"ann said {KEY}", "code": KEY}, "HTTP 400: the provider refuses", "Check its name"),
+    ],
+)
+def test_a_refusal_is_named_by_its_code_and_parameter(
+    run: Any, named: dict[str, str], detail: str, remedy: str
+) -> None:
+    body = {"error": {"message": f"ann said {KEY}", "type": "invalid_request_error", **named}}
+    with FakeOpenAI(faults=Fault("bad_request", body=body)) as server:
+        done = run("doctor", "--lm", "openai/gpt-4o", "--api-base", server.address)
+    said = " ".join(done.out.split())
+    assert detail in said
+    assert remedy in said
+    for secret in (KEY, "ann said"):
+        assert secret not in done.out + done.err

@@ -18,11 +18,12 @@ pytest.importorskip("scipy")
 
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import load_dataset
+from jazzmine_dspy.optimize import RunResult
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
-from jazzmine_dspy.optimize.run import RunResult, optimize
+from jazzmine_dspy.optimize.run import optimize
 from jazzmine_dspy.program.turn import TurnProgram
 
 NAME = "jazzmine_tests_scripts"

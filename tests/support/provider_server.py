@@ -39,11 +39,13 @@ class Fault:
             ``empty``: the answer holds no text. ``language``: it is prose in another language.
         retry_after: Of a ``rate_limit`` or ``server_error``: the header ``Retry-After``, as it is sent; None for none.
         said: What an error says, where it is not to be the provider's own sentence.
+        body: The whole body of an error, instead.
     """
 
     kind: FaultKind
     retry_after: str | None = None
     said: str = ""
+    body: dict[str, Any] | None = None
 
 
 Faults = Fault | Sequence[Fault | None] | Callable[[int], Fault | None] | None
@@ -180,7 +182,7 @@ class ProviderServer:
             "rate_limit": (429, "Rate limit reached for requests.", "rate_limit_exceeded"),
             "server_error": (500, "The server had an error while processing your request.", None),
         }[fault.kind]  # fmt: skip
-        return Reply(status, self.error(status, fault.said or said, code), headers)
+        return Reply(status, fault.body or self.error(status, fault.said or said, code), headers)
 
 
 def fitting_answer(schema: dict[str, Any] | None, messages: list[dict[str, Any]]) -> str:
