@@ -9,7 +9,8 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError, LMUnsupportedFeatureError
 
-from jazzmine_dspy.lm.fitting import Support, answer_limit, fitted, support
+from jazzmine_dspy.lm.answer_limit import answer_limit
+from jazzmine_dspy.lm.fitting import Support, fitted, support
 
 _WORD = "zebra-7"
 _PROMPT = "Answer with one JSON object whose only key is 'word'; its value is any word."
