@@ -15,6 +15,7 @@ from jazzmine_dspy.models.errors import DatasetError, RecipeError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.program.outages import has_answer
 from jazzmine_dspy.program.policy import FLOOR
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -90,13 +91,14 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
     example = min(
         examples, key=lambda e: (sum(len(m.text) for m in e.turn.history) + len(e.turn.text), e.key)
     )
-    before = context.budget.meter.counts.failed
     # As in service: who mistypes an address does not want to wait for minutes.
     with dspy.context(lm=context.lm):
         decision = once.decide(example.turn, exclude=(example.conversation_id,), deadline=_PATIENCE_S)
-    if context.budget.meter.counts.failed > before:
+    record = decision.stages[stage]
+    refused = any((call.error or "").startswith("LMFilteredError") for call in record.calls)
+    if record.calls and not refused and not has_answer(record.calls):
         raise RecipeError(
-            f"The language model {context.recipe.lm!r} does not answer: {decision.stages[stage].cause}",
+            f"The language model {context.recipe.lm!r} does not answer: {record.cause}",
             where="asked once, before anything was fitted",
             remedy="Check its name, its address and its key, or run with lm = 'none'.",
         )
