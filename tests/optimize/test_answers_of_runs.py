@@ -93,7 +93,7 @@ def test_a_run_whose_answers_are_all_refused_ends_and_says_so(
     lm = scripts.scripted_lm(_silent_after(1, scripts.taught(scripts.LIBRARY), refusal), model=NAME)
     with (
         contextlib.chdir(tmp_path),
-        pytest.raises(RecipeError, match=r"answered none of \d+ turns: lm: LMInvalid"),
+        pytest.raises(LMUnansweredError, match=r"answered none of \d+ turns: lm: LMInvalid"),
     ):
         optimize(tiny(), out="program", lm=lm)
 

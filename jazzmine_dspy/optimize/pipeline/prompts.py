@@ -178,7 +178,7 @@ def _try(
     """Make a candidate and score it; None where it is none. ``alone`` is the first, which all are compared with.
 
     Raises:
-        RecipeError: the language model answered no turn.
+        LMUnansweredError: the language model answered no turn.
     """
     context.progress.phase(f"try {attempt.name}", len(turns))
     candidate = attempt.make()
@@ -197,7 +197,7 @@ def _try(
         context.progress.note(f"{attempt.name} has no score: {'; '.join(found.notes)}")
         if alone:
             causes = Counter(cause for answer in found.answers.values() for cause in _causes(answer))
-            raise RecipeError(
+            raise LMUnansweredError(
                 f"The language model answered none of {len(found.answers)} turns: {causes.most_common(1)[0][0]}",
                 where=f"lm = {context.recipe.lm!r}",
                 remedy="Run it again when the model answers, or choose another.",
