@@ -61,11 +61,12 @@ def _without_notes(error: BaseException) -> Failure:
     # Pydantic takes longer to import than `--help` to print.
     from pydantic import ValidationError
 
-    from jazzmine_dspy.models.errors import JazzmineError
+    from jazzmine_dspy.models.errors import JazzmineError, LMUnansweredError
 
     kind = type(error).__name__
     if isinstance(error, JazzmineError):
-        return Failure(kind, error.message, error.where, error.remedy)
+        code = CHECK_FAILED if isinstance(error, LMUnansweredError) else BAD_INPUT
+        return Failure(kind, error.message, error.where, error.remedy, code)
     if isinstance(error, ValidationError):
         return _of_validation(error)
     if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("jazzmine_dspy"):

@@ -76,6 +76,9 @@ def optimize(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run that was stopped; nothing is asked again.")
     ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Ask the LM anew, whatever it has answered in earlier runs.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what the run would ask and cost at most; ask nothing.")
     ] = False,
@@ -111,14 +114,20 @@ def optimize(
         to.document(found.to_json())
         _show_plan(found)
         return
-    if update is not None and not resume and _is_up_to_date(chosen, update):
+    if update is not None and not resume and not fresh and _is_up_to_date(chosen, update):
         return
     from jazzmine_dspy.optimize import run
 
     progress = None if quiet else RichProgress(to.err)
     try:
         result = run.optimize(
-            chosen, out=out, progress=progress, start_from=start_from, resume=resume, update=update
+            chosen,
+            out=out,
+            progress=progress,
+            start_from=start_from,
+            resume=resume,
+            update=update,
+            fresh=fresh,
         )
     finally:
         if progress is not None:

@@ -19,8 +19,8 @@ ENOUGH = 0.8
 """Score from which an answer is good enough to be shown as a demonstration."""
 
 _OUTAGES = (
-    "LMUnansweredError", "LMPausedError", "LMRateLimitError", "LMServerError", "LMTimeoutError", "LMTransportError",
-    "AttemptLateError", "DeadlineError", "TimeoutError", "ConnectionError", "LMMissingError",
+    "LMUnansweredError", "LMNoAnswerError", "LMPausedError", "LMRateLimitError", "LMServerError", "LMTimeoutError",
+    "LMTransportError", "AttemptLateError", "DeadlineError", "TimeoutError", "ConnectionError", "LMMissingError",
 )  # fmt: skip
 
 

@@ -158,10 +158,12 @@ def _answer(row: dict[str, Any]) -> tuple[str, str, Usage] | None:
         usage = response["body"].get("usage") or {}
         finish = choice.get("finish_reason") or "stop"
         text = choice["message"]["content"]
+        if finish == "content_filter":
+            return text or "", finish, Usage()
         sent, answered = usage.get("prompt_tokens"), usage.get("completion_tokens")
     except (KeyError, IndexError, TypeError, AttributeError):
         return None
-    if not isinstance(text, str):
+    if not isinstance(text, str) or not text.strip():
         return None
     counts = type(sent) is int and type(answered) is int
     told = Usage(input_tokens=sent, output_tokens=answered) if counts else Usage()

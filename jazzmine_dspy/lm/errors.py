@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dspy.utils.exceptions import ContextWindowExceededError, LMError
+from dspy.utils.exceptions import ContextWindowExceededError, LMError, LMServerError
 
 from jazzmine_dspy.models.errors import InputError, JazzmineError
 
@@ -62,6 +62,14 @@ class LMTimeoutError(EngineError):
 
 class LMContextError(EngineError, _PositionalContextError):
     """A prompt is longer than the model's context."""
+
+
+class LMNoAnswerError(EngineError, LMServerError):
+    """The provider answered with nothing: an outage, which says nothing of the model."""
+
+
+class LMFilteredError(EngineError):
+    """The provider's filter, or the model itself, refused to answer: asked again it would do so again."""
 
 
 class LMSchemaError(EngineError):

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 import warnings
 import weakref
-from collections.abc import Mapping
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 import dspy
-from dspy.clients.lm import _is_openai_reasoning_model
-from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureError
 
-from jazzmine_dspy.lm.asked import asked, engine_identity
+from jazzmine_dspy.lm.asked import asked
 from jazzmine_dspy.lm.errors import LMWarning
 from jazzmine_dspy.lm.ollama import PROVIDERS as OLLAMA
 from jazzmine_dspy.lm.ollama import ollama_engines
+from jazzmine_dspy.lm.quirks import named_by_environment, quirks_of
 
 Support = Literal["schema", "static", "json", "none"]
 """What holds an answer: a schema of its own for each call, one for all calls, JSON of any form, or nothing."""
@@ -27,8 +24,6 @@ SERVERS = frozenset({"hosted_vllm", "vllm", "sglang", "lm_studio", "lmstudio", "
 """Servers that hold answers to a schema whatever the model is, by a grammar in their decoder."""
 GATEWAYS = frozenset({"azure", "litellm_proxy"})
 """Their names of models are their own, so no table knows them: a schema is tried."""
-REASONING_TOKENS = 16_000
-"""Least limit of an answer of OpenAI's reasoning models: what they think counts as part of it."""
 _AT_V1 = frozenset({"openai", "hosted_vllm", "vllm", "sglang", "lm_studio", "lmstudio", "litellm_proxy"})
 _NATIVE = {
     "api_key", "api_base", "base_url", "timeout", "temperature", "max_tokens", "max_completion_tokens", "top_p",
@@ -38,11 +33,6 @@ _NATIVE = {
 
 _lock = threading.Lock()
 _fitted: weakref.WeakKeyDictionary[dspy.LM, tuple[dict[str, Any], dspy.LM]] = weakref.WeakKeyDictionary()
-_refused: set[str] = set()
-_refused_parameters: dict[str, set[str]] = {}
-_PARAMETER = re.compile(
-    r"(?:unsupported|unrecognized|not supported)[^'\"`]{0,60}['\"`](max_tokens|temperature)['\"`]", re.I
-)
 
 
 class NamedLM(dspy.LM):
@@ -102,8 +92,8 @@ def support(lm: dspy.LM) -> Support:
     kind of server, and DSPy's table of models. A model of OpenAI's that the table does not know is tried.
     """
     inner, engine = asked(lm)
-    if _server_of(inner, engine) in _refused:
-        return "none"
+    if form := quirks_of(lm).form:
+        return form
     declared = getattr(inner, "schema_support", None)
     if declared is not None:
         return "static" if declared == "static" else "schema" if declared else "json"
@@ -116,77 +106,25 @@ def support(lm: dspy.LM) -> Support:
     return "schema" if found == "none" and provider == "openai" else found
 
 
-def refused_schema(lm: dspy.LM) -> None:
-    """Remember that the provider of a language model refuses schemas, and say so the first time."""
-    inner, engine = asked(lm)
+def refused_schema(lm: dspy.LM, form: Literal["json", "none"]) -> None:
+    """Remember that the provider of a language model refuses schemas, and say so the first time.
+
+    Args:
+        lm: The language model.
+        form: What it was asked for instead.
+    """
+    quirks = quirks_of(lm)
     with _lock:
-        identity = _server_of(inner, engine)
-        if identity in _refused:
-            return
-        _refused.add(identity)
+        told, quirks.form = quirks.form, form
+    if told:
+        return
+    instead = "plain JSON" if form == "json" else "an answer without one"
     warnings.warn(
-        f"{inner.model} refuses the schema of an answer. It is asked without one from now on; every answer is "
+        f"{asked(lm)[0].model} refuses the schema of an answer. It is asked for {instead} from now on; every answer is "
         "checked all the same. Set schema_support = false in lm_settings to ask for plain JSON at once.",
         LMWarning,
         stacklevel=3,
     )
-
-
-def answer_limit(lm: dspy.LM, wanted: int) -> dict[str, Any]:
-    """The setting that limits an answer's tokens, by the name that the model takes.
-
-    The larger of this and the user's own limit is sent, under the name that the user gave. A model that thinks first
-    gets more, since its thoughts are counted too. Local models keep to what the answer needs.
-
-    Args:
-        lm: The language model.
-        wanted: Tokens that the answer itself needs.
-    """
-    inner, engine = asked(lm)
-    refused: set[str] = _refused_parameters.get(_server_of(inner, engine), set())
-    thinks = _is_openai_reasoning_model(str(inner.model)) or bool(refused)
-    own = [inner.kwargs.get(name) or 0 for name in ("max_completion_tokens", "max_tokens")]
-    if not str(inner.model).startswith("local/"):
-        wanted = max(wanted, *own)
-    if thinks or lm.supports_reasoning:
-        wanted = max(wanted, REASONING_TOKENS)
-    made: dict[str, Any] = {"max_completion_tokens" if thinks or own[0] else "max_tokens": wanted}
-    if "max_completion_tokens" in made and own[1]:
-        made["max_tokens"] = None
-    if "temperature" in refused:
-        made["temperature"] = None
-    return made
-
-
-def refused_parameter(lm: dspy.LM, error: BaseException, sent: Mapping[str, Any]) -> bool:
-    """Remembers a parameter that the error says the model refuses.
-
-    Args:
-        lm: The language model that was asked.
-        error: Why it did not answer.
-        sent: The settings of the request.
-
-    Returns:
-        Whether the request held the parameter, so that another one without it may be answered.
-    """
-    if not isinstance(error, LMInvalidRequestError | LMUnsupportedFeatureError):
-        return False
-    found = _PARAMETER.search(str(getattr(error, "message", "")))
-    if found is None:
-        return False
-    inner, engine = asked(lm)
-    with _lock:
-        _refused_parameters.setdefault(_server_of(inner, engine), set()).add(found[1])
-    if found[1] == "temperature":
-        return sent.get("temperature", "") is not None
-    return "max_completion_tokens" not in sent or bool(sent.get("max_tokens"))
-
-
-def _server_of(lm: dspy.LM, engine: Any) -> str:
-    """The model and the server that it is asked at."""
-    if not isinstance(engine, str):
-        return f"{lm.model} {engine_identity(engine)}"
-    return f"{lm.model} {lm.kwargs.get('api_base') or lm.kwargs.get('base_url') or _named_by_environment()}"
 
 
 def _by_table(lm: dspy.LM) -> Support:
@@ -199,7 +137,7 @@ def _by_table(lm: dspy.LM) -> Support:
 
 def _own_address(lm: dspy.LM) -> str:
     given = lm.kwargs.get("api_base") or lm.kwargs.get("base_url")
-    address = str(given or _named_by_environment())
+    address = str(given or named_by_environment())
     # OpenAI's own address, spelt out, is no other server.
     return "" if urlsplit(address).hostname == "api.openai.com" else address
 
@@ -215,16 +153,12 @@ def _at_address(lm: dspy.LM, provider: str) -> dict[str, str]:
     if urlsplit(address).path in ("", "/"):
         address = f"{address.rstrip('/')}/v1"
     changed = {name: address} if address != given else {}
-    if provider == "openai" and _named_by_environment() and not lm.kwargs.keys() - _NATIVE:
+    if provider == "openai" and named_by_environment() and not lm.kwargs.keys() - _NATIVE:
         # With an address in the environment DSPy takes LiteLLM, which is slow to import, and has other errors.
         changed["engine"] = "lm15"
         if not lm.kwargs.get("api_key") and not os.environ.get("OPENAI_API_KEY"):
             changed["api_key"] = "none"
     return changed
-
-
-def _named_by_environment() -> str:
-    return os.environ.get("OPENAI_API_BASE") or os.environ.get("OPENAI_BASE_URL") or ""
 
 
 def _sharing(lm: dspy.LM, made: dspy.LM) -> dspy.LM:

@@ -76,6 +76,8 @@ class OllamaEngine:
     supports_response_schema = True
     supports_function_calling = False
     supports_reasoning = False
+    thinking_tokens = 4_096
+    """Least limit of an answer where the model thinks first; the context, which takes memory, has to hold it."""
     supported_params = frozenset(
         {"temperature", "max_tokens", "top_p", "top_k", "stop", "seed", "response_format"}
     )

@@ -9,7 +9,9 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError, LMUnsupportedFeatureError
 
-from jazzmine_dspy.lm.fitting import Support, answer_limit, fitted, support
+from jazzmine_dspy.lm.answer_limit import answer_limit, refused_parameter
+from jazzmine_dspy.lm.fitting import Support, fitted, support
+from jazzmine_dspy.lm.wrapping import limit_named
 
 _WORD = "zebra-7"
 _PROMPT = "Answer with one JSON object whose only key is 'word'; its value is any word."
@@ -66,14 +68,20 @@ def probe(lm: dspy.LM) -> Probe:
     lm = fitted(lm)
     expected = support(lm)
     forms: list[Support] = ["schema", "json", "none"]
-    for form in forms[forms.index("schema" if expected == "static" else expected) :]:
+    forms = forms[forms.index("schema" if expected == "static" else expected) :]
+    while forms:
+        form = forms[0]
         wanted = {} if _FORMS[form] is None else {"response_format": _FORMS[form]}
+        settings = {**wanted, **answer_limit(lm, 64)}
         try:
             with dspy.track_usage() as usage:
-                answered = lm(_PROMPT, **wanted, **answer_limit(lm, 64))
+                answered = limit_named(lm)(_PROMPT, **settings)
         except (LMInvalidRequestError, LMUnsupportedFeatureError) as error:
+            if refused_parameter(lm, error, settings):
+                continue
             if form == "none" or isinstance(error, ContextWindowExceededError) or error.status in (404, 413):
                 raise
+            del forms[0]
             continue
         spent = usage.get_total_tokens().get(lm.model, {})
         text = str(answered[0]["text"] if isinstance(answered[0], dict) else answered[0])
@@ -81,7 +89,7 @@ def probe(lm: dspy.LM) -> Probe:
             taken=form,
             held=form == "none" or _holds(form, text),
             expected=expected,
-            temperature=lm.kwargs.get("temperature"),
+            temperature=settings.get("temperature", lm.kwargs.get("temperature")),
             prompt_tokens=int(spent.get("prompt_tokens") or 0),
             completion_tokens=int(spent.get("completion_tokens") or 0),
             answer=" ".join(text.split())[:60],

@@ -23,6 +23,7 @@ from dspy.lm15 import Request, Response
 
 from jazzmine_dspy.lm.asked import engine_identity
 from jazzmine_dspy.lm.errors import LMWarning
+from jazzmine_dspy.lm.listening import outcome_of
 from jazzmine_dspy.lm.requests import request_key, small_events
 from jazzmine_dspy.lm.wrapping import WrappedEngine, engines_of, with_engines
 from jazzmine_dspy.models.errors import InputError, format_error
@@ -40,10 +41,13 @@ class ReplayStore:
 
     Args:
         path: The file, made when it is missing; ":memory:" for none.
+        fresh: Whether to ignore what the file holds; what is asked now takes its place.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, fresh: bool = False) -> None:
         self.path = str(path)
+        self._asked: set[str] | None = set() if fresh else None
+        """Keys of the answers that this object has stored, where no others count."""
         self._lock = threading.Lock()
         if self.path != ":memory:":
             Path(self.path).parent.mkdir(parents=True, exist_ok=True)
@@ -85,6 +89,8 @@ class ReplayStore:
     def get(self, key: str) -> Response | None:
         """The stored answer, or None. `key` is that of `request_key`."""
         with self._lock:
+            if self._asked is not None and key not in self._asked:
+                return None
             row = self._connection.execute("SELECT response FROM answers WHERE key = ?", (key,)).fetchone()
         if row is None:
             return None
@@ -104,9 +110,12 @@ class ReplayStore:
         with self._lock, contextlib.closing(self._connection.cursor()) as cursor:
             cursor.execute("BEGIN IMMEDIATE")
             row = cursor.execute("SELECT response FROM answers WHERE key = ?", (key,)).fetchone()
-            if row is None or not _readable(row[0]):
+            replaces = self._asked is not None and key not in self._asked
+            if row is None or replaces or not _readable(row[0]):
                 cursor.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, text))
             cursor.execute("COMMIT")
+            if self._asked is not None:
+                self._asked.add(key)
 
     def __len__(self) -> int:
         with self._lock:
@@ -166,11 +175,11 @@ class ReplayEngine(WrappedEngine):
 
     def _stored(self, key: str | None) -> Response | None:
         found = self.store.get(key) if key is not None else None
-        return as_replayed(found) if found is not None and _has_answer(found) else None
+        return as_replayed(found) if found is not None and is_answer(found) else None
 
     def _keep(self, key: str | None, response: Response) -> Response:
         # A truncated answer is as repeatable as any other; a failed call, or one without an answer, leaves nothing.
-        if key is not None and response.finish_reason != "content_filter" and _has_answer(response):
+        if key is not None and is_answer(response):
             self.store.put(key, response)
         return response
 
@@ -257,12 +266,15 @@ def is_replayed(response: Any) -> bool:
     return bool((response.provider_data or {}).get(_MARK))
 
 
-def _has_answer(response: Response) -> bool:
-    return any(part.type != "text" or part.text.strip() for part in response.message.parts)
+def is_answer(response: Response) -> bool:
+    """Whether a response is one to keep: not an outage, nor what a filter has stopped."""
+    outcome = outcome_of(response)
+    answered = bool(outcome.text.strip()) or outcome.finish == "tool_call"
+    return answered and outcome.finish not in ("content_filter", "error")
 
 
 def _readable(text: str) -> bool:
     try:
-        return _has_answer(response_from_dict(json.loads(text)))
+        return is_answer(response_from_dict(json.loads(text)))
     except Exception:
         return False

@@ -10,6 +10,7 @@ from dspy.clients.backend_selection import CLIENT_KEYS
 from dspy.clients.execution import _engine, prepare
 from dspy.lm15 import Request, Response
 
+from jazzmine_dspy.lm.answer_limit import limit_name, native_limit_name, with_limit_named
 from jazzmine_dspy.lm.asked import engine_identity
 from jazzmine_dspy.lm.errors import LMSettingsError
 from jazzmine_dspy.lm.fitting import fitted, support
@@ -45,11 +46,13 @@ class NativeEngine:
 
     def complete(self, request: Request) -> Response:
         """One attempt; errors are DSPy's."""
+        request = with_limit_named(self.lm, request)
         engine, native, _ = _engine(self.lm, prepare(self.lm, request, None, {"cache": False}), False)
         return cast("Response", engine.complete(native))
 
     def stream(self, request: Request) -> Iterator[Any]:
         """One attempt, event by event."""
+        request = with_limit_named(self.lm, request)
         engine, native, _ = _engine(self.lm, prepare(self.lm, request, None, {"cache": False}), False)
         yield from engine.stream(native)
 
@@ -73,12 +76,14 @@ class AsyncNativeEngine:
     async def complete(self, request: Request) -> Response:
         """One attempt; errors are DSPy's."""
         lm = self.engine.lm
+        request = with_limit_named(lm, request)
         engine, native, _ = _engine(lm, prepare(lm, request, None, {"cache": False}, asynchronous=True), True)
         return cast("Response", await engine.complete(native))
 
     async def stream(self, request: Request) -> AsyncIterator[Any]:
         """One attempt, event by event."""
         lm = self.engine.lm
+        request = with_limit_named(lm, request)
         engine, native, _ = _engine(lm, prepare(lm, request, None, {"cache": False}, asynchronous=True), True)
         async for event in engine.stream(native):
             yield event
@@ -156,3 +161,19 @@ def with_engines(lm: dspy.LM, engine: Any, async_engine: Any) -> dspy.LM:
     # An engine object owns its connection; DSPy refuses the settings of one beside it.
     dropped = {key: None for key in lm.kwargs if key in CLIENT_KEYS}
     return cast("dspy.LM", lm.copy(engine=engine, async_engine=async_engine, **dropped))
+
+
+def limit_named(lm: dspy.LM) -> dspy.LM:
+    """The language model itself, or a copy by which its limit goes out under the user's name, or one that is taken.
+
+    DSPy's own client gives the limit a name of its own, whatever name it was handed.
+    """
+    if not isinstance(lm, dspy.LM) or not isinstance(lm.engine, str) or lm.model_type != "chat":
+        return lm
+    name = limit_name(lm)
+    if name is None or native_limit_name(lm) in (None, name):
+        return lm
+    engine = NativeEngine(lm)
+    made = with_engines(lm, engine, AsyncNativeEngine(engine))
+    made.history = lm.history
+    return made

@@ -20,7 +20,7 @@ import jazzmine_dspy
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.lm import ReplayStore
 from jazzmine_dspy.lm.asked import engine_identity
-from jazzmine_dspy.lm.replay import as_replayed
+from jazzmine_dspy.lm.replay import as_replayed, is_answer
 from jazzmine_dspy.lm.requests import request_key, small_events
 from jazzmine_dspy.lm.wrapping import WrappedEngine, engines_of, with_engines
 from jazzmine_dspy.models.errors import RecipeError
@@ -64,7 +64,9 @@ class Journal:
             return found
 
     def keep(self, key: str, response: Response) -> None:
-        """Write an answer, which is given now."""
+        """Write an answer, which is given now. What is none leaves nothing: it is asked for again."""
+        if not is_answer(response):
+            return
         with self._lock:
             self._store.put(f"{key}#{self._given[key]}", response)
             self._given[key] += 1

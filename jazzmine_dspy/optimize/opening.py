@@ -32,6 +32,7 @@ def open_context(
     lm: dspy.LM | None = None,
     teacher: dspy.LM | None = None,
     journal: Journal | None = None,
+    fresh: bool = False,
 ) -> RunContext:
     """What the phases of a run are given.
 
@@ -44,6 +45,7 @@ def open_context(
         lm: A language model instead of the recipe's.
         teacher: A teacher instead of the recipe's.
         journal: Keeps all answers, so that the run can go on after it was stopped.
+        fresh: Whether to ignore the answers of earlier runs.
 
     Raises:
         LMNotFoundError: the name of a language model does not resolve.
@@ -56,13 +58,13 @@ def open_context(
 
         lm = lm or resolve_lm(recipe.lm, **recipe.lm_settings)
         given["lm_facts"] = {"model": lm.model, "identity": lm_identity(lm)}
-        given["lm"] = _kept(lm, budget.meter, work, journal)
+        given["lm"] = _kept(lm, budget.meter, work, journal, fresh=fresh)
         if teacher is not None or recipe.teacher.lm:
             part = recipe.teacher
             teacher = teacher or resolve_lm(part.lm, **part.lm_settings)
             limits = BudgetPart(lm_calls=part.lm_calls, tokens=part.tokens)
             given["teacher_budget"] = apart = Budget(limits, price=price_of(teacher.model, part.price))
-            given["teacher"] = _kept(teacher, apart.meter, work, journal)
+            given["teacher"] = _kept(teacher, apart.meter, work, journal, fresh=fresh)
             given["lm_facts"]["teacher"] = {"model": teacher.model, "identity": lm_identity(teacher)}
     elif recipe.optimizer != "none":
         progress.note("no language model is asked, so no prompt is compiled")
@@ -97,13 +99,17 @@ def start_program(
     return program, started_from
 
 
-def _kept(lm: dspy.LM, meter: Meter, work: Path, journal: Journal | None) -> dspy.LM:
-    """The model, counted; what it has answered at temperature 0 it is not asked again, in this run or another."""
+def _kept(lm: dspy.LM, meter: Meter, work: Path, journal: Journal | None, *, fresh: bool) -> dspy.LM:
+    """The model, counted; what it has answered at temperature 0 it is not asked again, in this run or another.
+
+    Where the run is to be fresh, only what was answered in this run counts.
+    """
     from jazzmine_dspy.lm import ReplayStore, metered, replayed
     from jazzmine_dspy.lm.deferred import DeferredLM
 
     # The folder of a deferred model is its store; another would hide an answer that was corrected there.
-    kept = lm if isinstance(lm, DeferredLM) else replayed(lm, ReplayStore(work / "replay.db"))
+    lm = lm.copy(cache=False) if fresh and lm.cache else lm
+    kept = lm if isinstance(lm, DeferredLM) else replayed(lm, ReplayStore(work / "replay.db", fresh=fresh))
     if journal is not None and not isinstance(lm, DeferredLM):
         kept = journaled(kept, journal)
     # What this run has asked before it need not ask again: it costs no call.

@@ -18,6 +18,7 @@ from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
+from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.delivery import RunResult, deliver, run_facts
 from jazzmine_dspy.optimize.earlier import for_update, read_earlier
@@ -36,6 +37,7 @@ from jazzmine_dspy.optimize.pipeline.outcome import Outcome
 from jazzmine_dspy.optimize.pipeline.parts import Parts, documents, fit_parts
 from jazzmine_dspy.optimize.pipeline.prompts import compile_prompts
 from jazzmine_dspy.optimize.pipeline.refit import refit
+from jazzmine_dspy.optimize.pipeline.refit_budget import can_fit_again, cut_short, left_for, reads_rewrite
 from jazzmine_dspy.optimize.pipeline.selection import SelectionFit
 from jazzmine_dspy.optimize.pipeline.sure import fit_sureness
 from jazzmine_dspy.optimize.pipeline.tracked import track_candidate, track_start
@@ -62,6 +64,7 @@ def optimize(
     teacher: dspy.LM | None = None,
     resume: bool = False,
     update: str | Path | None = None,
+    fresh: bool = False,
 ) -> RunResult:
     """Run a recipe: what ``jazzmine-dspy optimize`` does. Works in a notebook too, where an event loop runs already.
 
@@ -79,16 +82,25 @@ def optimize(
         update: A compiled program to bring up to date with the dataset's flows and turns: what hangs on these is fitted
             again, its prompts are kept unless those as written beat them, and it stays as it is where the new one does
             worse on turns that neither has learnt from. The report compares before and after.
+        fresh: Ask the language model anew, whatever it has answered in earlier runs: behind its name stand other
+            weights, or what it answered was wrong. The new answers are stored in place of the old ones.
 
     Raises:
         RecipeError: the recipe cannot be run: the dataset lacks the labels of its objective, or the language model
             does not answer; another run is under way into the folder; there is none to resume, or one of another
-            recipe, other data or other code; or both ``start_from`` and ``update`` are given.
+            recipe, other data or other code; or both ``start_from`` and ``update``, or both ``resume`` and ``fresh``,
+            are given.
         KeyboardInterrupt: the run was stopped; the best so far is in its folder, or beside a program that is there.
         DatasetError: the dataset is broken, or one of its parts is empty.
         LMNotFoundError: the language model's name does not resolve.
     """  # fmt: skip
     recipe = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
+    if resume and fresh:
+        raise RecipeError(
+            "A run that goes on keeps its answers, and a fresh one ignores them",
+            where="resume and fresh",
+            remedy="Give one of the two.",
+        )
     if lm is not None:
         recipe = recipe.model_copy(update={"lm": lm.model, "lm_settings": {}})
     if teacher is not None:
@@ -101,7 +113,9 @@ def optimize(
     progress = progress or NullProgress()
 
     def run() -> RunResult:
-        return _run(recipe, folder, progress, start_from, lm, optimizer, teacher, update, resume=resume)
+        return _run(
+            recipe, folder, progress, start_from, lm, optimizer, teacher, update, resume=resume, fresh=fresh
+        )
 
     try:
         with alone(folder):
@@ -121,6 +135,7 @@ def _run(
     update: str | Path | None,
     *,
     resume: bool,
+    fresh: bool,
 ) -> RunResult:
     started = dt.datetime.now(dt.UTC)
     _WORK.mkdir(exist_ok=True)
@@ -137,7 +152,15 @@ def _run(
     identity = identity_of(recipe, dataset, **given)
     journal = open_journal(_WORK, folder, identity, resume=resume)
     context = open_context(
-        recipe, dataset, progress, _WORK, started_from=started_from, lm=lm, teacher=teacher, journal=journal
+        recipe,
+        dataset,
+        progress,
+        _WORK,
+        started_from=started_from,
+        lm=lm,
+        teacher=teacher,
+        journal=journal,
+        fresh=fresh,
     )
     tracker = None
     if recipe.tracking != "none":
@@ -178,7 +201,7 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
     standing = floors
 
     def allowed(name: str, order: tuple[SourceKind, ...]) -> bool:
-        return _can_fit_again(context, first, train, name, order)
+        return can_fit_again(context, first, train, name, order)
 
     if (
         lm is not None
@@ -187,12 +210,12 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
     ):
         standing = race.race_enhance(context, parts.program, standing, lm)
     standing = race.race_added(context, parts.program, standing, "enhance", lm, allowed=allowed)
-    if not _reads_rewrite(context, parts):
+    if not reads_rewrite(context, parts):
         parts = parts._replace(selection=replace(parts.selection, enhance=standing.orders["enhance"]))
     elif standing.orders["enhance"] != parts.selection.enhance:
         # Others rewrite now than when index, floor, head and gates were fitted: these are fitted again.
         parts = fit_parts(context, base, train, standing.orders["enhance"])
-        if _cut_short(context, standing.orders["enhance"]):
+        if cut_short(context, standing.orders["enhance"]):
             parts, standing = first, race.to_floors(standing, floors.evaluation)
         else:
             standing = race.again(context, parts.program, standing, lm)
@@ -234,7 +257,7 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
     examples = parts.recall.examples if parts.recall is not None else ()
     every = dataset.examples("train", "dev_a", "dev_b")
     again = refit(context, program, parts.selection, examples)
-    if _cut_short(context, policy.orders["enhance"]):
+    if cut_short(context, policy.orders["enhance"]):
         again = None
     if again is not None:
         program = again.program
@@ -288,7 +311,7 @@ def _train_paid(
     orders = {**program.policy.orders, "understand": FLOOR["understand"]}
     before = program.with_policy(program.policy.model_copy(update={"orders": orders}))
     needed = calls_per_turn(before) * len(examples)
-    if not _left_for(context, needed):
+    if not left_for(context, needed):
         context.progress.note(f"heads are not trained again: it would take {needed} calls")
         return {}
     found = train_heads(context, before, examples, [stage for stage in named if stage == "select"])
@@ -297,45 +320,3 @@ def _train_paid(
         before.bind(heads=unseen_selection(context, before, selection, examples))
         found |= train_heads(context, before, examples, ["understand"])
     return found
-
-
-def _left_for(context: RunContext, calls: int) -> bool:
-    left = context.budget.meter.calls_left
-    return not calls or left is None or left - context.calls_kept(race=False) >= calls
-
-
-def _cut_short(context: RunContext, enhance: tuple[SourceKind, ...]) -> bool:
-    """Whether the language model was to rewrite and the budget ended: floors have rewritten some turns in its place."""
-    cut = "lm" in enhance and context.budget.meter.exhausted
-    if cut:
-        context.progress.note("the budget ended while the selection was fitted again: that fit is let go")
-    return cut
-
-
-def _reads_rewrite(context: RunContext, parts: Parts) -> bool:
-    """Whether what was fitted hangs on the rewrite: the fused shape recalls before it, so there heads alone read it."""
-    return context.recipe.shape == "staged" or parts.selection.head is not None or bool(context.recipe.heads)
-
-
-def _can_fit_again(
-    context: RunContext, parts: Parts, train: Sequence[Example], name: str, order: tuple[SourceKind, ...]
-) -> bool:
-    """Whether the budget allows to fit again what hangs on the rewrite, should an order of its sources win it."""
-    if not _reads_rewrite(context, parts):
-        return True
-    asked = [*train, *context.dataset.examples("dev_a", "dev_b")]
-    orders = {**FLOOR, "enhance": order}
-    calls = calls_per_turn(
-        parts.program.with_policy(parts.program.policy.model_copy(update={"orders": orders}))
-    )
-    ruled = parts.program.with_policy("floor")
-    needed = calls and calls * sum(
-        order[0] != "rule" or ruled.decide(e.turn).stages["enhance"].source != "rule" for e in asked
-    )
-    left = context.budget.meter.calls_left
-    if not needed or left is None or left - context.calls_kept() >= needed:
-        return True
-    context.progress.note(
-        f"{name} does not race for the rewrite: fitting the selection again would take {needed} calls"
-    )
-    return False

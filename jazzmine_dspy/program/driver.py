@@ -105,13 +105,14 @@ class _Limit:
 @contextmanager
 def _logged(log: CallLog, lm: dspy.LM) -> Iterator[None]:
     """Ask this language model, and note what is asked of it."""
-    log.model = str(lm.model)
+    log.model, since = str(lm.model), log.made
     callbacks = [*dspy.settings.callbacks, log]
     with dspy.context(lm=lm, adapter=_adapter(), callbacks=callbacks), dspy.track_usage() as tracker:
         log.track(tracker)
         try:
             yield
         except Exception as error:
+            log.came_to_nothing(since, error)
             raise PredictFailed(error, log.calls(error)) from error
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Any
@@ -21,6 +21,7 @@ from circuitbreaker import STATE_HALF_OPEN, CircuitBreaker
 from dspy.utils.exceptions import LMRateLimitError, LMUnexpectedError, is_retryable_lm_error
 from tenacity import AsyncRetrying, RetryCallState, Retrying
 
+from jazzmine_dspy.models.decision import LMCall
 from jazzmine_dspy.models.errors import (
     DeadlineError,
     JazzmineError,
@@ -39,6 +40,9 @@ REST_S = 30
 """Seconds for which a model that failed so often is left alone; then one call tries it."""
 
 
+_UNREADABLE = ("AnswerError", "EnhancementError", "SelectionError", "UnderstandingError", "AdapterParseError")
+
+
 def is_outage(error: BaseException) -> bool:
     """Whether a call failed for a reason that may pass: a rate limit, a failing server, a connection, a timeout.
 
@@ -52,6 +56,11 @@ def is_outage(error: BaseException) -> bool:
         # What an engine of one's own raises.
         return isinstance(error.__cause__, (ConnectionError, TimeoutError)) or is_outage(error.__cause__)
     return is_retryable_lm_error(error) or isinstance(error, AttemptLateError)
+
+
+def has_answer(calls: Iterable[LMCall]) -> bool:
+    """Whether the language model answered one of some calls, be its answer of use or not; a refusal is no answer."""
+    return any(call.success or (call.error or "").startswith(_UNREADABLE) for call in calls)
 
 
 class AttemptLateError(JazzmineError, TimeoutError):

@@ -23,6 +23,12 @@ _SHOWN_EXAMPLE = 60
 _ROOM_LONG, _ROOM_SHORT = 3200, 480
 """Characters of all flows offered, above which no more examples are added: about 800 and 120 tokens."""
 
+MESSAGE_SHOWN = 1200
+"""Characters of the message in the brief wording; the full one shows it whole."""
+
+CUT = " … "
+"""Stands where a text was cut."""
+
 _HELD, _HELD_IN_FULL = 40, 160
 """Characters of a value that is held; in the full wording a value may be asked for whole, such as an address."""
 
@@ -37,7 +43,7 @@ def quoted(text: str, limit: int = _SHOWN) -> str:
     """A text as data: quotation marks around it, no line breaks in it, cut in the middle where it is too long."""
     if len(text) > limit:
         half = limit // 2
-        text = f"{text[:half]} … {text[-half:]}"
+        text = f"{text[:half]}{CUT}{text[-half:]}"
     return json.dumps(text, ensure_ascii=False).translate(_BREAKS)
 
 
@@ -104,9 +110,9 @@ def context_snippets(turn: Turn) -> str:
     )
 
 
-def message(turn: Turn, enhanced: str | None = None) -> str:
-    """The message, and the rewrite beside it where that says more."""
-    shown = quoted(turn.text, 1200)
+def message(turn: Turn, enhanced: str | None = None, limit: int = MESSAGE_SHOWN) -> str:
+    """The message, cut in the middle if it is longer than ``limit``, and the rewrite beside it where that says more."""
+    shown = quoted(turn.text, limit)
     return f"{shown} (that is: {quoted(enhanced, 600)})" if enhanced and enhanced != turn.text else shown
 
 

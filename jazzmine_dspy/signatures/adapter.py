@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import dspy
-from dspy.utils.exceptions import (
-    AdapterParseError,
-    ContextWindowExceededError,
-    LMInvalidRequestError,
-    LMUnsupportedFeatureError,
-)
+from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 
-from jazzmine_dspy.lm.fitting import answer_limit, fitted, refused_parameter, refused_schema, support
+from jazzmine_dspy.lm.attempts import JSON, WITHOUT, Attempts
+from jazzmine_dspy.lm.fitting import fitted, support
+from jazzmine_dspy.lm.listening import Listener
+from jazzmine_dspy.lm.wrapping import limit_named
 from jazzmine_dspy.models.errors import AnswerError
 from jazzmine_dspy.signatures.answers import only, read_answer
 from jazzmine_dspy.signatures.contract import CONTRACTS, predictor_of
 from jazzmine_dspy.signatures.schema import is_full, static_format
 from jazzmine_dspy.signatures.strict import strict
-
-_WITHOUT = object()
-"""In the place of a schema: none is to be sent."""
-_OF_SCHEMA = re.compile(r"response.?format|schema|structured.?output|grammar|guided", re.I)
-_OF_LENGTH = re.compile(r"context.?(length|window|size)|too long", re.I)
 
 
 class DecisionAdapter(dspy.JSONAdapter):
@@ -33,48 +25,43 @@ class DecisionAdapter(dspy.JSONAdapter):
 
     Any language model is asked as its provider takes it. DSPy's own JSON adapter overwrites ``response_format``; this
     one keeps the schema that a call brings, so that the decoder is held to that call's choices, in the subset that
-    providers publish. A schema that a provider refuses is left out, once and from then on; no other second call hides
-    a first failure.
+    providers publish. A call is made again only without what the provider refused, or with more room for an answer that
+    broke off (:class:`~jazzmine_dspy.lm.attempts.Attempts`); no other second call hides a first failure.
     """
 
     def __call__(
         self, lm: Any, lm_kwargs: dict[str, Any], signature: Any, demos: list[Any], inputs: dict[str, Any]
     ) -> list[dict[str, Any]]:
         """Ask, and read the answer."""
-        lm = fitted(lm)
-        sent = _limited(lm, lm_kwargs)
-        try:
-            return list(super().__call__(lm, sent, signature, demos, inputs))
-        except Exception as error:
-            if refused_parameter(lm, error, sent):
-                return self.__call__(lm, lm_kwargs, signature, demos, inputs)
-            if not _refuses_schema(error, sent):
-                raise
-            answers = super().__call__(lm, _limited(lm, lm_kwargs, _WITHOUT), signature, demos, inputs)
-            refused_schema(lm)
-            return list(answers)
+        attempts = Attempts(lm := fitted(lm), lm_kwargs)
+        while True:
+            with Listener(limit_named(lm)) as listener:
+                try:
+                    answers = super().__call__(listener.lm, attempts.settings(), signature, demos, inputs)
+                except Exception as error:
+                    if not attempts.again(error, listener.outcome):
+                        raise
+                else:
+                    return attempts.accept(answers, listener.outcome)
 
     async def acall(
         self, lm: Any, lm_kwargs: dict[str, Any], signature: Any, demos: list[Any], inputs: dict[str, Any]
     ) -> list[dict[str, Any]]:
         """As :meth:`__call__`."""
-        lm = fitted(lm)
-        sent = _limited(lm, lm_kwargs)
-        try:
-            return list(await super().acall(lm, sent, signature, demos, inputs))
-        except Exception as error:
-            if refused_parameter(lm, error, sent):
-                return await self.acall(lm, lm_kwargs, signature, demos, inputs)
-            if not _refuses_schema(error, sent):
-                raise
-            again = _limited(lm, lm_kwargs, _WITHOUT)
-            answers = await super().acall(lm, again, signature, demos, inputs)
-            refused_schema(lm)
-            return list(answers)
+        attempts = Attempts(lm := fitted(lm), lm_kwargs)
+        while True:
+            with Listener(limit_named(lm)) as listener:
+                try:
+                    answers = await super().acall(listener.lm, attempts.settings(), signature, demos, inputs)
+                except Exception as error:
+                    if not attempts.again(error, listener.outcome):
+                        raise
+                else:
+                    return attempts.accept(answers, listener.outcome)
 
     def _prepare_response_format(self, lm: Any, lm_kwargs: dict[str, Any], signature: Any) -> None:
         given = lm_kwargs.pop("response_format", None)
-        held = "none" if given is _WITHOUT else support(lm)
+        held = "none" if given is WITHOUT else "json" if given == JSON else support(lm)
         predictor = predictor_of(signature)
         if held == "none":
             return
@@ -166,23 +153,3 @@ def _plain(value: Any) -> Any:
         # A demonstration reads the same whether it was made here or loaded, so what is empty is left out of both.
         return {key: _plain(item) for key, item in value.items() if item not in (None, [])}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _limited(lm: Any, lm_kwargs: dict[str, Any], form: Any = None) -> dict[str, Any]:
-    """The settings of one attempt: a copy, with another ``response_format`` where one is given."""
-    made = dict(lm_kwargs) if form is None else {**lm_kwargs, "response_format": form}
-    if isinstance(wanted := made.pop("max_tokens", None), int):
-        made |= answer_limit(lm, wanted)
-    return made
-
-
-def _refuses_schema(error: Exception, sent: dict[str, Any]) -> bool:
-    """Whether a provider refuses just the schema that it was sent."""
-    form = sent.get("response_format")
-    if form is None or form == {"type": "json_object"} or isinstance(error, ContextWindowExceededError):
-        return False
-    refused = isinstance(error, LMUnsupportedFeatureError) or (
-        isinstance(error, LMInvalidRequestError) and error.status in (None, 400, 422)
-    )
-    said = str(getattr(error, "message", ""))
-    return refused and bool(_OF_SCHEMA.search(said)) and not _OF_LENGTH.search(said)

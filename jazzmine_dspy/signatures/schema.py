@@ -44,7 +44,7 @@ def response_format(
     full = addressed is not None
     properties: dict[str, Any] = {}
     if predictor in ("enhance", "fused"):
-        limit = min(400, len(turn.text) * 5 // 4 + 50)
+        limit = most_of_rewrite(turn.text)
         properties |= {
             "enhanced_query": {"type": "string", "minLength": 1, "maxLength": limit},
             "sentiment_score": {"enum": [-1.0, -0.6, -0.3, 0.0, 0.3, 0.6, 1.0]},
@@ -67,6 +67,16 @@ def response_format(
         options = _command_options(turn, slots) if addressed is None else _full_options(turn, addressed)
         properties["commands"] = {"type": "array", "maxItems": max_commands, "items": {"anyOf": options}}
     return _format(properties, full=full)
+
+
+def most_of_rewrite(text: str) -> int:
+    """Characters that a message's rewrite may have where a decoder counts them.
+
+    Example:
+        >>> most_of_rewrite("where is it"), most_of_rewrite("x" * 2_000)
+        (63, 400)
+    """
+    return min(400, len(text) * 5 // 4 + 50)
 
 
 def is_full(response_format: Any) -> bool:

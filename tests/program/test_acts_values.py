@@ -10,7 +10,7 @@ from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.slots import ReadingContext
 from jazzmine_dspy.program.heads.acts import ACTS
 from jazzmine_dspy.program.heads.acts.compose import compose
-from jazzmine_dspy.program.heads.acts.given import Scene
+from jazzmine_dspy.program.heads.acts.scene import Scene
 from jazzmine_dspy.program.heads.acts.opening import texts_in
 
 FLOWS = FlowRegistry(

@@ -11,15 +11,19 @@ from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.eval.objective import has_label, labelled
 from jazzmine_dspy.lm.deferred import DeferredLM
 from jazzmine_dspy.models.decision import STAGES
-from jazzmine_dspy.models.errors import DatasetError, RecipeError
+from jazzmine_dspy.models.errors import DatasetError, LMUnansweredError, RecipeError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.program.outages import has_answer
 from jazzmine_dspy.program.policy import FLOOR
 from jazzmine_dspy.program.turn import TurnProgram
 
 _PATIENCE_S = 120.0
 """For a first answer: a model of one's own may have to be loaded for it."""
+
+_SERVER_DOWN = ("LMNoAnswerError", "LMServerError", "LMRateLimitError", "LMTimeoutError")
+"""Errors by which neither name nor address nor key is wrong."""
 
 PARTS = ("train", "dev_a", "dev_b")
 
@@ -74,6 +78,7 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
 
     Raises:
         RecipeError: the model cannot be reached; a wrong name and a missing key are found so.
+        LMUnansweredError: its server is there and gives no answer.
     """
     if context.lm is None or not examples or not context.budget.allows():
         return
@@ -90,13 +95,17 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
     example = min(
         examples, key=lambda e: (sum(len(m.text) for m in e.turn.history) + len(e.turn.text), e.key)
     )
-    before = context.budget.meter.counts.failed
     # As in service: who mistypes an address does not want to wait for minutes.
     with dspy.context(lm=context.lm):
         decision = once.decide(example.turn, exclude=(example.conversation_id,), deadline=_PATIENCE_S)
-    if context.budget.meter.counts.failed > before:
-        raise RecipeError(
-            f"The language model {context.recipe.lm!r} does not answer: {decision.stages[stage].cause}",
+    record = decision.stages[stage]
+    refused = any((call.error or "").startswith("LMFilteredError") for call in record.calls)
+    if record.calls and not refused and not has_answer(record.calls):
+        silent = (record.calls[-1].error or "").startswith(_SERVER_DOWN)
+        raise (LMUnansweredError if silent else RecipeError)(
+            f"The language model {context.recipe.lm!r} does not answer: {record.cause}",
             where="asked once, before anything was fitted",
-            remedy="Check its name, its address and its key, or run with lm = 'none'.",
+            remedy="Run it again when it does, or with lm = 'none'."
+            if silent
+            else "Check its name, its address and its key, or run with lm = 'none'.",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from jazzmine_dspy.optimize.pipeline.copied import copied_turns
 from jazzmine_dspy.optimize.pipeline.heats import MARGIN
 from jazzmine_dspy.optimize.pipeline.measure import asking_all, assert_answered, within_budget
 from jazzmine_dspy.optimize.recipe import Prefer, Recipe
+from jazzmine_dspy.program.outages import has_answer
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.program.wording import in_wording
@@ -173,7 +175,11 @@ def _try(
     *,
     alone: bool,
 ) -> Tried | None:
-    """Make a candidate and score it; None where it is none. ``alone`` is the first, which all are compared with."""
+    """Make a candidate and score it; None where it is none. ``alone`` is the first, which all are compared with.
+
+    Raises:
+        LMUnansweredError: the language model answered no turn.
+    """
     context.progress.phase(f"try {attempt.name}", len(turns))
     candidate = attempt.make()
     if candidate.compiled and not _changed(candidate, base):
@@ -187,6 +193,15 @@ def _try(
         return None
     found = _scored(context, candidate, turns, _leader(tried))
     _assert_reachable(context, found)
+    if found.answers and not found.scored:
+        context.progress.note(f"{attempt.name} has no score: {'; '.join(found.notes)}")
+        if alone:
+            causes = Counter(cause for answer in found.answers.values() for cause in _causes(answer))
+            raise LMUnansweredError(
+                f"The language model answered none of {len(found.answers)} turns: {causes.most_common(1)[0][0]}",
+                where=f"lm = {context.recipe.lm!r}",
+                remedy="Run it again when the model answers, or choose another.",
+            )
     return found
 
 
@@ -278,7 +293,7 @@ def _scored(
     calls, objective = calls_per_turn(candidate.program), context.objective
     scores: list[TurnScores] = []
     answers: dict[str, TurnDecision] = {}
-    degraded = lost = 0
+    degraded = lost = silent = filtered = 0
 
     def decide(example: Example) -> tuple[Example, TurnDecision | None]:
         with suppress(LMUnansweredError):
@@ -303,6 +318,8 @@ def _scored(
             if context.budget.meter.exhausted and decision.degraded:
                 break
             degraded += decision.degraded
+            silent += decision.degraded and not has_answer(decision.calls)
+            filtered += any((call.error or "").startswith("LMFilteredError") for call in decision.calls)
             # A floor's answer in the place of the language model's failure is not the candidate's.
             counted = objective.adds(None if decision.degraded else decision, example.labels, example.turn)
             scores.append({} if counted is None else {objective.metric: counted})
@@ -312,8 +329,13 @@ def _scored(
     notes = candidate.notes
     if degraded:
         notes = (*notes, f"{degraded} of {len(scores)} turns degraded")
+    if filtered:
+        notes = (*notes, f"{filtered} of {len(scores)} turns refused by a filter")
     if lost:
         notes = (*notes, f"{lost} of {len(sample)} turns unanswered")
+    if scores and silent == len(scores):
+        # Nothing but floors' answers: there is nothing to score.
+        return Tried(candidate, None, 0, answers, (*notes, "no turn was answered"))
     # Pooled, so that finding what is not there costs something where the metric is an F1 of counts.
     score = (pooled(scores, objective.metric) or 0.0) if scores else None
     return Tried(candidate, score, len(scores) + lost, answers, notes, tuple(scores))
@@ -339,5 +361,8 @@ def _assert_reachable(context: RunContext, found: Tried) -> None:
 
 def _too_long(answer: TurnDecision) -> bool:
     """Whether it is the prompt that failed, and not the model."""
-    causes = [record.cause or "" for record in answer.stages.values()]
-    return any("ContextWindowExceededError" in cause for cause in causes)
+    return any("ContextWindowExceededError" in cause for cause in _causes(answer))
+
+
+def _causes(answer: TurnDecision) -> list[str]:
+    return [record.cause for record in answer.stages.values() if record.cause]

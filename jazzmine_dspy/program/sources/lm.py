@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from dspy.utils.exceptions import AdapterParseError
@@ -13,6 +14,7 @@ from jazzmine_dspy.models.decision import Enhancement, LMCall, Selection
 from jazzmine_dspy.models.errors import AnswerError, format_error
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import Entity
+from jazzmine_dspy.models.turn import MAX_TEXT
 from jazzmine_dspy.program import render
 from jazzmine_dspy.program.addresses import Addresses
 from jazzmine_dspy.program.clauses import flow_mode
@@ -32,12 +34,14 @@ from jazzmine_dspy.program.stage import (
 )  # fmt: skip
 from jazzmine_dspy.signatures.answers import ALIASES, CommandAnswer
 from jazzmine_dspy.signatures.contract import CONTRACTS
-from jazzmine_dspy.signatures.schema import DOUBT, response_format
+from jazzmine_dspy.signatures.schema import DOUBT, most_of_rewrite, response_format
 
 _MAX_TOKENS = {
     "brief": {"enhance": 192, "select": 32, "understand": 160, "fused": 320},
     "full": {"enhance": 400, "select": 64, "understand": 640, "fused": 1024},
 }
+_SHORT = 600
+"""Bytes of a message whose answer fits these limits; a longer one gets a token more for every two bytes."""
 _LONG_MESSAGE = 600
 """Characters of an earlier message that the full wording shows."""
 _SLOT_FLOWS = 2
@@ -82,12 +86,18 @@ def addresses_of(context: Context, predictor: str, top_k: int) -> Addresses:
     return Addresses(context.turn, context.registry, lettered, context.selected)
 
 
+def message_limit(policy: Policy) -> int:
+    """Characters of the message that a prompt shows."""
+    return MAX_TEXT if policy.wording == "full" else render.MESSAGE_SHOWN
+
+
 def call_for(context: Context, predictor: str, policy: Policy) -> Predict:
     """The call that a predictor needs for a turn: inputs, and the schema of its answer."""
     turn, top_k = context.turn, policy.offers
     candidates = offered(context, top_k)
     slots = slots_in_play(context, predictor, top_k)
     full = policy.wording == "full"
+    message_shown = message_limit(policy)
     addresses = addresses_of(context, predictor, top_k) if full else None
     enhanced = context.enhancement.enhanced_query if context.enhancement else None
     every = {
@@ -98,7 +108,9 @@ def call_for(context: Context, predictor: str, policy: Policy) -> Predict:
         "situation": render.situation(turn, context.at if full else None),
         "history": render.history(turn, policy.history_shown, *([_LONG_MESSAGE] if full else [])),
         "context": render.context_snippets(turn),
-        "message": render.message(turn, enhanced if predictor in ("select", "understand") else None),
+        "message": render.message(
+            turn, enhanced if predictor in ("select", "understand") else None, message_shown
+        ),
     }
     wanted = {
         "enhance": ("situation", "history", "context", "message"),
@@ -115,7 +127,11 @@ def call_for(context: Context, predictor: str, policy: Policy) -> Predict:
         max_commands=policy.max_commands,
         addressed=addresses.slots if addresses else None,
     )
-    config = {"response_format": schema, "max_tokens": _MAX_TOKENS[policy.wording][predictor]}
+    limit = _MAX_TOKENS[policy.wording][predictor]
+    if predictor != "select":
+        # The rewrite and the values repeat what the message says.
+        limit += max(0, len(render.quoted(turn.text, message_shown).encode("utf-8", "replace")) - _SHORT) // 2
+    config = {"response_format": schema, "max_tokens": limit}
     inputs = {name: every[name] for name in wanted}
     return Predict(predictor, inputs, config, found_by(turn), context.exclude)
 
@@ -189,6 +205,9 @@ class LMSource(Source[Any]):
             if shared:
                 context.memo["fused"] = typed
             raise PredictFailed(typed, _failed(failed.calls, typed)) from error
+        if _is_cut(predicted.outputs.get("enhanced_query"), context.turn.text, message_limit(self.policy)):
+            whole = {**predicted.outputs, "enhanced_query": context.turn.text}
+            predicted = replace(predicted, outputs=whole)
         if shared:
             context.memo["fused"] = predicted
         return predicted
@@ -239,6 +258,14 @@ def _failed(calls: tuple[LMCall, ...], error: Exception) -> tuple[LMCall, ...]:
     if not calls:
         return ()
     return (*calls[:-1], calls[-1].model_copy(update={"success": False, "error": format_error(error)}))
+
+
+def _is_cut(rewrite: Any, text: str, shown: int) -> bool:
+    """Whether a rewrite may lack a part of the message: it was not shown whole, or the rewrite breaks off."""
+    if not isinstance(rewrite, str) or len(rewrite.strip()) >= len(text):
+        return False
+    at_its_limit = len(rewrite) == most_of_rewrite(text)
+    return len(text) > shown or at_its_limit or (render.CUT in rewrite and render.CUT not in text)
 
 
 def _enhancement(outputs: Mapping[str, Any], text: str) -> Enhancement:

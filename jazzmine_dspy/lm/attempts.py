@@ -1,0 +1,194 @@
+"""The requests by which one answer is asked for: as wanted, and then as the provider takes it.
+
+What is refused is left out, an answer that breaks off gets more room once, and no answer is an outage.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dspy.utils.exceptions import (
+    AdapterParseError,
+    ContextWindowExceededError,
+    LMInvalidRequestError,
+    LMUnsupportedFeatureError,
+)
+
+from jazzmine_dspy.lm.answer_limit import MORE, answer_limit, refused_parameter, refused_size, thinking_room
+from jazzmine_dspy.lm.asked import asked
+from jazzmine_dspy.lm.errors import LMFilteredError, LMNoAnswerError
+from jazzmine_dspy.lm.fitting import refused_schema
+from jazzmine_dspy.lm.listening import Outcome
+from jazzmine_dspy.lm.quirks import LIMITS, quirks_of
+from jazzmine_dspy.models.errors import AnswerError
+
+WITHOUT = object()
+"""In the place of a schema: nothing is to hold the answer."""
+JSON = {"type": "json_object"}
+"""In the place of a schema: JSON of any form."""
+_OF_SCHEMA = re.compile(
+    r"response.?format|schema|structured.?output|json.?(?:mode|object)|grammar|guided", re.I
+)
+_OF_LENGTH = re.compile(r"context.?(length|window|size)|too long", re.I)
+
+
+class Attempts:
+    """One call of an adapter: the settings of its next request, and what to do after it.
+
+    Every reason to ask again is met once, so the requests are few. What a provider refused is remembered for the model
+    as soon as it answers without it.
+
+    Args:
+        lm: The language model.
+        given: The settings with which the call was made.
+    """
+
+    def __init__(self, lm: Any, given: dict[str, Any]) -> None:
+        self._lm, self._given = lm, given
+        limit = given.get("max_tokens")
+        self._wanted = limit if isinstance(limit, int) else None
+        self._sent: dict[str, Any] = {}
+        self._form: Any = None
+        self._least = 0
+        self._most: int | None = None
+        self._thinks = False
+        self._broke_off: Exception | None = None
+        self._fresh = False
+        inner, self._engine = asked(lm)
+        self._local = str(getattr(inner, "model", "")).startswith("local/")
+
+    def settings(self) -> dict[str, Any]:
+        """Those of the next request."""
+        made = dict(self._given) if self._form is None else {**self._given, "response_format": self._form}
+        if self._wanted is not None:
+            made.pop("max_tokens")
+        wanted = self._wanted if self._wanted is not None else self._limit_of(self._lm.kwargs)
+        made |= answer_limit(self._lm, wanted, self._least, self._most)
+        if self._fresh:
+            made["cache"] = False
+        self._sent = made
+        return made
+
+    def accept(self, answers: Any, outcome: Outcome | None) -> list[dict[str, Any]]:
+        """The answers of a request, where they are some.
+
+        Raises:
+            LMFilteredError: A filter stopped them.
+            LMNoAnswerError: There are none.
+        """
+        self._settle(outcome)
+        if outcome is not None and outcome.finish == "content_filter":
+            raise _filtered()
+        if not (found := list(answers)):
+            raise _no_answer()
+        return found
+
+    def again(self, error: Exception, outcome: Outcome | None) -> bool:
+        """Whether another request may be answered, now that one has failed.
+
+        Raises:
+            LMFilteredError: The answer was refused.
+            LMNoAnswerError: There was none.
+            AnswerError: The limit left no room for one, or for all of it.
+        """
+        if outcome is not None or isinstance(error, AdapterParseError):
+            self._settle(outcome)
+            return self._unread(error, outcome)
+        if refused_size(error) and self._shrink():
+            return True
+        if self._broke_off is not None and isinstance(error, LMInvalidRequestError):
+            raise self._broke_off
+        return refused_parameter(self._lm, error, self._sent) or self._without_schema(error)
+
+    def _unread(self, error: Exception, outcome: Outcome | None) -> bool:
+        """After an answer that cannot be read."""
+        if outcome is None:
+            outcome = Outcome("" if _is_empty(error) else "x")
+        if outcome.finish == "content_filter" or (outcome.refused and not outcome.text.strip()):
+            raise _filtered() from error
+        if outcome.finish == "length":
+            return self._more_room(error, outcome)
+        if outcome.finish == "error" or not outcome.text.strip():
+            return outcome.finish != "tool_call" and not self._local and self._past_cache(error)
+        return False
+
+    def _more_room(self, error: Exception, outcome: Outcome) -> bool:
+        """Once, and not for a local model, which goes on as long as it may, nor for an answer kept as evidence."""
+        empty = outcome.thought or not outcome.text.strip()
+        if empty and not self._local:
+            said = "The answer breaks off in the model's thoughts, before it begins"
+            error = AnswerError(
+                said, remedy="Raise max_tokens in lm_settings, or ask the model to think less."
+            )
+        if self._broke_off is not None or self._local or hasattr(self._engine, "recording"):
+            if isinstance(error, AnswerError):
+                raise error
+            return False
+        self._broke_off, self._thinks = error, empty
+        self._least = MORE * self._limit_of(self._sent)
+        if empty:
+            self._least = max(self._least, thinking_room(self._engine))
+        return True
+
+    def _past_cache(self, error: Exception) -> bool:
+        """Whether to ask past DSPy's cache, which may hold what was no answer."""
+        if self._fresh or not getattr(self._lm, "cache", False):
+            raise _no_answer() from error
+        self._fresh = True
+        return True
+
+    def _shrink(self) -> bool:
+        """Whether a smaller limit than was sent may be taken: one that still holds the answer."""
+        sent, least = self._limit_of(self._sent), self._wanted or 1
+        if sent <= least:
+            return False
+        self._most = max(least, sent // MORE)
+        return True
+
+    def _without_schema(self, error: Exception) -> bool:
+        form = self._sent.get("response_format")
+        if form is None or form is WITHOUT or not _refuses_schema(error):
+            return False
+        self._form = WITHOUT if form == JSON else JSON
+        return True
+
+    def _settle(self, outcome: Outcome | None) -> None:
+        """The provider has answered, so what was left out is what it refused."""
+        quirks = quirks_of(self._lm)
+        if self._most is not None:
+            quirks.most = self._most
+        if self._form is not None:
+            refused_schema(self._lm, "json" if self._form == JSON else "none")
+        if self._thinks and outcome is not None and outcome.text.strip():
+            quirks.thinks = True
+
+    @staticmethod
+    def _limit_of(settings: dict[str, Any]) -> int:
+        return max((settings.get(name) or 0 for name in LIMITS), default=0)
+
+
+def _refuses_schema(error: Exception) -> bool:
+    """Whether a provider refuses just what is to hold the answer."""
+    if isinstance(error, ContextWindowExceededError):
+        return False
+    refused = isinstance(error, LMUnsupportedFeatureError) or (
+        isinstance(error, LMInvalidRequestError) and error.status in (None, 400, 422)
+    )
+    said = str(getattr(error, "message", ""))
+    return refused and bool(_OF_SCHEMA.search(said)) and not _OF_LENGTH.search(said)
+
+
+def _is_empty(error: Exception) -> bool:
+    said = getattr(error, "lm_response", "x")
+    return not str(said or "").strip() or said == "None"
+
+
+def _no_answer() -> LMNoAnswerError:
+    return LMNoAnswerError("The answer is empty", remedy="Ask again; see the provider if it lasts.")
+
+
+def _filtered() -> LMFilteredError:
+    return LMFilteredError(
+        "The provider's filter or the model refused to answer", remedy="Asked again, it would refuse again."
+    )
