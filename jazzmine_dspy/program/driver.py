@@ -54,8 +54,8 @@ def _adapter() -> dspy.Adapter:
     return configured if isinstance(configured, DecisionAdapter) else _ADAPTER
 
 
-def _language_model(bindings: Bindings) -> dspy.LM:
-    lm = bindings.lm or dspy.settings.lm
+def _language_model(bindings: Bindings, predictor: dspy.Predict) -> dspy.LM:
+    lm = bindings.lm_for(predictor)
     if lm is None:
         raise LMMissingError("No language model", remedy="Pass lm=… to load(), or call dspy.configure(lm=…).")
     return lm
@@ -159,7 +159,7 @@ def drive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadline: flo
 def _ask(effect: Predict, owner: _Predictors, bindings: Bindings, limit: _Limit) -> Predicted:
     """Ask a predictor, again where an outage kept the language model from answering."""
     predictor, log = owner.predictor(effect.predictor), limit.log(effect)
-    lm = predictor.lm or _language_model(bindings)
+    lm = _language_model(bindings, predictor)
     if not is_ready(lm):
         with limit.stopped():
             make_ready(lm)
@@ -293,7 +293,7 @@ async def adrive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadli
 
 async def _aask(effect: Predict, owner: _Predictors, bindings: Bindings, limit: _Limit) -> Predicted:
     predictor, log = owner.predictor(effect.predictor), limit.log(effect)
-    lm = predictor.lm or _language_model(bindings)
+    lm = _language_model(bindings, predictor)
     if not is_ready(lm):
         with limit.stopped():
             await asyncio.to_thread(make_ready, lm)
