@@ -33,7 +33,7 @@ from jazzmine_dspy.program.stage import (
     Recall,
     Steps,
 )
-from jazzmine_dspy.signatures.adapter import DecisionAdapter
+from jazzmine_dspy.signatures.adapter import adapter_in_force
 
 T = TypeVar("T")
 
@@ -44,14 +44,6 @@ class _Predictors(Protocol):
 
 class LMMissingError(MemoryUnavailableError):
     """No language model is bound or configured."""
-
-
-_ADAPTER = DecisionAdapter()
-
-
-def _adapter() -> dspy.Adapter:
-    configured = dspy.settings.adapter
-    return configured if isinstance(configured, DecisionAdapter) else _ADAPTER
 
 
 def _language_model(bindings: Bindings, predictor: dspy.Predict) -> dspy.LM:
@@ -105,7 +97,7 @@ def _logged(log: CallLog, lm: dspy.LM) -> Iterator[None]:
     """Ask this language model, and note what is asked of it."""
     log.model = str(lm.model)
     callbacks = [*dspy.settings.callbacks, log]
-    with dspy.context(lm=lm, adapter=_adapter(), callbacks=callbacks), dspy.track_usage() as tracker:
+    with dspy.context(lm=lm, adapter=adapter_in_force(), callbacks=callbacks), dspy.track_usage() as tracker:
         log.track(tracker)
         try:
             yield
