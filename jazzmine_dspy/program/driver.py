@@ -33,6 +33,7 @@ from jazzmine_dspy.program.stage import (
     Recall,
     Steps,
 )
+from jazzmine_dspy.program.streaming import TokenStream, stream_for, within_loop
 from jazzmine_dspy.signatures.adapter import adapter_in_force
 
 T = TypeVar("T")
@@ -93,11 +94,15 @@ class _Limit:
 
 
 @contextmanager
-def _logged(log: CallLog, lm: dspy.LM) -> Iterator[None]:
-    """Ask this language model, and note what is asked of it."""
+def _logged(log: CallLog, lm: dspy.LM, stream: TokenStream | None) -> Iterator[None]:
+    """Ask this language model, note what is asked of it, and stream its tokens where somebody reads them."""
     log.model = str(lm.model)
-    callbacks = [*dspy.settings.callbacks, log]
-    with dspy.context(lm=lm, adapter=adapter_in_force(), callbacks=callbacks), dspy.track_usage() as tracker:
+    settings = {
+        "adapter": adapter_in_force(),
+        "callbacks": [*dspy.settings.callbacks, log],
+        "send_stream": stream,
+    }
+    with dspy.context(lm=lm, **settings), dspy.track_usage() as tracker:
         log.track(tracker)
         try:
             yield
@@ -158,27 +163,34 @@ def _ask(effect: Predict, owner: _Predictors, bindings: Bindings, limit: _Limit)
     asking = Asking(lm, limit.clock, limit.ends)
     demos = shown(predictor, bindings.embedder, effect.said, effect.exclude)
 
+    streamed = stream_for(predictor, in_thread=True) is not None
+
     def once() -> Any:
-        with _logged(log, asking.lm):
+        with _logged(log, asking.lm, stream_for(predictor, in_thread=True)):
             return predictor(**effect.inputs, **demos, config=dict(effect.config))
 
     def attempt() -> Any:
         seconds = asking.seconds()
         with asking.judged():
-            return _within(seconds, once, lambda: asking.late(log))
+            return _within(seconds, once, lambda: asking.late(log), streamed=streamed)
 
     with asking.ended():
         return _predicted(asking.retrying()(attempt), predictor, log)
 
 
-def _within(seconds: float | None, ask: Callable[[], T], cut: Callable[[], Exception]) -> T:
+def _within(
+    seconds: float | None, ask: Callable[[], T], cut: Callable[[], Exception], *, streamed: bool = False
+) -> T:
     """Wait at most ``seconds`` for an effect, None is no limit; after that raise what ``cut`` gives.
 
     A thread is the only way to stop waiting for a call that cannot be interrupted. It is a daemon, and one of its own
-    for each effect: what hangs keeps neither other turns nor the process from ending.
+    for each effect: what hangs keeps neither other turns nor the process from ending. Where tokens are streamed it has
+    to be one of AnyIO's.
     """
     if seconds is None:
         return ask()
+    if streamed:
+        return within_loop(seconds, ask, cut)
     answer: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
 
     def work() -> None:
@@ -294,7 +306,7 @@ async def _aask(effect: Predict, owner: _Predictors, bindings: Bindings, limit: 
     demos = await asyncio.to_thread(chosen) if nearest_of(predictor) else {}
 
     async def once() -> Any:
-        with _logged(log, asking.lm):
+        with _logged(log, asking.lm, stream_for(predictor, in_thread=False)):
             return await predictor.acall(**effect.inputs, **demos, config=dict(effect.config))
 
     async def attempt() -> Any:

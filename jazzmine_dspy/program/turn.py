@@ -195,10 +195,10 @@ class TurnProgram(ProgramModule):
         return copy
 
     def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
-        """DSPy's own list, which its optimizers begin with. Warns where the policy asks none of them."""
+        """Those that are asked, for DSPy's optimizers and stream listeners; all, with a warning, where none is."""
         self._warn_if_unasked()
-        found: list[tuple[str, dspy.Predict]] = super().named_predictors()
-        return found
+        asked = self.active_predictors() or tuple(CONTRACTS)
+        return [(name, self.predictor(name)) for name in asked]
 
     def __repr__(self) -> str:
         return "\n".join(f"{name} = {predictor}" for name, predictor in self.named_parameters())
