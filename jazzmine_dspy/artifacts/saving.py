@@ -121,7 +121,7 @@ def _examples_of(program: TurnProgram) -> list[dict[str, str]]:
 def _known(program: TurnProgram) -> dict[str, Any]:
     """What a program says of itself: whom it asks, and what was done to its prompts."""
     embedder, names = program.bindings.embedder, program.active_predictors()
-    lm = program.bindings.lm or (dspy.settings.lm if names else None)
+    lm = program.bindings.lm_for(program.predictor(names[0])) if names else program.bindings.lm
     named = getattr(embedder, "model", None)
     states = states_of(program)
     plain = {name: dspy.Predict(CONTRACTS[name].signature).dump_state()["signature"] for name in names}

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, TypedDict, Unpack
 
 import dspy
+from dspy.dsp.utils.settings import main_thread_config, thread_local_overrides
 
 from jazzmine_dspy.models.decision import STAGES, Stage
 from jazzmine_dspy.models.errors import InputError
@@ -34,6 +35,8 @@ class Bindings:
     heads: Mapping[Stage, HeadPort[Any]] = field(default_factory=lambda: MappingProxyType({}))
     lm: dspy.LM | None = None
     clock: Callable[[], float] = time.monotonic
+    dspy_lm: dspy.LM | None = None
+    """The language model of DSPy's settings when ``lm`` was bound."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Bindings:
         return self
@@ -47,6 +50,23 @@ class Bindings:
             )
         return Bindings, ()
 
+    def lm_for(self, predictor: dspy.Predict | None = None) -> dspy.LM | None:
+        """The language model that answers, by DSPy's settings at the time of the call; None where there is none.
+
+        In this order: the predictor's own (``set_lm``), one of a ``dspy.context(lm=…)`` entered after ``bind``, the
+        bound one, and the one of ``dspy.configure``. A context that names the configured model, or the one that was in
+        force at ``bind``, does not replace the bound one: every ``dspy.context`` carries these on.
+
+        Args:
+            predictor: The predictor that is to ask; None where any of the program's may.
+        """
+        own = getattr(predictor, "lm", None)
+        if own is not None or self.lm is None:
+            return own or dspy.settings.lm
+        entered = thread_local_overrides.get().get("lm")
+        known = (None, self.dspy_lm, main_thread_config.lm)
+        return self.lm if any(entered is one for one in known) else entered
+
     def but(self, **ports: Unpack[Ports]) -> Bindings:
         """The same with some ports changed; heads of stages that are not named stay, None takes one away.
 
@@ -59,6 +79,8 @@ class Bindings:
                 f"Nothing is bound as {unknown[0]!r}", where="bind", remedy=f"Use one of {known}."
             )
         changes: dict[str, Any] = {**ports}
+        if "lm" in ports:
+            changes["dspy_lm"] = dspy.settings.lm
         if "heads" in ports:
             merged = {**self.heads, **ports["heads"]}
             if strange := [stage for stage in merged if stage not in STAGES]:

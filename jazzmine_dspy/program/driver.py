@@ -35,7 +35,8 @@ from jazzmine_dspy.program.stage import (
     Recall,
     Steps,
 )
-from jazzmine_dspy.signatures.adapter import DecisionAdapter
+from jazzmine_dspy.program.streaming import TokenStream, stream_for, within_loop
+from jazzmine_dspy.signatures.adapter import adapter_in_force
 
 T = TypeVar("T")
 
@@ -48,16 +49,8 @@ class LMMissingError(MemoryUnavailableError):
     """No language model is bound or configured."""
 
 
-_ADAPTER = DecisionAdapter()
-
-
-def _adapter() -> dspy.Adapter:
-    configured = dspy.settings.adapter
-    return configured if isinstance(configured, DecisionAdapter) else _ADAPTER
-
-
-def _language_model(bindings: Bindings) -> dspy.LM:
-    lm = bindings.lm or dspy.settings.lm
+def _language_model(bindings: Bindings, predictor: dspy.Predict) -> dspy.LM:
+    lm = bindings.lm_for(predictor)
     if lm is None:
         raise LMMissingError("No language model", remedy="Pass lm=… to load(), or call dspy.configure(lm=…).")
     return lm
@@ -103,11 +96,15 @@ class _Limit:
 
 
 @contextmanager
-def _logged(log: CallLog, lm: dspy.LM) -> Iterator[None]:
-    """Ask this language model, and note what is asked of it."""
+def _logged(log: CallLog, lm: dspy.LM, stream: TokenStream | None) -> Iterator[None]:
+    """Ask this language model, note what is asked of it, and stream its tokens where somebody reads them."""
     log.model, since = str(lm.model), log.made
-    callbacks = [*dspy.settings.callbacks, log]
-    with dspy.context(lm=lm, adapter=_adapter(), callbacks=callbacks), dspy.track_usage() as tracker:
+    settings = {
+        "adapter": adapter_in_force(),
+        "callbacks": [*dspy.settings.callbacks, log],
+        "send_stream": stream,
+    }
+    with dspy.context(lm=lm, **settings), dspy.track_usage() as tracker:
         log.track(tracker)
         try:
             yield
@@ -162,35 +159,42 @@ def drive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadline: flo
 def _ask(effect: Predict, owner: _Predictors, bindings: Bindings, limit: _Limit) -> Predicted:
     """Ask a predictor, again where an outage kept the language model from answering."""
     predictor, log = owner.predictor(effect.predictor), limit.log(effect)
-    lm = predictor.lm or _language_model(bindings)
+    lm = _language_model(bindings, predictor)
     if not is_ready(lm):
         with limit.stopped():
             make_ready(lm)
     asking = Asking(lm, limit.clock, limit.ends)
     demos = shown(predictor, bindings.embedder, effect.said, effect.exclude)
 
+    streamed = stream_for(predictor, in_thread=True) is not None
+
     def once() -> Any:
-        with _logged(log, asking.lm):
+        with _logged(log, asking.lm, stream_for(predictor, in_thread=True)):
             return predictor(**effect.inputs, **demos, config=dict(effect.config))
 
     def attempt() -> Any:
         seconds = asking.seconds()
         with asking.judged():
-            return _within(seconds, once, lambda: asking.late(log))
+            return _within(seconds, once, lambda: asking.late(log), streamed=streamed)
 
     with asking.ended():
         return _predicted(asking.retrying()(attempt), predictor, log)
 
 
-def _within(seconds: float | None, ask: Callable[[], T], cut: Callable[[], Exception]) -> T:
+def _within(
+    seconds: float | None, ask: Callable[[], T], cut: Callable[[], Exception], *, streamed: bool = False
+) -> T:
     """Wait at most ``seconds`` for an effect, None is no limit; after that raise what ``cut`` gives.
 
     A thread is the only way to stop waiting for a call that cannot be interrupted. It is a daemon, and one of its own
     for each effect: what hangs keeps neither other turns nor the process from ending. The wait is in short steps, so
-    that an interrupt reaches a thread that waits too (:func:`~jazzmine_dspy.program.own_loop.outside_loop`).
+    that an interrupt reaches a thread that waits too (:func:`~jazzmine_dspy.program.own_loop.outside_loop`). Where
+    tokens are streamed it has to be one of AnyIO's.
     """
     if seconds is None:
         return ask()
+    if streamed:
+        return within_loop(seconds, ask, cut)
     answer: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
 
     def work() -> None:
@@ -302,7 +306,7 @@ async def adrive(steps: Steps[T], owner: _Predictors, bindings: Bindings, deadli
 
 async def _aask(effect: Predict, owner: _Predictors, bindings: Bindings, limit: _Limit) -> Predicted:
     predictor, log = owner.predictor(effect.predictor), limit.log(effect)
-    lm = predictor.lm or _language_model(bindings)
+    lm = _language_model(bindings, predictor)
     if not is_ready(lm):
         with limit.stopped():
             await asyncio.to_thread(make_ready, lm)
@@ -311,7 +315,7 @@ async def _aask(effect: Predict, owner: _Predictors, bindings: Bindings, limit: 
     demos = await asyncio.to_thread(chosen) if nearest_of(predictor) else {}
 
     async def once() -> Any:
-        with _logged(log, asking.lm):
+        with _logged(log, asking.lm, stream_for(predictor, in_thread=False)):
             return await predictor.acall(**effect.inputs, **demos, config=dict(effect.config))
 
     async def attempt() -> Any:

@@ -40,7 +40,7 @@ def sureness_of(policy: Policy, bindings: Bindings) -> Sureness | None:
 def in_force(policy: Policy, bindings: Bindings) -> Sureness | None:
     """The same for a program that would ask a language model, and its head of the commands before that; else None."""
     order = policy.orders["understand"]
-    asks = bindings.lm is not None and any("lm" in policy.orders[stage] for stage in STAGES)
+    asks = bindings.lm_for() is not None and any("lm" in policy.orders[stage] for stage in STAGES)
     first = "head" in order and ("lm" not in order or order.index("head") < order.index("lm"))
     return sureness_of(policy, bindings) if asks and first else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -15,6 +16,7 @@ from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.asked import as_turn
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.driver import adrive, drive
+from jazzmine_dspy.program.module import ProgramModule
 from jazzmine_dspy.program.nearest import marks_of, nearest_of, with_nearest
 from jazzmine_dspy.program.patience import bearing_outages
 from jazzmine_dspy.program.prompts import CONTRACT, HasPredictors, check_contract, contract_of
@@ -56,17 +58,33 @@ def _tellable(error: Exception) -> Exception:
 class StagePredict(dspy.Predict):
     """A predictor that shows, of an example of whole turns, what is its own: DSPy puts such examples among its demos.
 
+    Where it has no language model of its own and one is bound, ``lm`` is the one that answers: ``BetterTogether`` looks
+    for it there. It is not saved.
+
     Args:
         name: Of the predictor.
         source: What it is at first.
+        bindings: Of the program whose predictor it is.
     """
 
-    def __init__(self, name: str, source: dspy.Predict) -> None:
+    def __init__(self, name: str, source: dspy.Predict, bindings: Bindings) -> None:
+        self._own_lm: dspy.LM | None = None
+        self._bindings = bindings
         super().__init__(source.signature)
         self.name = name
         self.lm, self.config, self.fields = source.lm, dict(source.config), source.fields
         self.demos = list(source.demos)
         self.nearest = nearest_of(source)
+
+    @property
+    def lm(self) -> dspy.LM | None:
+        """Its own language model, else what answers where one is bound."""
+        bound = self._bindings
+        return bound.lm_for() if self._own_lm is None and bound.lm is not None else self._own_lm
+
+    @lm.setter
+    def lm(self, lm: dspy.LM | None) -> None:
+        self._own_lm = lm
 
     @property
     def shown(self) -> list[dspy.Example]:
@@ -88,7 +106,9 @@ class StagePredict(dspy.Predict):
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """DSPy's state, with the demonstrations as they are sent."""
-        state: dict[str, Any] = super().dump_state(json_mode=json_mode)
+        bare = copy.copy(self)
+        bare._bindings = Bindings()
+        state: dict[str, Any] = dspy.Predict.dump_state(bare, json_mode=json_mode)
         return with_nearest(self, {**state, "demos": [demo.toDict() for demo in self.shown]})
 
     def _own(self, demo: Any) -> dspy.Example:
@@ -97,7 +117,7 @@ class StagePredict(dspy.Predict):
         return dspy.Example(**marks_of(demo), **{**held, **special})
 
 
-class TrainableProgram(dspy.Module):
+class TrainableProgram(ProgramModule):
     """A program as DSPy's optimizers want one: made by ``TurnProgram.trainable()``, taken back by ``with_compiled()``.
 
     Its predictors are those that the program's shape asks, every stage asks the language model, and what goes wrong
@@ -112,7 +132,12 @@ class TrainableProgram(dspy.Module):
         self._held = _Held(program)
         self._names = program.active_predictors()
         for name in self._names:
-            setattr(self, name, StagePredict(name, program.predictor(name)))
+            setattr(self, name, StagePredict(name, program.predictor(name), program.bindings))
+
+    @property
+    def bindings(self) -> Bindings:  # type: ignore[override]
+        """What the program is bound to."""
+        return self._held.program.bindings
 
     def active_predictors(self) -> tuple[str, ...]:
         """Names of the predictors: ``fused``, or ``enhance``, ``select`` and ``understand``."""

@@ -20,6 +20,7 @@ from jazzmine_dspy.program.batch import WORKERS, adecide_many, decide_many
 from jazzmine_dspy.program.bindings import Bindings, Ports
 from jazzmine_dspy.program.driver import adrive, drive
 from jazzmine_dspy.program.first_call import build_index, make_ready_soon
+from jazzmine_dspy.program.module import ProgramModule
 from jazzmine_dspy.program.nearest import with_nearest
 from jazzmine_dspy.program.patience import DEADLINE
 from jazzmine_dspy.program.policy import Policy, PolicyName, Shape
@@ -31,7 +32,7 @@ from jazzmine_dspy.program.trainable import TrainableProgram
 from jazzmine_dspy.signatures.contract import CONTRACTS, fingerprints, with_overrides, without
 
 
-class TurnProgram(dspy.Module):
+class TurnProgram(ProgramModule):
     """Decides one turn. Pure: no store, no clock, no global; what it asks of the world is bound with :meth:`bind`.
 
     Args:
@@ -194,10 +195,10 @@ class TurnProgram(dspy.Module):
         return copy
 
     def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
-        """DSPy's own list, which its optimizers begin with. Warns where the policy asks none of them."""
+        """Those that are asked, for DSPy's optimizers and stream listeners; all, with a warning, where none is."""
         self._warn_if_unasked()
-        found: list[tuple[str, dspy.Predict]] = super().named_predictors()
-        return found
+        asked = self.active_predictors() or tuple(CONTRACTS)
+        return [(name, self.predictor(name)) for name in asked]
 
     def __repr__(self) -> str:
         return "\n".join(f"{name} = {predictor}" for name, predictor in self.named_parameters())
@@ -390,4 +391,6 @@ class TurnProgram(dspy.Module):
 
     @property
     def _turn_steps(self) -> TurnSteps:
-        return TurnSteps(self.registry, self.bindings, self.policy)
+        own = next((lm for name in self.active_predictors() if (lm := self.predictor(name).lm)), None)
+        bindings = self.bindings if own is None else self.bindings.but(lm=own)
+        return TurnSteps(self.registry, bindings, self.policy)

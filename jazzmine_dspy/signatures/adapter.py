@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import warnings
+from contextlib import suppress
 from typing import Any
 
 import dspy
@@ -18,6 +20,9 @@ from jazzmine_dspy.signatures.answers import only, read_answer
 from jazzmine_dspy.signatures.contract import CONTRACTS, predictor_of
 from jazzmine_dspy.signatures.schema import is_full, static_format
 from jazzmine_dspy.signatures.strict import strict
+
+_HINT = "hint_"
+"""Under which name ``dspy.Refine`` adds its advice to the inputs of a predictor."""
 
 
 class DecisionAdapter(dspy.JSONAdapter):
@@ -134,6 +139,89 @@ class DecisionAdapter(dspy.JSONAdapter):
                 message=str(error),
             ) from error
         return {name: getattr(answer, name) for name in signature.output_fields}
+
+
+class HintedAdapter(DecisionAdapter):
+    """Sends the advice that ``dspy.Refine`` has for a predictor, before the inputs.
+
+    Args:
+        wrapper: The adapter of ``dspy.Refine``: it adds the advice, and then asks another adapter than ours.
+    """
+
+    def __init__(self, wrapper: dspy.Adapter) -> None:
+        super().__init__()
+        self._wrapper = wrapper
+        self._hint = ""
+
+    def __call__(
+        self, lm: Any, lm_kwargs: dict[str, Any], signature: Any, demos: list[Any], inputs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """As that of the base, with the advice."""
+        given = dict(inputs)
+        with suppress(_NotAskedError), dspy.context(callbacks=[]):
+            self._wrapper(_NotAskedLM(), {}, signature, [], given)
+        hint = str(given.get(_HINT) or "").strip()
+        # What Refine says of a predictor that it has no advice for.
+        self._hint = "" if hint == "N/A" else hint
+        return super().__call__(lm, lm_kwargs, signature, demos, inputs)
+
+    def format_system_message(self, signature: Any) -> str:
+        """As that of the base, with a line about the advice."""
+        said = super().format_system_message(signature)
+        return f"{said}\n{_HINT} is advice from an earlier attempt: follow it." if self._hint else said
+
+    def format_user_message_content(
+        self,
+        signature: Any,
+        inputs: dict[str, Any],
+        prefix: str = "",
+        suffix: str = "",
+        main_request: bool = False,
+    ) -> str:
+        """As that of the base; the advice comes first."""
+        if main_request and self._hint:
+            prefix = "\n".join(filter(None, [prefix, f"{_HINT}: {self._hint}"]))
+        return super().format_user_message_content(signature, inputs, prefix, suffix, main_request)
+
+
+class _NotAskedError(Exception):
+    """An adapter has come to the language model."""
+
+
+class _NotAskedLM:
+    """In the place of a language model: whatever an adapter wants of it stops the adapter."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise _NotAskedError
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise _NotAskedError
+
+
+def adapter_in_force() -> DecisionAdapter:
+    """The adapter of a program's predictors under DSPy's settings.
+
+    Advice of ``dspy.Refine`` is carried on. Any other adapter is replaced: a warning says so, once for each kind.
+    """
+    configured = dspy.settings.adapter
+    kind = type(configured)
+    if kind.__module__ == dspy.Refine.__module__:
+        return HintedAdapter(configured)
+    if isinstance(configured, DecisionAdapter):
+        return configured
+    if configured is not None and kind not in _replaced:
+        _replaced.add(kind)
+        warnings.warn(
+            f"DSPy's adapter is {kind.__name__}, and the predictors of a TurnProgram are asked through "
+            "DecisionAdapter, which holds each answer to that call's choices. Other modules keep yours.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return _ADAPTER
+
+
+_ADAPTER = DecisionAdapter()
+_replaced: set[type] = set()
 
 
 def _asked(form: Any, signature: Any) -> Any:

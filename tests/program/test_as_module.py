@@ -81,7 +81,7 @@ def compile_whole(module: dspy.Module, lm: dspy.LM) -> Any:
 
 
 def demos(program: TurnProgram) -> dict[str, int]:
-    return {name: len(predictor.demos) for name, predictor in program.named_predictors()}
+    return {name: len(predictor.demos) for name, predictor in program.named_parameters()}
 
 
 def without_lm(program: TurnProgram, overlap: Make) -> TurnProgram:

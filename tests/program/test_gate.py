@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import dspy
 import pytest
 
 from jazzmine_dspy import FlowRegistry, Turn, TurnProgram
@@ -71,6 +72,21 @@ def test_who_asks_for_the_language_model_gets_it() -> None:
     assert lm.engine.calls == 0
     assert in_force(made.policy, made.bind(lm=None).bindings) is None
     assert sureness_of(Policy(), TurnProgram(FlowRegistry(FLOWS)).bindings) is None
+
+
+@pytest.mark.row("C3", "N5")
+@pytest.mark.parametrize("way", ["context", "own"])
+def test_a_model_that_is_not_bound_is_asked_as_a_bound_one(way: str) -> None:
+    """A sure turn asks none; of another turn the shipped head leaves the commands to the model."""
+    made, lm = program()
+    made.bind(lm=None)
+    made.set_lm(lm if way == "own" else None)
+    with dspy.context(lm=lm if way == "context" else None):
+        assert made.decide(SEATS).commands == [SetSlot(name="seats", value=4)]
+        assert lm.engine.calls == 0
+        record = made.decide(UNSURE).stages["understand"]
+    assert lm.engine.calls > 0
+    assert "lm: AnswerError" in str(record.cause)
 
 
 @pytest.mark.row("C3")

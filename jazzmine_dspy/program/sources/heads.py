@@ -96,7 +96,7 @@ class ActsSource(Source[list[Command]]):
 
         A run that orders the sources fits gates; this is for programs that were never compiled.
         """
-        if self.stage in self.bindings.heads or self.bindings.lm is None:
+        if self.stage in self.bindings.heads or self.bindings.lm_for() is None:
             return False
         if "lm" not in self.policy.orders[self.stage] or "head" in self.policy.gates.get(self.stage, {}):
             return False
