@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.phrases import is_english
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.acts import YES, plain
+from jazzmine_dspy.program.render import one_line
+from jazzmine_dspy.program.vagueness import vagueness
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.models.registry import FlowRegistry
 
 SHORT = 10
 """Words up to which a message may lean on what was said before. On SGD and STAR the flows of such messages are among
@@ -19,35 +26,72 @@ _YES = 3
 _SHOWN = 300
 """Characters of an earlier message: its end, where the question or the suggestion stands."""
 
+_SUMMARIES = 3
+"""Earlier episodes that recall looks at, the newest."""
+
+_LOOKED_AT = 50
+_SUMMARY = 300
+"""Characters of a summary."""
+
 _WORD = re.compile(r"\w+")
 
 
-def recall_query(turn: Turn, query: str) -> tuple[str, tuple[str, ...]]:
+def recall_query(turn: Turn, query: str, flows: FlowRegistry) -> tuple[str, tuple[str, ...]]:
     """The query, and the texts that stand beside it as a second one, of less weight.
 
-    Beside a rewrite stands the original, which the rewrite may have lost; a rewrite needs nothing else. Beside a short
-    message stand the last messages of the user and the assistant, unless a slot or a yes or no is open, which it
-    answers. A yes says only what the assistant suggested, which joins the query.
+    Beside a rewrite stands the original, which the rewrite may have lost. Beside a short message stand the last
+    messages of the user and the assistant, unless a slot or a yes or no is open, which it answers. A yes says only
+    what the assistant suggested, which joins the query.
+
+    Summaries of earlier episodes count as much as the message lacks (:func:`~.vagueness.vagueness`): they join the
+    query of a vague one, stand beside one that says a part, and are left out where the message is clear.
 
     Args:
         turn: The turn.
         query: Its text, or the rewrite.
+        flows: The flows that may be named.
 
     Example:
+        >>> from jazzmine_dspy.models.registry import FlowRegistry
         >>> said = [{"role": "user", "text": "is it warm?"}, {"role": "assistant", "text": "Shall I book a room?"}]
-        >>> recall_query(Turn(text="yes please", history=said), "yes please")
+        >>> recall_query(Turn(text="yes please", history=said), "yes please", FlowRegistry())
         ('yes please\\nShall I book a room?', ('is it warm?',))
-        >>> recall_query(Turn(text="a bigger one then", history=said), "a bigger one then")
+        >>> recall_query(Turn(text="a bigger one then", history=said), "a bigger one then", FlowRegistry())
         ('a bigger one then', ('is it warm?', 'Shall I book a room?'))
+        >>> recall_query(Turn(text="do that again", episode_summaries=["A refund."]), "do that again", FlowRegistry())
+        ('do that again\\nA refund.', ())
     """
+    found, beside = _beside(turn, query)
+    summaries = recent(turn.episode_summaries)
+    how = vagueness(query, flows) if summaries else "clear"
+    if how == "clear":
+        return found, beside
+    if how == "vague" and not beside:
+        return "\n".join(summaries), ()
+    return found, (*beside, *summaries)
+
+
+def recent(summaries: Sequence[str]) -> tuple[str, ...]:
+    """The newest summaries that say something, oldest first, cut where they are long.
+
+    Example:
+        >>> recent(["a", " ", "b", "c", "d"])
+        ('b', 'c', 'd')
+    """
+    told = [one_line(text, _SUMMARY) for text in summaries[-_LOOKED_AT:] if text.strip()]
+    return tuple(told[-_SUMMARIES:])
+
+
+def _beside(turn: Turn, query: str) -> tuple[str, tuple[str, ...]]:
+    """The query, and what stands beside it, without what was said in earlier episodes."""
     if query != turn.text:
-        return query, (turn.text, *turn.episode_summaries)
+        return query, (turn.text,)
     if turn.awaiting or turn.confirming or not turn.history or len(_WORD.findall(query)) > SHORT:
-        return query, turn.episode_summaries
+        return query, ()
     asked, answered = (_last(turn, role) for role in (MessageRole.USER, MessageRole.ASSISTANT))
     if answered and _agrees(turn):
         query, answered = f"{query}\n{answered}", ""
-    return query, (*filter(None, (asked, answered)), *turn.episode_summaries)
+    return query, tuple(filter(None, (asked, answered)))
 
 
 def _last(turn: Turn, role: MessageRole) -> str:

@@ -14,7 +14,7 @@ import dspy
 
 from jazzmine_dspy.models.decision import Degraded, Selection, StageRecord
 from jazzmine_dspy.models.errors import InputError, format_error
-from jazzmine_dspy.models.fusion import SUMMARY_WEIGHT, reciprocal
+from jazzmine_dspy.models.fusion import SUMMARY_WEIGHT
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program._flow_prompts import FlowPrompts
@@ -23,13 +23,15 @@ from jazzmine_dspy.program.driver import adrive
 from jazzmine_dspy.program.guards import allowed_flows
 from jazzmine_dspy.program.policy import FLOOR, Policy
 from jazzmine_dspy.program.ports import Recalled, RecallPort
+from jazzmine_dspy.program.recall_query import recall_query
 from jazzmine_dspy.program.stage import Context
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.answers import ALIASES
 
 log = logging.getLogger("jazzmine_dspy")
 
-_SUMMARIES = 3
+_Candidate = tuple[Recalled | None, dict[str, Any]]
+"""What a recall port gave, if one did, and its form as a mapping."""
 
 
 @dataclass
@@ -190,26 +192,24 @@ class FlowSelector:
         self, memory: Any, turn: Turn, given: dict[str, Recalled]
     ) -> tuple[list[dict[str, Any]], str | None]:
         """Candidates as mappings, and why a stand-in answered in the memory's place, if one did."""
+        query, beside = recall_query(turn, turn.text, self.registry)
+        found, cause = await self._ask(memory, query, turn)
+        if beside and self.top_k > 1:
+            further, _ = await self._ask(memory, "\n".join(beside), turn)
+            found = _with_first(found, further, self.top_k)
+        given.update((one.name, one) for one, _ in found if one is not None)
+        return [described for _, described in found], cause
+
+    async def _ask(self, memory: Any, query: str, turn: Turn) -> tuple[list[_Candidate], str | None]:
         if isinstance(memory, RecallPort):
             allowed = allowed_flows(self.registry, turn)
-            recalled: list[Recalled] = await memory.arecall(
-                turn.text, k=self.top_k, summaries=turn.episode_summaries, allowed=allowed
-            )
-            given.update((one.name, one) for one in recalled)
-            return [self._described(one) for one in recalled], recalled.cause if isinstance(
-                recalled, Degraded
-            ) else None
-        found = await self._ask(turn.text)
-        if turn.episode_summaries:
-            earlier = await self._ask("\n".join(turn.episode_summaries[-_SUMMARIES:]))
-            found = _fused(found, earlier, self.rrf_k)
-        return found, None
-
-    async def _ask(self, query: str) -> list[dict[str, Any]]:
-        found = await self._memory.recall(
+            recalled = await memory.arecall(query, k=self.top_k, allowed=allowed)
+            cause = recalled.cause if isinstance(recalled, Degraded) else None
+            return [(one, self._described(one)) for one in recalled], cause
+        mappings = await memory.recall(
             query=query, agent_id=self.agent_id, top_k=self.top_k, rrf_k=self.rrf_k
         )
-        return [self._described(one) for one in found]
+        return [(None, self._described(one)) for one in mappings], None
 
     def _described(self, candidate: Any) -> dict[str, Any]:
         if isinstance(candidate, Mapping):
@@ -310,16 +310,24 @@ def _index(
     return live, names | {name: name for name in registry}
 
 
-def _fused(first: list[dict[str, Any]], second: list[dict[str, Any]], rrf_k: int) -> list[dict[str, Any]]:
-    """Two answers of a memory as one: ranks fused, the second counting less, so that it swamps nothing."""
-    ranks: dict[str, float] = {}
-    found: dict[str, dict[str, Any]] = {}
-    for answer, weight in ((first, 1.0), (second, SUMMARY_WEIGHT)):
-        for rank, candidate in enumerate(answer):
-            key = str(candidate.get("flow_id") or candidate.get("flow_name"))
-            ranks[key] = ranks.get(key, 0.0) + weight * reciprocal(rank, k=max(rrf_k, 1))
-            found.setdefault(key, {**candidate, "score": weight * _score(candidate.get("score"))})
-    return [found[key] for key in sorted(found, key=lambda key: -ranks[key])]
+def _with_first(found: list[_Candidate], further: list[_Candidate], top_k: int) -> list[_Candidate]:
+    """The candidates of a query, the last of which gives its place to the best of a further query if that is new.
+
+    So the further query brings one candidate in, and changes the order of none.
+    """
+    if not further or _key(further[0]) in [_key(one) for one in found[:top_k]]:
+        return found
+    kept, (recalled, described) = found[: top_k - 1], further[0]
+    scores = [_score(one.get("score")) for _, one in kept]
+    score = min([*scores, SUMMARY_WEIGHT * _score(described.get("score"))])
+    if recalled is not None:
+        # What was measured against the further query says nothing of the message.
+        recalled = Recalled(recalled.name, score)
+    return [*kept, (recalled, {**described, "score": score})]
+
+
+def _key(candidate: _Candidate) -> str:
+    return str(candidate[1].get("flow_id") or candidate[1].get("flow_name"))
 
 
 def _score(value: Any) -> float:

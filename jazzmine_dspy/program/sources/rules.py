@@ -34,6 +34,24 @@ def asked_about(turn: Turn) -> str:
     return next((one.text for one in reversed(turn.history) if one.role is MessageRole.USER), "")
 
 
+def rewritten(context: Context) -> str | None:
+    """The message as the rules write it out: a choice by its flow, a bare value by its slot; None where none knows."""
+    turn = context.turn
+    if chosen := picked(turn):
+        wish = " and ".join(name.replace("_", " ") for name in chosen)
+        before = asked_about(turn)
+        return f"{wish}: {before}" if before else wish
+    if not turn.history and turn.flow is None and not turn.paused:
+        return turn.text
+    slot = awaited_slot(context)
+    if slot is not None and awaited_value(turn, slot, context.at) is not None:
+        what = slot.name.replace("_", " ").removesuffix(" id")
+        return f"The {what} is {turn.text.strip(' .!')}."
+    if is_pause(turn) or (closed_act(turn) is not None and turn.confirming is None):
+        return turn.text
+    return None
+
+
 @source("enhance", "rule")
 class EnhanceRule(Source[Enhancement]):
     """Knows messages that are complete as they are, and writes out bare values."""
@@ -41,20 +59,10 @@ class EnhanceRule(Source[Enhancement]):
     def steps(self, context: Context) -> Steps[Answer[Enhancement] | Declined]:
         """Answer the first message of a conversation, closed acts and bare values; decline all else."""
         yield from ()
-        turn = context.turn
-        if chosen := picked(turn):
-            wish = " and ".join(name.replace("_", " ") for name in chosen)
-            before = asked_about(turn)
-            return Answer(Enhancement(enhanced_query=f"{wish}: {before}" if before else wish))
-        if not turn.history and turn.flow is None and not turn.paused:
-            return Answer(Enhancement(enhanced_query=turn.text))
-        slot = awaited_slot(context)
-        if slot is not None and awaited_value(turn, slot, context.at) is not None:
-            what = slot.name.replace("_", " ").removesuffix(" id")
-            return Answer(Enhancement(enhanced_query=f"The {what} is {turn.text.strip(' .!')}."))
-        if is_pause(turn) or (closed_act(turn) is not None and turn.confirming is None):
-            return Answer(Enhancement(enhanced_query=turn.text))
-        return Declined("the message may need its context")
+        rewrite = rewritten(context)
+        if rewrite is None:
+            return Declined("the message may need its context")
+        return Answer(Enhancement(enhanced_query=rewrite))
 
 
 @source("select", "rule")
