@@ -196,7 +196,7 @@ class FlowSelector:
         found, cause = await self._ask(memory, query, turn)
         if beside and self.top_k > 1:
             further, _ = await self._ask(memory, "\n".join(beside), turn)
-            found = _with_first(found, further, self.top_k)
+            found = _joined(found, further, self.top_k)
         given.update((one.name, one) for one, _ in found if one is not None)
         return [described for _, described in found], cause
 
@@ -310,20 +310,23 @@ def _index(
     return live, names | {name: name for name in registry}
 
 
-def _with_first(found: list[_Candidate], further: list[_Candidate], top_k: int) -> list[_Candidate]:
-    """The candidates of a query, the last of which gives its place to the best of a further query if that is new.
+def _joined(found: list[_Candidate], further: list[_Candidate], top_k: int) -> list[_Candidate]:
+    """The candidates of a query, and behind them those of a further query that are new, in the places that are free.
 
-    So the further query brings one candidate in, and changes the order of none.
+    Where none is free, the last one gives its place to the best of the further query, unless that is there already. So
+    the further query brings candidates in, and changes the order of none.
     """
-    if not further or _key(further[0]) in [_key(one) for one in found[:top_k]]:
-        return found
-    kept, (recalled, described) = found[: top_k - 1], further[0]
-    scores = [_score(one.get("score")) for _, one in kept]
-    score = min([*scores, SUMMARY_WEIGHT * _score(described.get("score"))])
-    if recalled is not None:
+    names = [_key(one) for one in found[:top_k]]
+    free = top_k - len(names) or int(bool(further) and _key(further[0]) not in names)
+    new = [one for one in further if _key(one) not in names][:free]
+    joined = found[: top_k - len(new)]
+    least = min((_score(one.get("score")) for _, one in joined), default=math.inf)
+    for recalled, described in new:
+        score = min(least, SUMMARY_WEIGHT * _score(described.get("score")))
         # What was measured against the further query says nothing of the message.
-        recalled = Recalled(recalled.name, score)
-    return [*kept, (recalled, {**described, "score": score})]
+        alone = None if recalled is None else Recalled(recalled.name, score)
+        joined.append((alone, {**described, "score": score}))
+    return joined
 
 
 def _key(candidate: _Candidate) -> str:

@@ -20,7 +20,6 @@ from jazzmine_dspy.program.pauses import is_pause
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.recall_query import recall_query
 from jazzmine_dspy.program.sources import sources_of
-from jazzmine_dspy.program.sources.rules import rewritten
 from jazzmine_dspy.program.stage import CANDIDATES, Context, Parallel, Recall, Steps, run_stage
 from jazzmine_dspy.program.turn_problems import turn_problems
 
@@ -91,7 +90,7 @@ class TurnSteps:
         if stage != "enhance":
             yield from self._enhanced(context)
         elif self.policy.shape == "fused":
-            yield from self.recall(context, rewritten(context) or turn.text)
+            yield from self.recall(context, turn.text)
         if stage == "understand":
             selection, _ = yield from self._stage("select", context)
             context.selected = _new(self._undenied(selection, turn), turn)
@@ -109,7 +108,7 @@ class TurnSteps:
     def _enhanced(self, context: Context) -> Steps[StageRecord]:
         """Rewrite the message, and recall for it: before the rewrite in the fused shape, else after it."""
         if self.policy.shape == "fused":
-            yield from self.recall(context, rewritten(context) or context.turn.text)
+            yield from self.recall(context, context.turn.text)
         context.enhancement, record = yield from self._stage("enhance", context)
         if self.policy.shape == "staged":
             yield from self.recall(context, context.enhancement.enhanced_query)
