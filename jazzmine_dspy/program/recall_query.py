@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.phrases import is_english, words
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.acts import REPEAT, YES, picked, plain
-from jazzmine_dspy.program.render import one_line
+from jazzmine_dspy.program.episodes import recent
 from jazzmine_dspy.program.vagueness import Vagueness, vagueness
 
 if TYPE_CHECKING:
@@ -25,13 +24,6 @@ _YES = 3
 
 _SHOWN = 300
 """Characters of an earlier message: its end, where the question or the suggestion stands."""
-
-_SUMMARIES = 3
-"""Earlier episodes that recall looks at, the newest."""
-
-_LOOKED_AT = 50
-_SUMMARY = 300
-"""Characters of a summary."""
 
 _AGAIN = words("again same repeat redo more another")
 """Words of a message that asks for the last thing once more."""
@@ -108,17 +100,6 @@ def _repeated(turn: Turn, flows: FlowRegistry) -> str | None:
         text for text in earlier if len(_WORD.findall(text)) >= _TELLING and vagueness(text, flows) != "vague"
     )
     return next(named, None) or next(telling, None)
-
-
-def recent(summaries: Sequence[str]) -> tuple[str, ...]:
-    """The newest summaries that say something, oldest first, cut where they are long.
-
-    Example:
-        >>> recent(["a", " ", "b", "c", "d"])
-        ('b', 'c', 'd')
-    """
-    told = [one_line(text, _SUMMARY) for text in summaries[-_LOOKED_AT:] if text.strip()]
-    return tuple(told[-_SUMMARIES:])
 
 
 def _vagueness(turn: Turn, query: str, flows: FlowRegistry) -> Vagueness:

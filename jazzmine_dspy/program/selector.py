@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import dspy
-
+from jazzmine_dspy.lm.text_methods import as_lm
 from jazzmine_dspy.models.decision import Degraded, Selection, StageRecord
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.fusion import SUMMARY_WEIGHT
@@ -20,6 +19,7 @@ from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program._flow_prompts import FlowPrompts
 from jazzmine_dspy.program.asked import as_turn
 from jazzmine_dspy.program.driver import adrive
+from jazzmine_dspy.program.episodes import recent
 from jazzmine_dspy.program.guards import allowed_flows
 from jazzmine_dspy.program.policy import FLOOR, Policy
 from jazzmine_dspy.program.ports import Recalled, RecallPort
@@ -72,8 +72,10 @@ class FlowSelector:
     """Chooses flows for a message: recall, then a closed choice among what was recalled, "none" included.
 
     Args:
-        llm: A language model, the name of one that DSPy takes, or a program, whose selection stage is then
-            used in its own order of sources (in the staged shape: of a fused program the ``select`` prompt).
+        llm: What :func:`~jazzmine_dspy.lm.text_methods.as_lm` takes: a language model, the name of one, an object with
+            ``async agenerate(messages)`` as jazzmine has it, or an asynchronous method from a prompt to a text. Or a
+            program, whose selection stage is then used in its own order of sources (in the staged shape: of a fused
+            program the ``select`` prompt).
         flow_registry: The flows: a registry, or a mapping of names or ids to flows, those of jazzmine among
             them.
         proc_mem: A recall port, or an object with ``async recall(query, agent_id, top_k, rrf_k)`` that
@@ -126,7 +128,9 @@ class FlowSelector:
             enhanced_query: What the user means, 1 to 8,000 characters.
             candidates: Used in the place of recall, at most 8 of them: mappings as ``proc_mem`` returns them,
                 or pairs of name and score.
-            episode_summaries: One line for each earlier episode; they help recall.
+            episode_summaries: One line for each earlier episode, oldest first; of those that say something the newest
+                three count. They find the candidates of a message that only refers to them ("do that again"), bring
+                one in where its own words name no single flow, and are shown to the language model.
 
         Returns:
             The result. Nothing to choose from gives an empty one; a part that fails degrades it.
@@ -134,9 +138,8 @@ class FlowSelector:
         Raises:
             InputError: an empty query, or one over the limit.
         """
-        turn = as_turn(None, enhanced_query).model_copy(
-            update={"episode_summaries": tuple(episode_summaries or ())}
-        )
+        summaries = [episode_summaries] if isinstance(episode_summaries, str) else episode_summaries or ()
+        turn = as_turn(None, enhanced_query).model_copy(update={"episode_summaries": recent(summaries)})
         ends = None if self.deadline is None else time.monotonic() + self.deadline
         result = FlowSelectionResult()
         given: dict[str, Recalled] = {}
@@ -266,27 +269,8 @@ def _program(llm: Any, registry: FlowRegistry) -> TurnProgram:
     if isinstance(llm, TurnProgram):
         policy = llm.policy.model_copy(update={"shape": "staged", "top_k": every})
         return llm.with_policy(policy).bind(registry=registry)
-    if isinstance(llm, str):
-        llm = _named(llm)
-    if not isinstance(llm, dspy.BaseLM):
-        raise InputError(
-            f"{type(llm).__name__} is no language model",
-            where="llm",
-            remedy="Pass a dspy.LM, the name of one, or a TurnProgram.",
-        )
     policy = Policy(shape="staged", top_k=every, orders={**FLOOR, "select": ("lm", "floor")})
-    return TurnProgram(registry, policy=policy).bind(lm=llm)
-
-
-def _named(name: str) -> dspy.LM:
-    # This package's own names belong to a part that the program does not see.
-    if name.startswith("local/") or "/" not in name:
-        raise InputError(
-            f"{name!r} is no name that DSPy takes",
-            where="llm",
-            remedy=f"Pass jazzmine_dspy.lm.resolve_lm({name!r}), or a name like 'openai/NAME'.",
-        )
-    return dspy.LM(name, temperature=0.0, cache=False)
+    return TurnProgram(registry, policy=policy).bind(lm=as_lm(llm))
 
 
 def _index(

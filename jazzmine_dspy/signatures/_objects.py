@@ -54,6 +54,26 @@ def objects(text: str) -> list[dict[str, Any]]:
     return found
 
 
+def texts(text: str) -> list[str] | None:
+    """The last list of texts that a text holds outside of reasoning; None where it holds none.
+
+    Example:
+        >>> texts('<think>["B"]?</think>```json\\n["A", "C"]\\n```'), texts("[1]"), texts("[see below]")
+        (['A', 'C'], None, None)
+    """
+    *_, start = [0, *(tag.end() for tag in _END.finditer(text))]
+    found, position, unclosed = None, start, 0
+    while unclosed < _UNCLOSED and (place := text.find("[", position)) >= 0:
+        end = _closing(text, place)
+        if end is None:
+            unclosed, position = unclosed + 1, place + 1
+            continue
+        data, position = parsed(text[place:end]), end
+        if isinstance(data, list) and all(isinstance(each, str) for each in data):
+            found = data
+    return found
+
+
 def _scanned(text: str) -> tuple[list[dict[str, Any]], bool]:
     """The objects, and whether one begins and never closes."""
     found: list[dict[str, Any]] = []

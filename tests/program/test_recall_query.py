@@ -12,8 +12,9 @@ from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.pipeline.recall import _as_written
 from jazzmine_dspy.optimize.pipeline.rows import questions
+from jazzmine_dspy.program.episodes import recent
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.recall_query import SHORT, recall_query, recent
+from jazzmine_dspy.program.recall_query import SHORT, recall_query
 from jazzmine_dspy.program.turn import TurnProgram
 
 SAID = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.models.flows import Slot
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.acts import awaited_value, closed_act, picked, typed_values
 from jazzmine_dspy.program.clauses import selection_of
 from jazzmine_dspy.program.pauses import is_pause
