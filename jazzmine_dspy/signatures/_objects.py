@@ -20,6 +20,7 @@ _END = re.compile(rf"[<\[◁]\s*/\s*(?:{_THOUGHT})\s*[>\]▷]", re.I)
 _NESTED = re.compile(r"(?:[\"']\s{0,9}:|\[|\}\s{0,9},)\s{0,99}\Z")
 _AFTER = re.compile(r"(?:\s|`|</\w+>|<\|\w+\|>)*\Z")
 _TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.S)
+_BRACKET = re.compile(r"[\[{]")
 _UNCLOSED = 8
 """Objects that begin and never close, which are stepped over before a text is given up."""
 
@@ -63,12 +64,13 @@ def texts(text: str) -> list[str] | None:
     """
     *_, start = [0, *(tag.end() for tag in _END.finditer(text))]
     found, position, unclosed = None, start, 0
-    while unclosed < _UNCLOSED and (place := text.find("[", position)) >= 0:
-        end = _closing(text, place)
+    while unclosed < _UNCLOSED and (bracket := _BRACKET.search(text, position)):
+        place, end = bracket.start(), _closing(text, bracket.start())
         if end is None:
             unclosed, position = unclosed + 1, place + 1
             continue
-        data, position = parsed(text[place:end]), end
+        # What lies inside of an unreadable object is no answer.
+        data, position = parsed(text[place:end]) if bracket[0] == "[" else None, end
         if isinstance(data, list) and all(isinstance(each, str) for each in data):
             found = data
     return found
