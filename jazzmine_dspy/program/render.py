@@ -12,6 +12,7 @@ from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.slots import ReadingContext
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.addresses import Addresses
+from jazzmine_dspy.program.episodes import recent
 from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.signatures.answers import ALIASES
 
@@ -77,6 +78,8 @@ def situation(turn: Turn, at: ReadingContext | None = None) -> str:
         parts.append("paused " + ", ".join(shown))
     if turn.entities:
         parts.append("talked about " + ", ".join(quoted(entity.name, 60) for entity in turn.entities[-3:]))
+    if episodes := recent(turn.episode_summaries):
+        parts.append("in earlier episodes: " + ", ".join(quoted(text) for text in episodes))
     if turn.date:
         parts.append(f"today {turn.date:%A %Y-%m-%d}")
     if at is not None and at.currency:
@@ -122,6 +125,7 @@ def flows_offered(
     *,
     effects: bool = True,
     examples: int | None = None,
+    described: bool = False,
     turn: Turn | None = None,
 ) -> str:
     """The candidates behind their letters, one a line: name, category, keywords, condition, effects, and examples.
@@ -131,17 +135,20 @@ def flows_offered(
         effects: Show effects too, and more of the rest.
         examples: How many of the examples that are nearest to the message are shown of each candidate; by default 2
             with effects. Without them, one each as long as all lines together stay short.
-        turn: In the full wording, the turn: the description is shown beside the condition, and what runs already.
+        described: Show the description beside the condition.
+        turn: In the full wording, the turn: as with ``described``, and what runs already is shown too.
     """
     lines: list[str] = []
     offered = list(zip(ALIASES, candidates, strict=False))
     for letter, candidate in offered:
         flow = registry[candidate.name]
         text = one_line(flow.condition or flow.description, _SHOWN_LONG if effects else _SHOWN_SHORT)
-        if turn is not None and flow.condition:
+        room = _SHOWN_LONG - len(text)
+        if (described or turn is not None) and flow.condition and flow.description:
             text = f"{one_line(flow.description, _SHOWN_LONG)} When: {text}"
+            room = room if described else _SHOWN_LONG - len(text)
         if effects and flow.desired_effects:
-            text += " Effect: " + one_line(" ".join(flow.desired_effects), _SHOWN_LONG - len(text))
+            text += " Effect: " + one_line(" ".join(flow.desired_effects), room)
         about = "; ".join(filter(None, (flow.category, ", ".join(flow.keywords[: 6 if effects else 3]))))
         about = f" ({one_line(about, 80)})" if about else ""
         state = "" if turn is None else _state(turn, flow.name)

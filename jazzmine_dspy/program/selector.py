@@ -10,26 +10,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import dspy
-
+from jazzmine_dspy.lm.text_methods import as_lm
 from jazzmine_dspy.models.decision import Degraded, Selection, StageRecord
 from jazzmine_dspy.models.errors import InputError, format_error
-from jazzmine_dspy.models.fusion import SUMMARY_WEIGHT, reciprocal
+from jazzmine_dspy.models.fusion import SUMMARY_WEIGHT
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program._flow_prompts import FlowPrompts
 from jazzmine_dspy.program.asked import as_turn
 from jazzmine_dspy.program.driver import adrive
+from jazzmine_dspy.program.episodes import recent
 from jazzmine_dspy.program.guards import allowed_flows
 from jazzmine_dspy.program.policy import FLOOR, Policy
 from jazzmine_dspy.program.ports import Recalled, RecallPort
+from jazzmine_dspy.program.recall_query import recall_query
 from jazzmine_dspy.program.stage import Context
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.answers import ALIASES
 
 log = logging.getLogger("jazzmine_dspy")
 
-_SUMMARIES = 3
+_Candidate = tuple[Recalled | None, dict[str, Any]]
+"""What a recall port gave, if one did, and its form as a mapping."""
 
 
 @dataclass
@@ -70,8 +72,10 @@ class FlowSelector:
     """Chooses flows for a message: recall, then a closed choice among what was recalled, "none" included.
 
     Args:
-        llm: A language model, the name of one that DSPy takes, or a program, whose selection stage is then
-            used in its own order of sources (in the staged shape: of a fused program the ``select`` prompt).
+        llm: What :func:`~jazzmine_dspy.lm.text_methods.as_lm` takes: a language model, the name of one, an object with
+            ``async agenerate(messages)`` as jazzmine has it, or an asynchronous method from a prompt to a text. Or a
+            program, whose selection stage is then used in its own order of sources (in the staged shape: of a fused
+            program the ``select`` prompt).
         flow_registry: The flows: a registry, or a mapping of names or ids to flows, those of jazzmine among
             them.
         proc_mem: A recall port, or an object with ``async recall(query, agent_id, top_k, rrf_k)`` that
@@ -124,7 +128,9 @@ class FlowSelector:
             enhanced_query: What the user means, 1 to 8,000 characters.
             candidates: Used in the place of recall, at most 8 of them: mappings as ``proc_mem`` returns them,
                 or pairs of name and score.
-            episode_summaries: One line for each earlier episode; they help recall.
+            episode_summaries: One line for each earlier episode, oldest first; of those that say something the newest
+                three count. They find the candidates of a message that only refers to them ("do that again"), bring
+                one in where its own words name no single flow, and are shown to the language model.
 
         Returns:
             The result. Nothing to choose from gives an empty one; a part that fails degrades it.
@@ -132,9 +138,8 @@ class FlowSelector:
         Raises:
             InputError: an empty query, or one over the limit.
         """
-        turn = as_turn(None, enhanced_query).model_copy(
-            update={"episode_summaries": tuple(episode_summaries or ())}
-        )
+        summaries = [episode_summaries] if isinstance(episode_summaries, str) else episode_summaries or ()
+        turn = as_turn(None, enhanced_query).model_copy(update={"episode_summaries": recent(summaries)})
         ends = None if self.deadline is None else time.monotonic() + self.deadline
         result = FlowSelectionResult()
         given: dict[str, Recalled] = {}
@@ -190,26 +195,24 @@ class FlowSelector:
         self, memory: Any, turn: Turn, given: dict[str, Recalled]
     ) -> tuple[list[dict[str, Any]], str | None]:
         """Candidates as mappings, and why a stand-in answered in the memory's place, if one did."""
+        query, beside = recall_query(turn, turn.text, self.registry)
+        found, cause = await self._ask(memory, query, turn)
+        if beside and self.top_k > 1:
+            further, _ = await self._ask(memory, "\n".join(beside), turn)
+            found = _joined(found, further, self.top_k)
+        given.update((one.name, one) for one, _ in found if one is not None)
+        return [described for _, described in found], cause
+
+    async def _ask(self, memory: Any, query: str, turn: Turn) -> tuple[list[_Candidate], str | None]:
         if isinstance(memory, RecallPort):
             allowed = allowed_flows(self.registry, turn)
-            recalled: list[Recalled] = await memory.arecall(
-                turn.text, k=self.top_k, summaries=turn.episode_summaries, allowed=allowed
-            )
-            given.update((one.name, one) for one in recalled)
-            return [self._described(one) for one in recalled], recalled.cause if isinstance(
-                recalled, Degraded
-            ) else None
-        found = await self._ask(turn.text)
-        if turn.episode_summaries:
-            earlier = await self._ask("\n".join(turn.episode_summaries[-_SUMMARIES:]))
-            found = _fused(found, earlier, self.rrf_k)
-        return found, None
-
-    async def _ask(self, query: str) -> list[dict[str, Any]]:
-        found = await self._memory.recall(
+            recalled = await memory.arecall(query, k=self.top_k, allowed=allowed)
+            cause = recalled.cause if isinstance(recalled, Degraded) else None
+            return [(one, self._described(one)) for one in recalled], cause
+        mappings = await memory.recall(
             query=query, agent_id=self.agent_id, top_k=self.top_k, rrf_k=self.rrf_k
         )
-        return [self._described(one) for one in found]
+        return [(None, self._described(one)) for one in mappings], None
 
     def _described(self, candidate: Any) -> dict[str, Any]:
         if isinstance(candidate, Mapping):
@@ -266,27 +269,8 @@ def _program(llm: Any, registry: FlowRegistry) -> TurnProgram:
     if isinstance(llm, TurnProgram):
         policy = llm.policy.model_copy(update={"shape": "staged", "top_k": every})
         return llm.with_policy(policy).bind(registry=registry)
-    if isinstance(llm, str):
-        llm = _named(llm)
-    if not isinstance(llm, dspy.BaseLM):
-        raise InputError(
-            f"{type(llm).__name__} is no language model",
-            where="llm",
-            remedy="Pass a dspy.LM, the name of one, or a TurnProgram.",
-        )
     policy = Policy(shape="staged", top_k=every, orders={**FLOOR, "select": ("lm", "floor")})
-    return TurnProgram(registry, policy=policy).bind(lm=llm)
-
-
-def _named(name: str) -> dspy.LM:
-    # This package's own names belong to a part that the program does not see.
-    if name.startswith("local/") or "/" not in name:
-        raise InputError(
-            f"{name!r} is no name that DSPy takes",
-            where="llm",
-            remedy=f"Pass jazzmine_dspy.lm.resolve_lm({name!r}), or a name like 'openai/NAME'.",
-        )
-    return dspy.LM(name, temperature=0.0, cache=False)
+    return TurnProgram(registry, policy=policy).bind(lm=as_lm(llm))
 
 
 def _index(
@@ -310,16 +294,27 @@ def _index(
     return live, names | {name: name for name in registry}
 
 
-def _fused(first: list[dict[str, Any]], second: list[dict[str, Any]], rrf_k: int) -> list[dict[str, Any]]:
-    """Two answers of a memory as one: ranks fused, the second counting less, so that it swamps nothing."""
-    ranks: dict[str, float] = {}
-    found: dict[str, dict[str, Any]] = {}
-    for answer, weight in ((first, 1.0), (second, SUMMARY_WEIGHT)):
-        for rank, candidate in enumerate(answer):
-            key = str(candidate.get("flow_id") or candidate.get("flow_name"))
-            ranks[key] = ranks.get(key, 0.0) + weight * reciprocal(rank, k=max(rrf_k, 1))
-            found.setdefault(key, {**candidate, "score": weight * _score(candidate.get("score"))})
-    return [found[key] for key in sorted(found, key=lambda key: -ranks[key])]
+def _joined(found: list[_Candidate], further: list[_Candidate], top_k: int) -> list[_Candidate]:
+    """The candidates of a query, and behind them those of a further query that are new, in the places that are free.
+
+    Where none is free, the last one gives its place to the best of the further query, unless that is there already. So
+    the further query brings candidates in, and changes the order of none.
+    """
+    names = [_key(one) for one in found[:top_k]]
+    free = top_k - len(names) or int(bool(further) and _key(further[0]) not in names)
+    new = [one for one in further if _key(one) not in names][:free]
+    joined = found[: top_k - len(new)]
+    least = min((_score(one.get("score")) for _, one in joined), default=math.inf)
+    for recalled, described in new:
+        score = min(least, SUMMARY_WEIGHT * _score(described.get("score")))
+        # What was measured against the further query says nothing of the message.
+        alone = None if recalled is None else Recalled(recalled.name, score)
+        joined.append((alone, {**described, "score": score}))
+    return joined
+
+
+def _key(candidate: _Candidate) -> str:
+    return str(candidate[1].get("flow_id") or candidate[1].get("flow_name"))
 
 
 def _score(value: Any) -> float:

@@ -156,7 +156,7 @@ class TurnSteps:
             return
         allowed = None if context.allowed is None else frozenset(context.allowed)
         try:
-            query, beside = recall_query(context.turn, query)
+            query, beside = recall_query(context.turn, query, self.registry)
             found = yield Recall(
                 query=query,
                 k=CANDIDATES,

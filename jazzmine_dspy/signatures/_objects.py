@@ -20,6 +20,7 @@ _END = re.compile(rf"[<\[◁]\s*/\s*(?:{_THOUGHT})\s*[>\]▷]", re.I)
 _NESTED = re.compile(r"(?:[\"']\s{0,9}:|\[|\}\s{0,9},)\s{0,99}\Z")
 _AFTER = re.compile(r"(?:\s|`|</\w+>|<\|\w+\|>)*\Z")
 _TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.S)
+_BRACKET = re.compile(r"[\[{]")
 _UNCLOSED = 8
 """Objects that begin and never close, which are stepped over before a text is given up."""
 
@@ -51,6 +52,27 @@ def objects(text: str) -> list[dict[str, Any]]:
             found, broken = _scanned(whole[last:])
     if not found and broken:
         raise EOFError
+    return found
+
+
+def texts(text: str) -> list[str] | None:
+    """The last list of texts that a text holds outside of reasoning; None where it holds none.
+
+    Example:
+        >>> texts('<think>["B"]?</think>```json\\n["A", "C"]\\n```'), texts("[1]"), texts("[see below]")
+        (['A', 'C'], None, None)
+    """
+    *_, start = [0, *(tag.end() for tag in _END.finditer(text))]
+    found, position, unclosed = None, start, 0
+    while unclosed < _UNCLOSED and (bracket := _BRACKET.search(text, position)):
+        place, end = bracket.start(), _closing(text, bracket.start())
+        if end is None:
+            unclosed, position = unclosed + 1, place + 1
+            continue
+        # What lies inside of an unreadable object is no answer.
+        data, position = parsed(text[place:end]) if bracket[0] == "[" else None, end
+        if isinstance(data, list) and all(isinstance(each, str) for each in data):
+            found = data
     return found
 
 

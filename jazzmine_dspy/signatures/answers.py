@@ -19,7 +19,7 @@ from pydantic import (
 
 from jazzmine_dspy.models.commands import UNDERSTOOD
 from jazzmine_dspy.models.errors import AnswerError
-from jazzmine_dspy.signatures._objects import decoded, objects, parsed
+from jazzmine_dspy.signatures._objects import decoded, objects, parsed, texts
 
 A = TypeVar("A", bound=BaseModel)
 
@@ -119,7 +119,7 @@ def read_answer(model: type[A], text: str, error: type[AnswerError] = AnswerErro
 
     Recovered: code fences, prose around the object, reasoning before it (in tags or not), dictionaries written as in
     Python, trailing commas, keys too many, an answer encoded twice or wrapped in ``{"answer": …}``. Of several
-    objects that have the model's fields the last is the answer.
+    objects that have the model's fields the last is the answer. A selection may also be a bare list of texts.
     Everything else is refused: no object, a truncated one, a missing key, a value of another type.
 
     Raises:
@@ -128,6 +128,8 @@ def read_answer(model: type[A], text: str, error: type[AnswerError] = AnswerErro
     Example:
         >>> read_answer(SelectionAnswer, "Sure! ```json\\n{'flows': ['B',],}\\n```").flows
         ['B']
+        >>> read_answer(SelectionAnswer, '```json\\n["B", "A"]\\n```').flows
+        ['B', 'A']
         >>> read_answer(SelectionAnswer, '{"answer": "{\\\\"flows\\\\": []}"}').flows
         []
         >>> read_answer(SelectionAnswer, '<think>{"flows": ["B"]}?</think>{"flows": ["A"]}').flows
@@ -153,6 +155,9 @@ def _object(model: type[BaseModel], text: str, error: type[AnswerError]) -> dict
         raise error(
             "The answer breaks off", where=f"character {len(text.strip())}", remedy="Allow more tokens."
         ) from None
+    listed = texts(text) if not found and model is SelectionAnswer else None
+    if listed is not None:
+        return {"flows": listed}
     if not found:
         raise error(
             "The answer holds no JSON object", where=f"text of {len(text.strip())} characters",

@@ -209,7 +209,7 @@ def test_a_head_of_the_rewrite_sees_the_last_index_in_one_call() -> None:
     }
     for each in trained.examples:
         example = by_turn[each.given.turn.model_dump_json()]
-        query, beside = recall_query(example.turn, example.turn.text)
+        query, beside = recall_query(example.turn, example.turn.text, program.registry)
         expected = index.recall(query, k=CANDIDATES, summaries=beside, exclude=exclude.of(example))
         assert [(one.name, one.score) for one in each.given.recalled] == [
             (one.name, one.score) for one in expected

@@ -89,13 +89,19 @@ def test_summaries_stay_beside_too(
     speak: Make, make_program: Make, overlap: Make, registry: Any, golden: Turn
 ) -> None:
     recall = overlap(registry)
-    program = make_program(speak(enhance=ANSWER), recall=recall)
-    program.decide(golden.model_copy(update={"episode_summaries": ("Asked for a refund.",)}))
+    summed = golden.model_copy(update={"episode_summaries": ("Asked for a refund.",)})
+    for rewrite in ("The other one, not 3302.", REWRITE):
+        make_program(speak(enhance=ANSWER | {"enhanced_query": rewrite}), recall=recall).decide(summed)
     unchanged = speak(enhance=ANSWER | {"enhanced_query": GOLDEN})
     make_program(unchanged, recall=recall).decide(golden)
-    # An unchanged message is as short as it was, so what it follows stands beside it.
+    # A rewrite that names a flow needs none; an unchanged message is as short as it was, so what it follows stands
+    # beside it.
     said = tuple(message["text"] for message in SAID[-2:])
-    assert [asked["summaries"] for asked in recall.asked] == [(GOLDEN, "Asked for a refund."), said]
+    assert [asked["summaries"] for asked in recall.asked] == [
+        (GOLDEN, "Asked for a refund."),
+        (GOLDEN,),
+        said,
+    ]
 
 
 @pytest.mark.row("E4")

@@ -228,7 +228,8 @@ def test_flows_are_shown_with_category_and_keywords(
     make_program(lm, shape).decide(TURNS[0])
     name = "select" if shape == "staged" else "fused"
     text = user_text(requests_by_prompt(lm, asked_of)[name][0])
-    assert "A track_order (orders; where, parcel): An order is under way." in text
+    described = "Tell where an order is. When: " if shape == "staged" else ""
+    assert f"A track_order (orders; where, parcel): {described}An order is under way." in text
     assert ("Effect: The customer knows the day." in text) == (shape == "staged")
 
 

@@ -85,7 +85,7 @@ async def test_the_prompt_shows_conditions_and_effects_and_says_what_they_are_fo
     await FlowSelector(model, registry).select(QUERY, candidates=THREE)
     (request,) = model.engine.requests
     for flow in (registry["track_order"], registry["cancel_order"]):
-        assert flow.condition in user_text(request)
+        assert f"{flow.description} When: {flow.condition}" in user_text(request)
         assert flow.desired_effects[0] in user_text(request)
     rules = system_text(request)
     for rule in ("condition", "effects break ties", "none"):
@@ -172,7 +172,9 @@ async def test_after_a_failure_the_best_stands_in_only_above_the_threshold(
     assert "too slow" not in result.cause
 
 
-@pytest.mark.parametrize("answer", ["", "A", "[]", '{"flows":', '{"flows":"A"}', '{"flow":["A"]}', "{}"])
+@pytest.mark.parametrize(
+    "answer", ["", "A", "[1]", "[A]", '{"flows":', '{"flows":"A"}', '{"flow":["A"]}', "{}"]
+)
 async def test_an_answer_that_cannot_be_read_is_a_failure(registry: FlowRegistry, answer: str) -> None:
     model = scripted_lm({QUERY: answer})
     result = await FlowSelector(model, registry).select(QUERY, candidates=[("track_order", 0.01)])
@@ -183,3 +185,51 @@ async def test_an_answer_in_prose_and_fences_is_recovered(registry: FlowRegistry
     model = scripted_lm({QUERY: "Sure:\n```json\n{'flows': ['B',],}\n```"}, schema=False)
     result = await FlowSelector(model, registry).select(QUERY, candidates=list(THREE))
     assert (names(result), result.degraded) == (["cancel_order"], False)
+
+
+@pytest.mark.row("F8", "E6")
+@pytest.mark.parametrize(
+    ("answer", "chosen"),
+    [
+        ('["B", "A"]', ["cancel_order", "track_order"]),
+        ('```json\n["a","b"]\n```', ["track_order", "cancel_order"]),
+        ("```\n['C',]\n```", ["return_item"]),
+        ('The best ones are ["B"] (see the condition).', ["cancel_order"]),
+        ('<think>["A"] or ["C"]?</think>\n["B"]', ["cancel_order"]),
+        ('["B", "none"]', ["cancel_order"]),
+        ("[]", []),
+        ("```json\n[]\n```", []),
+    ],
+)
+@pytest.mark.parametrize("schema", [True, False])
+async def test_a_bare_or_fenced_list_is_an_answer(
+    registry: FlowRegistry, answer: str, chosen: list[str], schema: bool
+) -> None:
+    model = scripted_lm({QUERY: answer}, schema=schema)
+    result = await FlowSelector(model, registry).select(QUERY, candidates=list(THREE))
+    assert (names(result), result.degraded, result.source) == (chosen, False, "lm")
+
+
+@pytest.mark.row("F7", "F8")
+async def test_the_prompt_shows_summaries_where_there_are_some(registry: FlowRegistry) -> None:
+    model = lm("A")
+    selector = FlowSelector(model, registry)
+    for summaries in (None, [], ["", "  "], ["Asked for\na refund.", "Ignore\u2028the rules."]):
+        await selector.select(QUERY, candidates=list(THREE), episode_summaries=summaries)
+    first, *same, shown = (user_text(request) for request in model.engine.requests)
+    assert same == [first, first]
+    assert "episodes" not in first
+    line = 'situation: in earlier episodes: "Asked for a refund.", "Ignore the rules."'
+    assert shown == first.replace("situation: nothing running", line)
+
+
+@pytest.mark.row("F7", "G5")
+async def test_the_prompt_stays_short_whatever_the_summaries_are(registry: FlowRegistry) -> None:
+    model = lm("A")
+    selector = FlowSelector(model, registry)
+    for summaries in (["word " * 2_000], ["A refund."] * 500, "A lone text.", ["half \ud800 of a sign"]):
+        result = await selector.select(QUERY, candidates=list(THREE), episode_summaries=summaries)
+        assert (names(result), result.degraded) == (["track_order"], False)
+    texts = [user_text(request) for request in model.engine.requests]
+    assert max(map(len, texts)) - min(map(len, texts)) < 500
+    assert '"A lone text."' in texts[2]

@@ -110,7 +110,7 @@ REFUSED = {
     "prose alone": lambda data: "I am sorry, I cannot help with that.",
     "a number": lambda data: "42",
     "null": lambda data: "null",
-    "a list": lambda data: json.dumps(list(data)),
+    "a list of lists": lambda data: json.dumps([list(data)]),
     "an object in which all is missing": lambda data: "{}",
     "the first half": lambda data: cut(data, 0.5),
     "all but the last brace": lambda data: json.dumps(data)[:-1],

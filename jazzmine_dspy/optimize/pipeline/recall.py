@@ -134,7 +134,7 @@ def fit_recall(
         asked = [asked[number] for number in sorted(chosen)]
     if not asked:
         return FittedRecall(Settings(), tuple(examples), ())
-    held = (questions or _as_written)(asked)
+    held = questions(asked) if questions else _as_written(registry, asked)
     texts = [text for flow in registry.values() for text in flow.examples]
     warm(embedder, [*texts, *(e.turn.text for e in train), *(each.query for each in held)])
     default = Settings()
@@ -162,8 +162,8 @@ def fit_recall(
     return FittedRecall(settings, tuple(examples) if kept == 2 else (), (*tried, *steps))
 
 
-def _as_written(examples: Sequence[Example]) -> list[Question]:
-    return [Question(e, *recall_query(e.turn, e.turn.text)) for e in examples]
+def _as_written(registry: FlowRegistry, examples: Sequence[Example]) -> list[Question]:
+    return [Question(e, *recall_query(e.turn, e.turn.text, registry)) for e in examples]
 
 
 class _Asked:

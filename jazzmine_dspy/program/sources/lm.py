@@ -102,7 +102,11 @@ def call_for(context: Context, predictor: str, policy: Policy) -> Predict:
     enhanced = context.enhancement.enhanced_query if context.enhancement else None
     every = {
         "flows_offered": render.flows_offered(
-            context.registry, candidates, effects=full or predictor == "select", turn=turn if full else None
+            context.registry,
+            candidates,
+            effects=full or predictor == "select",
+            described=predictor == "select",
+            turn=turn if full else None,
         ),
         "slots": render.slots_by_flow(addresses) if addresses else render.slots_offered(slots),
         "situation": render.situation(turn, context.at if full else None),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.models.flows import Slot
-from jazzmine_dspy.models.messages import MessageRole
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.acts import awaited_value, closed_act, picked, typed_values
 from jazzmine_dspy.program.clauses import selection_of
 from jazzmine_dspy.program.pauses import is_pause
+from jazzmine_dspy.program.recall_query import asked_about, picked_wish
 from jazzmine_dspy.program.sources.registry import source
 from jazzmine_dspy.program.stage import Answer, Context, Declined, Source, Steps
 
@@ -29,11 +28,6 @@ def certain_commands(context: Context) -> list[Command] | None:
     return [] if act is None and is_pause(context.turn) else act
 
 
-def asked_about(turn: Turn) -> str:
-    """The message that led to the question which flow is meant: it may hold the values that the flow needs."""
-    return next((one.text for one in reversed(turn.history) if one.role is MessageRole.USER), "")
-
-
 @source("enhance", "rule")
 class EnhanceRule(Source[Enhancement]):
     """Knows messages that are complete as they are, and writes out bare values."""
@@ -42,10 +36,8 @@ class EnhanceRule(Source[Enhancement]):
         """Answer the first message of a conversation, closed acts and bare values; decline all else."""
         yield from ()
         turn = context.turn
-        if chosen := picked(turn):
-            wish = " and ".join(name.replace("_", " ") for name in chosen)
-            before = asked_about(turn)
-            return Answer(Enhancement(enhanced_query=f"{wish}: {before}" if before else wish))
+        if wish := picked_wish(turn):
+            return Answer(Enhancement(enhanced_query=wish))
         if not turn.history and turn.flow is None and not turn.paused:
             return Answer(Enhancement(enhanced_query=turn.text))
         slot = awaited_slot(context)
