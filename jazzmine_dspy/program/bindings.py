@@ -12,6 +12,7 @@ import dspy
 
 from jazzmine_dspy.models.decision import STAGES, Stage
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.program.decision_cache import DecisionCache
 from jazzmine_dspy.program.ports import EmbedderPort, HeadPort, RecallPort
 
 
@@ -23,6 +24,7 @@ class Ports(TypedDict, total=False):
     heads: Mapping[Stage, HeadPort[Any] | None]
     lm: dspy.LM | None
     clock: Callable[[], float]
+    cache: DecisionCache | None
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Bindings:
     heads: Mapping[Stage, HeadPort[Any]] = field(default_factory=lambda: MappingProxyType({}))
     lm: dspy.LM | None = None
     clock: Callable[[], float] = time.monotonic
+    cache: DecisionCache | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Bindings:
         return self
