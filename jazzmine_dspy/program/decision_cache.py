@@ -21,7 +21,8 @@ TTL = 60.0
 MAX_ENTRIES = 4096
 """Decisions that are stored; each takes about 2 kB."""
 
-Place = tuple[Any, ...]
+SLACK = 0.1
+"""Seconds that a turn may wait beyond its deadline for the decision of an equal one."""
 
 
 class CacheStats(NamedTuple):
@@ -63,12 +64,25 @@ class _Decided(NamedTuple):
     text: str
 
 
-class _Flight:
-    """A decision under way in an event loop, and how many wait for it."""
+class _Thread:
+    """A decision under way in a thread, and when it ends at the latest."""
 
-    def __init__(self, task: asyncio.Task[_Decided]) -> None:
+    def __init__(self, ends: float) -> None:
+        self.ends = ends
+        self.decided: concurrent.futures.Future[_Decided] = concurrent.futures.Future()
+
+
+class _Flight:
+    """A decision under way in an event loop, when it ends at the latest, and how many wait for it."""
+
+    def __init__(self, ends: float, task: asyncio.Task[_Decided]) -> None:
+        self.ends = ends
         self.task = task
         self.waiting = 0
+
+
+def _ends(deadline: float | None) -> float:
+    return math.inf if deadline is None else time.monotonic() + deadline
 
 
 class DecisionCache:
@@ -122,8 +136,8 @@ class DecisionCache:
     def renew_after_fork(self) -> None:
         """Take a new lock, and leave what is under way to the parent."""
         self._lock = threading.Lock()
-        self._flights: dict[Place, _Flight] = {}
-        self._threads: dict[Place, concurrent.futures.Future[_Decided]] = {}
+        self._flights: dict[tuple[str, asyncio.AbstractEventLoop], _Flight] = {}
+        self._threads: dict[str, _Thread] = {}
 
     def stats(self) -> CacheStats:
         """Hits, misses and ages so far."""
@@ -147,23 +161,23 @@ class DecisionCache:
 
         Args:
             key: Of all that the decision depends on.
-            deadline: Seconds that the decision may take. Only turns of the same deadline wait for one another.
+            deadline: Seconds that the decision may take. No turn waits for one that may end after its own deadline.
             work: Decides the turn.
         """
-        place = (key, deadline)
+        ends = _ends(deadline)
         while True:
             with self._lock:
                 text = self._lookup(key)
-                under_way = self._threads.get(place)
-                if text is None and under_way is None:
+                other = self._threads.get(key)
+                if text is None and (other is None or other.ends > ends + SLACK):
                     self._count(misses=1)
-                    leading = self._threads[place] = concurrent.futures.Future()
+                    leading = self._threads[key] = _Thread(ends)
                     break
             if text is not None:
                 return TurnDecision.model_validate_json(text)
-            assert under_way is not None
+            assert other is not None
             try:
-                text = under_way.result().text
+                text = other.decided.result().text
             except concurrent.futures.CancelledError:
                 # The thread that decided it was interrupted: this one goes on in its place.
                 continue
@@ -173,25 +187,24 @@ class DecisionCache:
         try:
             decided = self._stored(key, work())
         except BaseException as error:
-            self._threads.pop(place, None)
+            self._ended(key, leading)
             if isinstance(error, Exception):
-                leading.set_exception(error)
+                leading.decided.set_exception(error)
             else:
-                leading.cancel()
+                leading.decided.cancel()
             raise
-        self._threads.pop(place, None)
-        leading.set_result(decided)
+        self._ended(key, leading)
+        leading.decided.set_result(decided)
         return decided.decision
 
     async def adecide(
         self, key: str, deadline: float | None, work: Callable[[], Coroutine[Any, Any, TurnDecision]]
     ) -> TurnDecision:
         """The same in an event loop. Cancelling one caller lets the others wait on; the last one cancels the work."""
-        place = (key, deadline, asyncio.get_running_loop())
         with self._lock:
             text = self._lookup(key)
             if text is None:
-                flight, leads = self._flight(place, key, work)
+                flight, leads = self._flight(key, _ends(deadline), work)
                 flight.waiting += 1
         if text is not None:
             return TurnDecision.model_validate_json(text)
@@ -200,31 +213,36 @@ class DecisionCache:
         finally:
             flight.waiting -= 1
             if not flight.waiting and not flight.task.done():
-                self._landed(place, flight)
+                self._landed(key, flight)
                 flight.task.cancel()
         return decided.decision if leads else TurnDecision.model_validate_json(decided.text)
 
     # --- within ------------------------------------------------------------------------------------------
 
     def _flight(
-        self, place: Place, key: str, work: Callable[[], Coroutine[Any, Any, TurnDecision]]
+        self, key: str, ends: float, work: Callable[[], Coroutine[Any, Any, TurnDecision]]
     ) -> tuple[_Flight, bool]:
-        """The decision under way there, begun where there is none; and whether it was begun now."""
-        flight = self._flights.get(place)
-        if flight is not None and not flight.task.done():
+        """The decision under way in this loop, begun where there is none in time; and whether it was begun now."""
+        loop = asyncio.get_running_loop()
+        flight = self._flights.get((key, loop))
+        if flight is not None and not flight.task.done() and flight.ends <= ends + SLACK:
             self._count(shared=1)
             return flight, False
-        begun = self._flights[place] = _Flight(
-            asyncio.get_running_loop().create_task(self._decided(key, work))
-        )
-        begun.task.add_done_callback(lambda _: self._landed(place, begun))
+        begun = self._flights[key, loop] = _Flight(ends, loop.create_task(self._decided(key, work)))
+        begun.task.add_done_callback(lambda _: self._landed(key, begun))
         self._count(misses=1)
         return begun, True
 
     async def _decided(self, key: str, work: Callable[[], Coroutine[Any, Any, TurnDecision]]) -> _Decided:
         return self._stored(key, await work())
 
-    def _landed(self, place: Place, flight: _Flight) -> None:
+    def _ended(self, key: str, thread: _Thread) -> None:
+        with self._lock:
+            if self._threads.get(key) is thread:
+                del self._threads[key]
+
+    def _landed(self, key: str, flight: _Flight) -> None:
+        place = (key, flight.task.get_loop())
         with self._lock:
             if self._flights.get(place) is flight:
                 del self._flights[place]
