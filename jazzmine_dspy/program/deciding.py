@@ -73,7 +73,7 @@ def decision_key(program: _Program, turn: Turn, exclude: Sequence[str] = ()) -> 
     return sha256(
         {
             "program": program.fingerprint,
-            "turn": turn.model_dump(mode="json"),
+            "turn": turn.digest,
             "exclude": sorted(exclude),
             "lm": _lm(configured) if predictors else None,
             "predictors": {
