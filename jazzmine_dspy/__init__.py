@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.registry import FlowRegistry
     from jazzmine_dspy.models.traces import TurnTrace
     from jazzmine_dspy.models.turn import Turn
+    from jazzmine_dspy.program.decision_cache import DecisionCache
     from jazzmine_dspy.program.turn import TurnProgram
     from jazzmine_dspy.runtime import MessageRoute, Runtime
 
@@ -38,6 +39,7 @@ _HOMES = {
     "load_dataset": "datasets",
     "metric": "eval.learning",
     "TurnProgram": "program.turn",
+    "DecisionCache": "program.decision_cache",
     "Runtime": "runtime",
     "MessageRoute": "runtime",
     "FlowSelector": "program.selector",
@@ -64,7 +66,7 @@ _HOMES = {
 }
 
 __all__ = [
-    "Conversation", "EnhancementError", "Entity", "Flow", "FlowRegistry", "InMemoryMessageStore",
+    "Conversation", "DecisionCache", "EnhancementError", "Entity", "Flow", "FlowRegistry", "InMemoryMessageStore",
     "InMemoryWorkingMemoryStore", "JazzmineError", "Message", "MessageRole", "MessageRoute",
     "QdrantProceduralMemory", "RedisWorkingMemoryStore", "Runtime", "Slot", "SqlMessageStore", "Turn", "TurnDecision",
     "TurnProgram", "TurnTrace", "load", "load_dataset", "metric", "save",

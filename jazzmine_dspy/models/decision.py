@@ -151,6 +151,7 @@ class TurnDecision(Value):
         stages: Where each answer is from.
         pause: Whether the message asks for time and nothing else ("hang on"). There are no commands then.
         problems: What the turn says of its state that cannot be, such as the name of a flow that nobody knows.
+        context_failures: Why parts of what the turn should have shown are missing, such as a recall that was late.
 
     Example:
         >>> decision = TurnDecision(enhancement=Enhancement(enhanced_query="hi"), selection=Selection())
@@ -165,6 +166,7 @@ class TurnDecision(Value):
     # Left out of the JSON form where nothing is said: decisions stay the bytes that they were.
     pause: bool = Field(default=False, exclude_if=_is_default)
     problems: tuple[Text, ...] = Field(default=(), exclude_if=_is_default)
+    context_failures: tuple[Text, ...] = Field(default=(), exclude_if=_is_default)
 
     @model_validator(mode="before")
     @classmethod
@@ -174,8 +176,8 @@ class TurnDecision(Value):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def degraded(self) -> bool:
-        """Whether any stage is degraded."""
-        return any(record.degraded for record in self.stages.values())
+        """Whether any stage is degraded, or a part of the turn's context is missing."""
+        return bool(self.context_failures) or any(record.degraded for record in self.stages.values())
 
     @property
     def usage(self) -> Usage:

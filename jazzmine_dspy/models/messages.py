@@ -31,7 +31,10 @@ class Entity(Record):
 
 
 class Conversation(Record):
-    """One chat session. Times are Unix milliseconds."""
+    """One chat session. Times are Unix milliseconds.
+
+    ``episode_summaries`` holds one line for each episode that was given a summary, by its number.
+    """
 
     id: Text = Field(min_length=1)
     user_id: Text
@@ -39,6 +42,7 @@ class Conversation(Record):
     title: Text = ""
     created_at: int = Field(ge=0)
     last_updated_at: int = Field(ge=0)
+    episode_summaries: dict[int, Text] = Field(default_factory=dict)
 
 
 class Message(Record):

@@ -13,6 +13,7 @@ from dspy.dsp.utils.settings import main_thread_config, thread_local_overrides
 
 from jazzmine_dspy.models.decision import STAGES, Stage
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.program.decision_cache import DecisionCache
 from jazzmine_dspy.program.ports import EmbedderPort, HeadPort, RecallPort
 
 
@@ -24,6 +25,7 @@ class Ports(TypedDict, total=False):
     heads: Mapping[Stage, HeadPort[Any] | None]
     lm: dspy.LM | None
     clock: Callable[[], float]
+    cache: DecisionCache | None
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Bindings:
     clock: Callable[[], float] = time.monotonic
     dspy_lm: dspy.LM | None = None
     """The language model of DSPy's settings when ``lm`` was bound."""
+    cache: DecisionCache | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Bindings:
         return self

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Self, Unpack
 
 import dspy
 
-from jazzmine_dspy.lm.identity import lm_identity
-from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.decision import Stage, TurnDecision
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -18,18 +17,20 @@ from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.asked import as_turn
 from jazzmine_dspy.program.batch import WORKERS, adecide_many, decide_many
 from jazzmine_dspy.program.bindings import Bindings, Ports
-from jazzmine_dspy.program.driver import adrive, drive
+from jazzmine_dspy.program.deciding import adecide, decide
+from jazzmine_dspy.program.decision_cache import MAX_ENTRIES, TTL, DecisionCache
+from jazzmine_dspy.program.fingerprint import program_fingerprint
 from jazzmine_dspy.program.first_call import build_index, make_ready_soon
 from jazzmine_dspy.program.module import ProgramModule
 from jazzmine_dspy.program.nearest import with_nearest
 from jazzmine_dspy.program.patience import DEADLINE
 from jazzmine_dspy.program.policy import Policy, PolicyName, Shape
 from jazzmine_dspy.program.prompts import CONTRACT, check_contract, contract_of, put, states_of
-from jazzmine_dspy.program.sources import check_orders, identity_of
+from jazzmine_dspy.program.sources import check_orders
 from jazzmine_dspy.program.stage import Context, Steps
 from jazzmine_dspy.program.steps import TurnSteps
 from jazzmine_dspy.program.trainable import TrainableProgram
-from jazzmine_dspy.signatures.contract import CONTRACTS, fingerprints, with_overrides, without
+from jazzmine_dspy.signatures.contract import CONTRACTS, with_overrides, without
 
 
 class TurnProgram(ProgramModule):
@@ -113,7 +114,7 @@ class TurnProgram(ProgramModule):
             registry: The flows to choose from.
             warm: Whether an index that is bound is built at once. Else the first turn builds it, and is degraded if
                 that outlasts its deadline.
-            ports: ``recall``, ``embedder``, ``lm``, ``clock``, and ``heads``: a mapping of stages to heads. Heads of
+            ports: ``recall``, ``embedder``, ``lm``, ``clock``, ``cache``, and ``heads``: stages to heads. Heads of
                 other stages stay; None takes one away. A head is asked where the stage's order names ``head``.
 
         Raises:
@@ -137,6 +138,20 @@ class TurnProgram(ProgramModule):
         copy: Self = self.deepcopy()
         copy.policy = policy if isinstance(policy, Policy) else self.policy.named(policy)
         return copy
+
+    def cached(
+        self,
+        *,
+        ttl: float = TTL,
+        max_entries: int = MAX_ENTRIES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Self:
+        """A copy that decides equal turns once within ``ttl`` seconds; see :class:`DecisionCache`.
+
+        The cache is bound as ``copy.bindings.cache``, whose ``stats()`` tell hits and ages.
+        """
+        copy: Self = self.deepcopy()
+        return copy.bind(cache=DecisionCache(ttl=ttl, max_entries=max_entries, clock=clock))
 
     def trainable(self) -> TrainableProgram:
         """What DSPy's optimizers are given: a module of the predictors that the shape asks, with plain values.
@@ -241,24 +256,7 @@ class TurnProgram(ProgramModule):
     @property
     def fingerprint(self) -> str:
         """SHA-256 over all of the program that may change a decision, bound parts included."""
-        bound = self.bindings
-        parts = [bound.recall, bound.embedder]
-        state = {
-            name: {k: v for k, v in value.items() if k != "lm"}
-            for name, value in self.dump_state().items()
-            if name != CONTRACT
-        }
-        return sha256(
-            {
-                "state": state,
-                "sources": identity_of(self.policy),
-                "signatures": fingerprints(),
-                "flows": self.registry.checksum,
-                "parts": [part.fingerprint if part is not None else None for part in parts],
-                "heads": {stage: head.fingerprint for stage, head in bound.heads.items()},
-                "lm": lm_identity(bound.lm) if bound.lm is not None else None,
-            }
-        )
+        return program_fingerprint(self)
 
     def forward(
         self,
@@ -283,8 +281,8 @@ class TurnProgram(ProgramModule):
         Raises:
             InputError: no turn and no text, an empty text, or one over the limit.
         """
-        steps = self.steps(as_turn(turn, text), exclude)
-        return dspy.Prediction(decision=drive(steps, self, self.bindings, deadline))
+        decided = decide(self, as_turn(turn, text), exclude, deadline)
+        return dspy.Prediction(decision=decided)
 
     async def aforward(
         self,
@@ -295,8 +293,8 @@ class TurnProgram(ProgramModule):
         text: str | None = None,
     ) -> dspy.Prediction:
         """The same without blocking the loop."""
-        decision = await adrive(self.steps(as_turn(turn, text), exclude), self, self.bindings, deadline)
-        return dspy.Prediction(decision=decision)
+        decided = await adecide(self, as_turn(turn, text), exclude, deadline)
+        return dspy.Prediction(decision=decided)
 
     def decide(
         self,

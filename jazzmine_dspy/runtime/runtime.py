@@ -29,6 +29,8 @@ from jazzmine_dspy.models.traces import LLMCallRecord, TaskEmission, ToolTrace
 from jazzmine_dspy.runtime.actions import Actions
 from jazzmine_dspy.runtime.clock import Clock
 from jazzmine_dspy.runtime.conversations import Conversations
+from jazzmine_dspy.runtime.episodes import EpisodeHook, Episodes
+from jazzmine_dspy.runtime.hooks import RECALL_DEADLINE, Hooks, RecallHook, check_hook
 from jazzmine_dspy.runtime.outcome import ActionOutcome, MessageRoute, TurnOutcome, known_step
 from jazzmine_dspy.runtime.recall import resilient
 from jazzmine_dspy.runtime.replies import Done, stored_reply
@@ -44,6 +46,7 @@ from jazzmine_dspy.runtime.turns import (
 
 if TYPE_CHECKING:
     from jazzmine_dspy.memory.procedural import QdrantProceduralMemory
+    from jazzmine_dspy.program.decision_cache import DecisionCache
     from jazzmine_dspy.program.ports import RecallPort
     from jazzmine_dspy.program.turn import TurnProgram
 
@@ -68,10 +71,23 @@ class Runtime:
             flows were synced to, or a recall port. While it is down, the registry's own index stands in, and decisions
             are degraded; without an embedding model for that, nothing is recalled.
         agent_id: Whose conversations these are.
-        deadline: Seconds for a decision, 10 by default, None for no limit; what is late is left to the floors.
+        deadline: Seconds for a decision with what is loaded for it, 10 by default, None for no limit; what is late is
+            left to the floors. A history that fails or is late by half of it degrades the decision.
             It should be shorter than a turn waits for the one before it, 15 seconds by default.
         clock: Unix time in seconds.
         ids: Makes ids for messages that come without one.
+        cache: Stores decisions, so that equal turns are decided once; None decides each.
+        episodic_recall: Async hook that recalls earlier episodes, called with the ids of conversation and user and the
+            message. Its texts, or mappings with a ``short_summary``, join the turn's ``episode_summaries``.
+        semantic_recall: Async hook like it that recalls facts: texts, or mappings with ``key`` and ``value``, which
+            join the turn's ``explicit_context``.
+        recall_deadline: Seconds that a turn waits for these hooks, at most half of ``deadline``. What fails or is late
+            is left out, and the decision is degraded.
+        on_episode: Async hook that is called in the background with each :class:`Episode` that a change of topic has
+            ended; a text that it returns becomes the episode's summary.
+
+    Attributes:
+        on_episode: The hook for episodes that end; it may be set at any time.
 
     Example:
         >>> import asyncio
@@ -94,14 +110,23 @@ class Runtime:
         deadline: float | None = 10.0,
         clock: Callable[[], float] = time.time,
         ids: Callable[[], str] = _new_id,
+        cache: DecisionCache | None = None,
+        episodic_recall: RecallHook | None = None,
+        semantic_recall: RecallHook | None = None,
+        recall_deadline: float = RECALL_DEADLINE,
+        on_episode: EpisodeHook | None = None,
     ) -> None:
         bound: dict[str, Any] = {}
         if flows is not None:
             known = isinstance(flows, FlowRegistry)
             bound["registry"] = flows if known else FlowRegistry(flows, agent_id=agent_id)
         self._program: TurnProgram = (
-            program.deepcopy().bind(**bound) if bound or procedural_memory is not None else program
+            program
+            if not bound and procedural_memory is None and cache is None
+            else program.deepcopy().bind(**bound)
         )
+        if cache is not None:
+            self._program.bind(cache=cache)
         embedder = self._program.bindings.embedder
         if procedural_memory is not None:
             self._program.bind(recall=resilient(procedural_memory, self.program, agent_id))
@@ -113,7 +138,21 @@ class Runtime:
         self._clock = Clock(clock)
         self._ids = ids
         self._conversations = Conversations(self.working_memory, self.messages, agent_id, self._clock)
-        self._taker = TurnTaker(self._program, self._conversations, deadline, self._clock, ids)
+        self._taker = TurnTaker(
+            self._program,
+            self._conversations,
+            deadline,
+            self._clock,
+            ids,
+            Hooks(
+                episodic_recall,
+                semantic_recall,
+                recall_deadline if deadline is None else min(recall_deadline, deadline / 2),
+            ),
+        )
+        check_hook("on_episode", on_episode)
+        self.on_episode = on_episode
+        self._episodes = Episodes(self._conversations)
         self._actions = Actions(self.registry, self._conversations, self._taker)
 
     @property
@@ -178,16 +217,18 @@ class Runtime:
             user_attributes=clean_attributes(user_attributes),
         )
         async with self._conversations.locked(conversation_id):
-            state = await self._conversations.opened(conversation_id, incoming)
-            known = await self._known(state, incoming)
-            if known is not None:
-                return known
-            state, drained = await self._actions.drain(state, arriving=True)
-            if is_queued(state):
-                outcome = await self._actions.enqueue(state, incoming)
-            else:
-                outcome = await self._taker.take(state, incoming, begin=begin)
-            return outcome.model_copy(update={"drained": tuple(drained)})
+            with self._taker.loading(conversation_id, incoming) as loading:
+                state = await self._conversations.opened(conversation_id, incoming)
+                known = await self._known(state, incoming)
+                if known is not None:
+                    return known
+                state, drained = await self._actions.drain(state, arriving=True)
+                if is_queued(state):
+                    outcome = await self._actions.enqueue(state, incoming)
+                else:
+                    outcome = await self._taker.take(state, incoming, begin=begin, loading=loading)
+        self._episodes.hand_on(self.on_episode, (*drained, outcome))
+        return outcome.model_copy(update={"drained": tuple(drained)})
 
     async def process_message(self, user_msg: str, user_id: str) -> TurnOutcome:
         """:meth:`process` for those who keep one conversation for each user."""
@@ -225,7 +266,28 @@ class Runtime:
             StateError: no action is running, or another one than ``action_id``.
             InputError: ``result`` is not JSON.
         """
-        return await self._actions.finish(conversation_id, result, failed=failed, action_id=action_id)
+        outcome = await self._actions.finish(conversation_id, result, failed=failed, action_id=action_id)
+        self._episodes.hand_on(self.on_episode, outcome.drained)
+        return outcome
+
+    async def record_episode_summary(self, conversation_id: str, episode_id: int, summary: str) -> None:
+        """Give an episode a summary, which later turns see among their ``episode_summaries``.
+
+        It is stored with the conversation, in the place of an earlier one; the newest 50 are kept.
+
+        Args:
+            episode_id: Of the messages that it sums up (``message.episode_id``).
+            summary: 1 to 1,000 characters, put on one line.
+
+        Raises:
+            InputError: an empty summary, one over the limit, or an ``episode_id`` below 0.
+            NotStoredError: there is no such conversation.
+        """
+        await self._episodes.record_summary(conversation_id, episode_id, summary)
+
+    async def settled(self) -> None:
+        """Wait for the calls of ``on_episode`` that are at work; call it before the event loop ends."""
+        await self._episodes.settled()
 
     async def record_reply(
         self,

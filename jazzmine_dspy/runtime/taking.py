@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.dialogue.machine import carry_out
 from jazzmine_dspy.dialogue.next_steps import reconcile
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working import HandledMessage, QueuedMessage, WorkingMemory, operations
 from jazzmine_dspy.memory.working.state import HANDLED_KEPT
-from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError
 from jazzmine_dspy.models.registry import reading_context
+from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.runtime.clock import Clock
 from jazzmine_dspy.runtime.conversations import Conversations
+from jazzmine_dspy.runtime.hooks import Hooks, Recollection
+from jazzmine_dspy.runtime.loading import Loading
 from jazzmine_dspy.runtime.outbox import entry
 from jazzmine_dspy.runtime.outcome import TurnOutcome
 from jazzmine_dspy.runtime.router import route
@@ -33,8 +38,9 @@ class TurnTaker:
     Args:
         program: Decides turns, over its own registry.
         conversations: Where states and messages are.
-        deadline: Seconds for a decision, None for no limit.
+        deadline: Seconds for a decision with what is loaded for it, None for no limit.
         ids: Makes ids for actions.
+        hooks: Recall what a turn is shown.
     """
 
     def __init__(
@@ -44,36 +50,47 @@ class TurnTaker:
         deadline: float | None,
         clock: Clock,
         ids: Callable[[], str],
+        hooks: Hooks,
     ) -> None:
         self._program = program
         self._conversations = conversations
         self._deadline = deadline
         self._clock = clock
         self._ids = ids
+        self._hooks = hooks
+
+    def loading(self, conversation_id: str, incoming: QueuedMessage) -> Loading:
+        """Begin to recall what a message's turn is shown, for :meth:`take` to go on with."""
+        loading = Loading()
+        self._hooks.begin(loading, conversation_id, incoming.user_id, incoming.text)
+        return loading
 
     async def take(
-        self, state: WorkingMemory, incoming: QueuedMessage, *, begin: bool = False
+        self,
+        state: WorkingMemory,
+        incoming: QueuedMessage,
+        *,
+        begin: bool = False,
+        loading: Loading | None = None,
     ) -> TurnOutcome:
         """Decide a message's turn, carry it out, and write what came of it, within the conversation's turn.
 
         Args:
             begin: Begin the action at once where the next step is ``run_flow``.
+            loading: What :meth:`loading` began for the message; begun now where None.
 
         Raises:
             InputError: the clock gives no Unix time.
             StaleStateError: the state was written since it was read.
             MemoryUnavailableError: a store does not answer; the turn has not been.
         """
+        if loading is None:
+            with self.loading(state.conversation_id, incoming) as loading:
+                return await self.take(state, incoming, begin=begin, loading=loading)
         started = self._clock.seconds()
         before = reconcile(state, self._program.registry)
         stamp = self._clock.milliseconds(incoming.now)
-        history, summaries = await pruned_history(
-            self._conversations.messages, state.conversation_id, exclude=incoming.message_id
-        )
-        turn = build_turn(
-            before, incoming, history, summaries=summaries, now=incoming.now or self._clock.now()
-        )
-        decision = await self._program.adecide(turn, deadline=self._deadline)
+        turn, recalled, decision = await self._decided(before, incoming, loading)
         after, step, events = carry_out(
             before,
             decision,
@@ -81,6 +98,7 @@ class TurnTaker:
             message_id=incoming.message_id,
             at=reading_context(self._program.registry, turn.date, turn.locale),
         )
+        _keep_recalled(after, incoming, recalled)
         fingerprint = self._program.fingerprint
         message = enriched(
             before,
@@ -89,7 +107,7 @@ class TurnTaker:
             text=incoming.text,
             timestamp=stamp,
             decision=decision,
-            context=incoming.explicit_context,
+            context=list(turn.explicit_context),
             fingerprint=fingerprint,
             turn=turn,
         )
@@ -129,9 +147,56 @@ class TurnTaker:
             message_id=message.id,
         )
 
+    async def _decided(
+        self, before: WorkingMemory, incoming: QueuedMessage, loading: Loading
+    ) -> tuple[Turn, Recollection, TurnDecision]:
+        """Build the turn of what was loaded in time, and decide it in the time that is left."""
+        loop = asyncio.get_running_loop()
+        began, stores = loop.time(), self._conversations
+        limit = None if self._deadline is None else self._deadline / 2
+        read = pruned_history(stores.messages, before.conversation_id, exclude=incoming.message_id)
+        loading.begin("history", read, limit)
+        loading.begin("episode_summaries", stores.episode_summaries(before), limit)
+        history, summaries = await loading.part("history", ((), ()), errors=MemoryUnavailableError)
+        earlier: list[dict[str, Any]] = await loading.part("episode_summaries", [], errors=JazzmineError)
+        recalled = await self._hooks.recollection(loading)
+        recalled.episodes[:0] = earlier
+        turn = build_turn(
+            before,
+            incoming,
+            history,
+            summaries=summaries,
+            episodes=recalled.summaries,
+            facts=recalled.facts,
+            now=incoming.now or self._clock.now(),
+        )
+        left = None if self._deadline is None else max(0.0, self._deadline - (loop.time() - began))
+        decision = await self._program.adecide(turn, deadline=left)
+        if loading.failures:
+            logger.warning("the turn is degraded: %s", "; ".join(loading.failures))
+            decision = decision.model_copy(update={"context_failures": tuple(loading.failures)})
+        return turn, recalled, decision
+
     def with_action_begun(self, state: WorkingMemory) -> WorkingMemory:
         """The state with the action of its running flow begun."""
         led = state.current_turn.message_id if state.current_turn else ""
         return operations.begin_action(
             state, now=self._clock.seconds(), action_id=self._ids(), message_id=led
         )
+
+
+def _keep_recalled(after: WorkingMemory, incoming: QueuedMessage, recalled: Recollection) -> None:
+    """Note in the turn's cache what the turn was shown of earlier episodes and of facts."""
+    cache = after.current_turn
+    if cache is None or cache.message_id != incoming.message_id:
+        return
+    here: list[dict[str, Any]] = []
+    elsewhere: list[dict[str, Any]] = []
+    for episode in recalled.episodes:
+        other = episode.get("conversation_id", after.conversation_id) != after.conversation_id
+        (elsewhere if other else here).append(episode)
+    known = {episode["short_summary"] for episode in here}
+    here += [{"short_summary": text} for text in incoming.episode_summaries if text not in known]
+    cache.retrieved_same_conv_episodes = here
+    cache.retrieved_prev_conv_episodes = elsewhere
+    cache.retrieved_semantic_terms = recalled.terms

@@ -173,4 +173,5 @@ def with_reply(
 
 
 def _causes(decision: TurnDecision) -> list[str]:
-    return [record.cause for record in decision.stages.values() if record.cause]
+    causes = [record.cause for record in decision.stages.values() if record.cause]
+    return [*causes, *decision.context_failures]

@@ -147,6 +147,8 @@ def build_turn(
     history: Sequence[Message],
     *,
     summaries: Sequence[str] = (),
+    episodes: Sequence[str] = (),
+    facts: Sequence[str] = (),
     now: dt.datetime,
 ) -> Turn:
     """All that may influence the decision on a message.
@@ -155,6 +157,8 @@ def build_turn(
         state: The conversation before the message.
         history: Earlier messages, oldest first.
         summaries: Lines for those before them.
+        episodes: Lines for earlier episodes, which stand before those that came with the message.
+        facts: Recalled for this turn; they stand behind those that came with the message. Of both the turn shows 50.
         now: The user's local time; of it only the date and the zone enter the turn.
     """
     running, asked = state.active_flow, state.pending_confirmation
@@ -172,8 +176,8 @@ def build_turn(
         offering=state.offered,
         history=tuple(_shown(message) for message in history),
         history_summaries=tuple(summaries),
-        explicit_context=tuple(incoming.explicit_context),
-        episode_summaries=tuple(incoming.episode_summaries),
+        explicit_context=tuple(dict.fromkeys([*incoming.explicit_context, *facts]))[:MAX_SNIPPETS],
+        episode_summaries=tuple(dict.fromkeys([*episodes, *incoming.episode_summaries]))[-MAX_SNIPPETS:],
         entities=tuple(
             EntityView(name=e.name, attributes=tuple(e.attributes)) for e in state.entity_workspace.values()
         ),

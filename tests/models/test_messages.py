@@ -25,7 +25,7 @@ MESSAGE = {
 OURS = {"decision": None, "confidences": None, "program_fingerprint": None, "state": None}
 CONVERSATION = {
     "id": REQUIRED, "user_id": REQUIRED, "agent_id": REQUIRED, "title": "", "created_at": REQUIRED,
-    "last_updated_at": REQUIRED,
+    "last_updated_at": REQUIRED, "episode_summaries": {},
 }  # fmt: skip
 
 

@@ -20,7 +20,12 @@ from jazzmine_dspy.memory.messages._checks import (
 from jazzmine_dspy.memory.messages._records import R, UnreadableError, pack
 from jazzmine_dspy.memory.messages._table import Table
 from jazzmine_dspy.memory.messages.page import Damaged, Page
-from jazzmine_dspy.memory.messages.store import CONVERSATION_OWN_FIELDS, ENHANCED_FIELDS, OWN_FIELDS
+from jazzmine_dspy.memory.messages.store import (
+    CONVERSATION_FIELDS,
+    CONVERSATION_OWN_FIELDS,
+    ENHANCED_FIELDS,
+    OWN_FIELDS,
+)
 from jazzmine_dspy.models.messages import Conversation, Message
 from jazzmine_dspy.models.traces import TurnTrace
 
@@ -88,7 +93,7 @@ class InMemoryMessageStore:
         """Write a conversation's title, agent and ``last_updated_at``."""
         check_conversation(conversation)
         data = pack(conversation, conversation.id)
-        self._conversations.change(conversation.id, data, data.keys() - CONVERSATION_OWN_FIELDS)
+        self._conversations.change(conversation.id, data, CONVERSATION_FIELDS)
 
     async def delete_conversation(self, conversation_id: str) -> bool:
         """Delete a conversation with its messages and traces; whether there was anything."""

@@ -24,7 +24,12 @@ from jazzmine_dspy.memory.messages._extra import missing_sql
 from jazzmine_dspy.memory.messages._records import R, pack
 from jazzmine_dspy.memory.messages._rows import Rows, insert
 from jazzmine_dspy.memory.messages.page import Page
-from jazzmine_dspy.memory.messages.store import CONVERSATION_OWN_FIELDS, ENHANCED_FIELDS, OWN_FIELDS
+from jazzmine_dspy.memory.messages.store import (
+    CONVERSATION_FIELDS,
+    CONVERSATION_OWN_FIELDS,
+    ENHANCED_FIELDS,
+    OWN_FIELDS,
+)
 from jazzmine_dspy.models.messages import Conversation, Message
 from jazzmine_dspy.models.traces import TurnTrace
 
@@ -143,7 +148,7 @@ class SqlMessageStore:
         key, data = conversation.id, pack(conversation, conversation.id)
 
         def work(connection: sa.Connection) -> None:
-            _CONVERSATIONS.change(connection, key, data, data.keys() - CONVERSATION_OWN_FIELDS)
+            _CONVERSATIONS.change(connection, key, data, CONVERSATION_FIELDS)
 
         await self._database.run(work, write=True)
 

@@ -36,6 +36,9 @@ ENHANCED_FIELDS = frozenset(
 CONVERSATION_OWN_FIELDS = frozenset({"id", "user_id", "created_at"})
 """Fields of a conversation that nothing changes once it is stored."""
 
+CONVERSATION_FIELDS = frozenset({"title", "agent_id", "last_updated_at"})
+"""Fields that :meth:`MessageStore.update_conversation` writes."""
+
 
 @runtime_checkable
 class MessageStore(Protocol):
@@ -114,7 +117,7 @@ class MessageStore(Protocol):
         ...
 
     async def update_conversation(self, conversation: Conversation) -> None:
-        """Write a conversation's title, agent and ``last_updated_at``; user and ``created_at`` stay.
+        """Write a conversation's title, agent and ``last_updated_at``; user, ``created_at`` and summaries stay.
 
         Raises:
             NotStoredError: there is no such conversation.

@@ -48,6 +48,18 @@ class ConversationSuite(Suite):
         assert await store.get_conversations_by_agent_id("a9") == [changed]
         assert [one.id for one in await store.get_conversations_by_user_id("u1")] == ["c1", "c2"]
 
+    async def test_summaries_of_episodes_are_stored_again_and_survive_an_update(
+        self, store: MessageStore
+    ) -> None:
+        first = conversation(title="kept", episode_summaries={0: "greeted", 11: "wanted a lamp 🪔"})
+        await store.store_conversation(first)
+        assert await store.get_conversation("c1") == first
+        await store.update_conversation(conversation(title="new"))
+        assert await store.ensure_conversation(conversation()) == first.model_copy(update={"title": "new"})
+        second = conversation(episode_summaries={2: "asked for a refund"})
+        await store.store_conversation(second)
+        assert await store.get_conversation("c1") == second.model_copy(update={"title": "new"})
+
     async def test_only_what_is_stored_can_be_updated(self, store: MessageStore) -> None:
         with pytest.raises(NotStoredError, match="c1"):
             await store.update_conversation(conversation())

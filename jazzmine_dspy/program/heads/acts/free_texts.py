@@ -75,7 +75,7 @@ _APART = re.compile(
 
 _SUBJECT = re.compile(
     r"\b(?:i|i'?m|i'?ve|i'?ll|we|we'?re|we'?ve|you|he|she|they|it|it'?s|its|this|thats?|that'?s|there'?s|what|who|how|"
-    r"is|are|was|were|am|has|have|had|does|did|do|can'?t|cant|cannot|won'?t|wont|don'?t|dont|doesn'?t|isn'?t|never|"
+    r"is|are|was|were|has|have|had|does|did|do|can'?t|cant|cannot|won'?t|wont|don'?t|dont|doesn'?t|isn'?t|never|"
     r"will|would|could|should|know|think|got)\b",
     re.IGNORECASE,
 )

@@ -114,7 +114,7 @@ def of_others(text: str) -> bool:
         >>> of_others("5, my brother flies in on the 26th"), of_others("5, back on the 26th")
         (True, False)
     """
-    return _OTHERS.search(text) is not None
+    return any(_OTHERS.search(part) and re.search(r"\d|day\b", part) for part in re.split(r"[,.;!?:]", text))
 
 
 def corrects(text: str) -> bool:

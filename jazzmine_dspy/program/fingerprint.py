@@ -1,0 +1,72 @@
+"""The fingerprint of a program: equal programs decide equal turns alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from jazzmine_dspy.lm.identity import lm_identity
+from jazzmine_dspy.models._base import canonical_json, sha256
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.program.bindings import Bindings
+from jazzmine_dspy.program.nearest import nearest_of, with_nearest
+from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.sources import identity_of
+from jazzmine_dspy.signatures.contract import CONTRACTS, fingerprints
+
+_KNOWN: dict[tuple[Any, ...], str] = {}
+"""Fingerprints by what they are made of: writing signatures down takes nearly all of their time."""
+
+_KNOWN_KEPT = 64
+
+
+class _Program(Protocol):
+    """What of a program its fingerprint is made of."""
+
+    registry: FlowRegistry
+    bindings: Bindings
+
+    @property
+    def policy(self) -> Policy: ...
+
+    def named_parameters(self) -> Iterable[tuple[str, Any]]: ...
+
+
+def program_fingerprint(program: _Program) -> str:
+    """SHA-256 over all of the program that may change a decision, bound parts included."""
+    bound = program.bindings
+    parts = [bound.recall, bound.embedder]
+    policy = program.policy.model_dump(mode="json")
+    rest = {
+        "sources": identity_of(program.policy),
+        "signatures": fingerprints(),
+        "flows": program.registry.checksum,
+        "parts": [part.fingerprint if part is not None else None for part in parts],
+        "heads": {stage: head.fingerprint for stage, head in bound.heads.items()},
+        "lm": lm_identity(bound.lm) if bound.lm is not None else None,
+    }
+    predictors = dict(program.named_parameters())
+    made_of = (canonical_json([policy, rest]), *map(_made_of, predictors.items()))
+    known = _KNOWN.get(made_of)
+    if known is None:
+        states = {name: _state(name, predictor) for name, predictor in predictors.items()}
+        known = sha256({"state": {**states, "policy": policy}, **rest})
+        if len(_KNOWN) >= _KNOWN_KEPT:
+            _KNOWN.clear()
+        _KNOWN[made_of] = known
+    return known
+
+
+def _made_of(named: tuple[str, Any]) -> tuple[Any, ...]:
+    """All that the state of a predictor is made of. A signature is replaced, never changed but for its instructions."""
+    name, predictor = named
+    signature = predictor.signature
+    learnt = (predictor.demos, predictor.traces, predictor.train, predictor.fields)
+    return name, signature, signature.instructions, nearest_of(predictor), repr(learnt)
+
+
+def _state(name: str, predictor: Any) -> dict[str, Any]:
+    """DSPy's state of a predictor but its language model, with how many demonstrations it is shown."""
+    dumped = predictor.dump_state()
+    state = with_nearest(predictor, dumped) if name in CONTRACTS else dumped
+    return {field: value for field, value in state.items() if field != "lm"}
