@@ -25,12 +25,15 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.decision import TurnDecision
     from jazzmine_dspy.models.errors import EnhancementError, JazzmineError
     from jazzmine_dspy.models.flows import Flow, Slot
+    from jazzmine_dspy.models.history import trim_to_current_episode
     from jazzmine_dspy.models.messages import Conversation, Entity, Message, MessageRole
     from jazzmine_dspy.models.registry import FlowRegistry
     from jazzmine_dspy.models.traces import TurnTrace
     from jazzmine_dspy.models.turn import Turn
+    from jazzmine_dspy.program.enhancement import parse_enhancement
     from jazzmine_dspy.program.turn import TurnProgram
     from jazzmine_dspy.runtime import MessageRoute, Runtime
+    from jazzmine_dspy.runtime.enhancer import MessageEnhancer
 
 _HOMES = {
     "load": "artifacts",
@@ -39,9 +42,12 @@ _HOMES = {
     "metric": "eval.learning",
     "TurnProgram": "program.turn",
     "Runtime": "runtime",
+    "MessageEnhancer": "runtime.enhancer",
     "MessageRoute": "runtime",
     "FlowSelector": "program.selector",
     "FlowSelectionResult": "program.selector",
+    "parse_enhancement": "program.enhancement",
+    "trim_to_current_episode": "models.history",
     "Turn": "models.turn",
     "NLUContext": "models.turn:Turn",
     "ConversationState": "models.turn:ConversationStatus",
@@ -65,9 +71,10 @@ _HOMES = {
 
 __all__ = [
     "Conversation", "EnhancementError", "Entity", "Flow", "FlowRegistry", "InMemoryMessageStore",
-    "InMemoryWorkingMemoryStore", "JazzmineError", "Message", "MessageRole", "MessageRoute",
+    "InMemoryWorkingMemoryStore", "JazzmineError", "Message", "MessageEnhancer", "MessageRole", "MessageRoute",
     "QdrantProceduralMemory", "RedisWorkingMemoryStore", "Runtime", "Slot", "SqlMessageStore", "Turn", "TurnDecision",
-    "TurnProgram", "TurnTrace", "load", "load_dataset", "metric", "save",
+    "TurnProgram", "TurnTrace", "load", "load_dataset", "metric", "parse_enhancement", "save",
+    "trim_to_current_episode",
 ]  # fmt: skip
 
 

@@ -103,8 +103,9 @@ class StageRecord(Value):
     """Where a stage's answer is from.
 
     ``degraded`` is True where a part that should have been asked failed, with the reason in ``cause``; a source that
-    merely declined degrades nothing. ``latency_ms`` is wall-clock in milliseconds. ``calls`` are the language model
-    calls that the stage made, in their order, those that came to nothing included; ``usage`` sums them up.
+    merely declined degrades nothing. ``cause`` also names the fields of an answer that were refused. ``latency_ms`` is
+    wall-clock in milliseconds. ``calls`` are the language model calls that the stage made, in their order, those that
+    came to nothing included; ``usage`` sums them up.
     """
 
     source: SourceKind
