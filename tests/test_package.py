@@ -39,6 +39,8 @@ NAMES = [
     "JazzmineError",
     "NLUContext",
     "ConversationState",
+    "FlowInfo",
+    "process_message",
     "FlowSelector",
     "FlowSelectionResult",
     "InMemoryMessageStore",

@@ -12,6 +12,7 @@ from typing import Any
 
 import dspy
 
+from jazzmine_dspy.lm.text_methods import as_lm
 from jazzmine_dspy.models.decision import Degraded, Selection, StageRecord
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.fusion import SUMMARY_WEIGHT, reciprocal
@@ -70,8 +71,9 @@ class FlowSelector:
     """Chooses flows for a message: recall, then a closed choice among what was recalled, "none" included.
 
     Args:
-        llm: A language model, the name of one that DSPy takes, or a program, whose selection stage is then
-            used in its own order of sources (in the staged shape: of a fused program the ``select`` prompt).
+        llm: A language model, the name of one that DSPy takes, an object with ``async agenerate(messages)`` such as
+            jazzmine's ``BaseLLM``, or a program, whose selection stage is then used in its own order of sources (in
+            the staged shape: of a fused program the ``select`` prompt).
         flow_registry: The flows: a registry, or a mapping of names or ids to flows, those of jazzmine among
             them.
         proc_mem: A recall port, or an object with ``async recall(query, agent_id, top_k, rrf_k)`` that
@@ -268,14 +270,8 @@ def _program(llm: Any, registry: FlowRegistry) -> TurnProgram:
         return llm.with_policy(policy).bind(registry=registry)
     if isinstance(llm, str):
         llm = _named(llm)
-    if not isinstance(llm, dspy.BaseLM):
-        raise InputError(
-            f"{type(llm).__name__} is no language model",
-            where="llm",
-            remedy="Pass a dspy.LM, the name of one, or a TurnProgram.",
-        )
     policy = Policy(shape="staged", top_k=every, orders={**FLOOR, "select": ("lm", "floor")})
-    return TurnProgram(registry, policy=policy).bind(lm=llm)
+    return TurnProgram(registry, policy=policy).bind(lm=as_lm(llm))
 
 
 def _named(name: str) -> dspy.LM:

@@ -5,7 +5,7 @@ from jazzmine_dspy.memory.errors import QueueFullError
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.runtime.outcome import ActionOutcome, MessageRoute, TurnOutcome
 from jazzmine_dspy.runtime.router import route
-from jazzmine_dspy.runtime.runtime import Runtime
+from jazzmine_dspy.runtime.runtime import Runtime, process_message
 
 __all__ = [
     "ActionOutcome",
@@ -15,5 +15,6 @@ __all__ = [
     "Runtime",
     "TurnOutcome",
     "apply",
+    "process_message",
     "route",
 ]
