@@ -74,7 +74,7 @@ class NLUContext(Turn):
         twice = [name for name, own in _NAMES.items() if name in data and own in data]
         if twice:
             raise ValueError(f"{twice[0]!r} and {_NAMES[twice[0]]!r} are the same field: give one of them")
-        made = {_NAMES.get(name, name): value for name, value in data.items()}
+        made: dict[str, Any] = {_NAMES.get(str(name), str(name)): value for name, value in data.items()}
         for name, read in (("available_flows", _flow), ("paused", _name), ("history", _message)):
             if name in made:
                 made[name] = tuple(read(each) for each in _items(made[name], name))
