@@ -25,13 +25,19 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.decision import TurnDecision
     from jazzmine_dspy.models.errors import EnhancementError, JazzmineError
     from jazzmine_dspy.models.flows import Flow, Slot
+    from jazzmine_dspy.models.history import trim_to_current_episode
     from jazzmine_dspy.models.messages import Conversation, Entity, Message, MessageRole
+    from jazzmine_dspy.models.nlu_context import ConversationState, NLUContext
     from jazzmine_dspy.models.registry import FlowRegistry
     from jazzmine_dspy.models.traces import TurnTrace
+    from jazzmine_dspy.models.turn import FlowView as FlowInfo
     from jazzmine_dspy.models.turn import Turn
     from jazzmine_dspy.program.decision_cache import DecisionCache
+    from jazzmine_dspy.program.enhancement import parse_enhancement
+    from jazzmine_dspy.program.selector import FlowSelectionResult, FlowSelector
     from jazzmine_dspy.program.turn import TurnProgram
-    from jazzmine_dspy.runtime import MessageRoute, Runtime
+    from jazzmine_dspy.runtime import MessageRoute, Runtime, process_message
+    from jazzmine_dspy.runtime.enhancer import MessageEnhancer
 
 _HOMES = {
     "load": "artifacts",
@@ -41,12 +47,17 @@ _HOMES = {
     "TurnProgram": "program.turn",
     "DecisionCache": "program.decision_cache",
     "Runtime": "runtime",
+    "MessageEnhancer": "runtime.enhancer",
     "MessageRoute": "runtime",
+    "process_message": "runtime",
     "FlowSelector": "program.selector",
     "FlowSelectionResult": "program.selector",
+    "parse_enhancement": "program.enhancement",
+    "trim_to_current_episode": "models.history",
     "Turn": "models.turn",
-    "NLUContext": "models.turn:Turn",
-    "ConversationState": "models.turn:ConversationStatus",
+    "NLUContext": "models.nlu_context",
+    "ConversationState": "models.nlu_context",
+    "FlowInfo": "models.turn:FlowView",
     "TurnDecision": "models.decision",
     "Flow": "models.flows",
     "FlowRegistry": "models.registry",
@@ -66,10 +77,12 @@ _HOMES = {
 }
 
 __all__ = [
-    "Conversation", "DecisionCache", "EnhancementError", "Entity", "Flow", "FlowRegistry", "InMemoryMessageStore",
-    "InMemoryWorkingMemoryStore", "JazzmineError", "Message", "MessageRole", "MessageRoute",
-    "QdrantProceduralMemory", "RedisWorkingMemoryStore", "Runtime", "Slot", "SqlMessageStore", "Turn", "TurnDecision",
-    "TurnProgram", "TurnTrace", "load", "load_dataset", "metric", "save",
+    "Conversation", "ConversationState", "DecisionCache", "EnhancementError", "Entity", "Flow", "FlowInfo",
+    "FlowRegistry", "FlowSelectionResult", "FlowSelector", "InMemoryMessageStore", "InMemoryWorkingMemoryStore",
+    "JazzmineError", "Message", "MessageEnhancer", "MessageRole", "MessageRoute", "NLUContext",
+    "QdrantProceduralMemory", "RedisWorkingMemoryStore", "Runtime", "Slot", "SqlMessageStore", "Turn", "TurnDecision", "TurnProgram",
+    "TurnTrace", "load", "load_dataset", "metric", "parse_enhancement", "process_message", "save",
+    "trim_to_current_episode",
 ]  # fmt: skip
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import Field, StringConstraints, computed_field, model_validator
 
 from jazzmine_dspy.models._base import Text, Value, without_derived
-from jazzmine_dspy.models.commands import Command, ResumeFlow, SlotValue, StartFlow
+from jazzmine_dspy.models.commands import Command, Flag, SlotValue
 from jazzmine_dspy.models.messages import Entity
 
 Stage = Literal["enhance", "select", "understand"]
 STAGES: tuple[Stage, ...] = ("enhance", "select", "understand")
 SourceKind = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 """What kind of source answered: ``rule``, ``head``, ``lm``, ``cache``, ``floor``, or one that a package adds."""
+FLAGS: tuple[Flag, ...] = get_args(Flag)
+"""The four flags of a decision, in their order: the first that applies is true."""
 PredictorName = Literal["enhance", "select", "understand", "fused"]
 
 
@@ -103,8 +105,9 @@ class StageRecord(Value):
     """Where a stage's answer is from.
 
     ``degraded`` is True where a part that should have been asked failed, with the reason in ``cause``; a source that
-    merely declined degrades nothing. ``latency_ms`` is wall-clock in milliseconds. ``calls`` are the language model
-    calls that the stage made, in their order, those that came to nothing included; ``usage`` sums them up.
+    merely declined degrades nothing. ``cause`` also names the fields of an answer that were refused. ``latency_ms`` is
+    wall-clock in milliseconds. ``calls`` are the language model calls that the stage made, in their order, those that
+    came to nothing included; ``usage`` sums them up.
     """
 
     source: SourceKind
@@ -205,25 +208,30 @@ class TurnDecision(Value):
         first = self._first_slot()
         return first.model_dump()["value"] if first else None
 
-    @property
-    def is_slot_value(self) -> bool:
-        """Whether the turn gives a value."""
-        return self._first_slot() is not None
-
-    @property
-    def is_digression(self) -> bool:
-        """Whether the turn leaves the task for a question or for talk, and changes nothing else."""
-        return bool(self.commands) and all(command.digression for command in self.commands)
+    def _flag(self) -> Flag | None:
+        """The flag of the decision: the first of all that its commands set."""
+        found = {command.flag for command in self.commands}
+        return next((flag for flag in FLAGS if flag in found), None)
 
     @property
     def is_intent_change(self) -> bool:
-        """Whether the turn starts a flow."""
-        return any(isinstance(c, StartFlow) for c in self.commands)
+        """Whether the turn starts, cancels or restarts a flow. Of the four flags at most one is true."""
+        return self._flag() == "intent_change"
 
     @property
     def is_resume_request(self) -> bool:
-        """Whether the turn goes back to a paused flow."""
-        return any(isinstance(c, ResumeFlow) for c in self.commands)
+        """Whether the turn goes back to a paused flow, and is no intent change."""
+        return self._flag() == "resume_request"
+
+    @property
+    def is_slot_value(self) -> bool:
+        """Whether the turn gives or corrects a value, and is none of the above. ``slot_name`` is set in any case."""
+        return self._flag() == "slot_value"
+
+    @property
+    def is_digression(self) -> bool:
+        """Whether the turn is a question, talk, a wish for a person, or outside the scope, and none of the above."""
+        return self._flag() == "digression"
 
     def content(self) -> dict[str, Any]:
         """The decision without times: equal for equal turns, programs and models."""

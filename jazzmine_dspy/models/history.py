@@ -37,7 +37,17 @@ class Said(Protocol):
         ...
 
 
+class SaidInEpisode(Said, Protocol):
+    """A message that tells whether it stays with the topic of the one before."""
+
+    @property
+    def is_continuation(self) -> bool:
+        """Whether the topic goes on."""
+        ...
+
+
 M = TypeVar("M", bound=Said)
+E = TypeVar("E", bound=SaidInEpisode)
 
 
 def prune(
@@ -75,15 +85,52 @@ def prune(
     kept = tuple(
         message for at, message in enumerate(held) if at >= start or message.role == MessageRole.SYSTEM
     )
-    rest = [
+    return kept, summary_lines(held[:start])
+
+
+def summary_lines(messages: Sequence[Said]) -> tuple[str, ...]:
+    """One line for each message: the role and the first sentence, 120 characters at most.
+
+    Args:
+        messages: Oldest first. Empty messages and those of the system have no line.
+
+    Returns:
+        The lines of the newest 20 messages; the first line says how many more there are.
+    """
+    told = [
         (message.role, text)
-        for message in held[:start]
+        for message in messages
         if message.role != MessageRole.SYSTEM and (text := _text(message))
     ]
-    lines = [_line(role, text) for role, text in rest[-MAX_SUMMARIES:]]
-    if len(rest) > MAX_SUMMARIES:
-        lines.insert(0, f"({len(rest) - MAX_SUMMARIES} earlier messages are left out)")
-    return kept, tuple(lines)
+    lines = [_line(role, text) for role, text in told[-MAX_SUMMARIES:]]
+    if len(told) > MAX_SUMMARIES:
+        lines.insert(0, f"({len(told) - MAX_SUMMARIES} earlier messages are left out)")
+    return tuple(lines)
+
+
+def trim_to_current_episode(history: Sequence[E]) -> list[E]:
+    """Drop the messages of earlier topics.
+
+    Args:
+        history: Messages of a conversation, oldest first.
+
+    Returns:
+        The messages from the last one of the user with ``is_continuation=False`` on, that one included. Without such a
+        message, all of them.
+
+    Example:
+        >>> from jazzmine_dspy.models.turn import HistoryMessage
+        >>> texts = [("the kettle leaks", True), ("where is order 5519?", False), ("and when?", True)]
+        >>> history = [HistoryMessage(role="user", text=text, is_continuation=same) for text, same in texts]
+        >>> [message.text for message in trim_to_current_episode(history)]
+        ['where is order 5519?', 'and when?']
+    """
+    opening = [
+        at
+        for at, message in enumerate(history)
+        if message.role.value == MessageRole.USER.value and not message.is_continuation
+    ]
+    return list(history[opening[-1] :] if opening else history)
 
 
 def _start(messages: Sequence[Said], user_turns: int) -> int:

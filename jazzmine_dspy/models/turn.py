@@ -81,6 +81,11 @@ class FlowView(Value):
     keywords: tuple[str, ...] = ()
     slots: tuple[Slot, ...] = ()
 
+    @field_validator("description", "condition", "category", mode="before")
+    @classmethod
+    def _nothing_said(cls, text: Any) -> Any:
+        return "" if text is None else text
+
 
 class Turn(Value):
     """All that may influence one decision. Frozen and hashable; two equal turns are decided alike.

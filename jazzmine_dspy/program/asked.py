@@ -8,11 +8,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.nlu_context import NLUContext
 from jazzmine_dspy.models.turn import MAX_TEXT, Turn
 
 
 def as_turn(turn: Turn | Mapping[str, Any] | str | None, text: str | None = None) -> Turn:
-    """A turn from a turn, from its plain form, or from a bare text.
+    """A turn from a turn, from its plain form, from a bare text, or from a context and the text that it lacks.
 
     Raises:
         InputError: nothing is given, both are, or what is given is no turn: a text that is empty or over the limit.
@@ -21,6 +22,8 @@ def as_turn(turn: Turn | Mapping[str, Any] | str | None, text: str | None = None
         >>> as_turn("hello") == as_turn(None, "hello") == as_turn({"text": "hello"})
         True
     """
+    if isinstance(turn, NLUContext):
+        return turn.turn(None if text is None else as_turn(text).text)
     if turn is not None and text is not None:
         raise InputError("Both a turn and a text are given", remedy="Pass one of them.")
     if isinstance(turn, Turn):

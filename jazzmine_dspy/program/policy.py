@@ -15,6 +15,9 @@ from jazzmine_dspy.program.sureness import Sureness
 from jazzmine_dspy.signatures.answers import ALIASES
 from jazzmine_dspy.signatures.contract import ANSWERED, CONTRACTS, Wording
 
+MAX_HISTORY_SHOWN = 10_000
+"""Earlier messages that a prompt may show."""
+
 Shape = Literal["staged", "fused"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 PolicyName = Literal["shipped", "lm", "floor", "head"]
@@ -56,7 +59,8 @@ class Policy(Value):
         trust: Share of dev turns that a source got right, per stage and kind: the confidence of sources that
             know none of their own.
         top_k: Flows offered to the language model, 1 to 8; in the full wording it is always 8.
-        history_shown: Earlier messages shown to the language model.
+        history_shown: Earlier messages shown to the language model. If the turn has fewer, prompts also show its
+            summaries of what came before them.
         max_commands: Commands that one answer of the language model may hold.
         floor_score: Recall score that the best candidate needs for the floor to choose it, idle and busy.
         clarify: Margin of the two best flows under which a source of selection asks which of them is meant, instead of
@@ -80,7 +84,7 @@ class Policy(Value):
     gates: Annotated[dict[Stage, dict[SourceKind, float]], Frozen] = Field(default={})
     trust: Annotated[dict[Stage, dict[SourceKind, Share]], Frozen] = Field(default={})
     top_k: int = Field(default=4, ge=1, le=8)
-    history_shown: int = Field(default=5, ge=0, le=10)
+    history_shown: int = Field(default=5, ge=0, le=MAX_HISTORY_SHOWN)
     max_commands: int = Field(default=6, ge=1, le=16)
     floor_score: Annotated[dict[Load, float], Frozen] = Field(default={"idle": 0.12, "busy": 1.0})
     clarify: Annotated[dict[SourceKind, float], Frozen] = Field(default={})

@@ -100,9 +100,14 @@ def _value(value: Any, limit: int) -> str:
 
 
 def history(turn: Turn, last: int, limit: int = _SHOWN) -> str:
-    """The newest earlier messages, one a line."""
+    """The newest earlier messages, one a line; where all are shown, before them the lines of what they follow."""
+    shown = turn.history[-last:] if last else ()
+    before = turn.history_summaries if last > len(turn.history) else ()
     return "\n".join(
-        f"{message.role}: {quoted(message.text, limit)}" for message in turn.history[-last:] if last
+        [
+            *(f"earlier: {quoted(line)}" for line in before),
+            *(f"{message.role}: {quoted(message.text, limit)}" for message in shown),
+        ]
     )
 
 

@@ -117,13 +117,15 @@ class PredictFailed(Exception):  # noqa: N818 - not an error of its own: it carr
 class Answer(Generic[T_co]):
     """What a source answers, and how sure it is, from 0 to 1.
 
-    ``candidates`` are flows in an order of its own, for the decision to show and for later stages.
+    ``candidates`` are flows in an order of its own, for the decision to show and for later stages. ``refused`` says
+    which fields of the answer were not taken, and why.
     """
 
     value: T_co
     confidence: float = 1.0
     calls: tuple[LMCall, ...] = ()
     candidates: Sequence[Recalled] = ()
+    refused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -298,7 +300,7 @@ def _asked(
     assert answered is not None, f"the floor of stage {stage} failed: {failures}"
     ended = yield Clock()
     kind, answer = answered
-    cause = "; ".join(failures)[:MAX_SHOWN] or None
+    cause = "; ".join([*failures, *answer.refused])[:MAX_SHOWN] or None
     record = StageRecord(
         source=kind, name=kind, confidence=_sureness(answer), degraded=bool(failures),
         cause=cause, latency_ms=max(0.0, ended - started), usage=Usage.of(calls), calls=tuple(calls),

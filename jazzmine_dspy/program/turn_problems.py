@@ -28,6 +28,13 @@ def turn_problems(turn: Turn, registry: Mapping[str, Flow]) -> Iterator[str]:
         yield f"awaiting: {turn.awaiting!r} is awaited, but no flow runs"
     if turn.awaiting and flow is not None and flow.slot(turn.awaiting) is None:
         yield f"awaiting: flow {flow.name!r} has no slot {turn.awaiting!r}"
+    for field, names in (
+        ("paused", turn.paused),
+        ("available_flows", [view.name for view in turn.available_flows]),
+    ):
+        for name in names:
+            if name not in registry:
+                yield f"{field}: no flow is called {name!r}"
     if turn.confirming is not None and turn.confirming.flow and turn.confirming.flow not in registry:
         yield f"confirming: no flow is called {turn.confirming.flow!r}"
     if turn.status is ConversationStatus.AWAITING_CONFIRMATION and turn.confirming is None:

@@ -7,7 +7,7 @@ from jazzmine_dspy.runtime.episodes import Episode, EpisodeHook
 from jazzmine_dspy.runtime.hooks import RecallHook
 from jazzmine_dspy.runtime.outcome import ActionOutcome, MessageRoute, TurnOutcome
 from jazzmine_dspy.runtime.router import route
-from jazzmine_dspy.runtime.runtime import Runtime
+from jazzmine_dspy.runtime.runtime import Runtime, process_message
 
 __all__ = [
     "ActionOutcome",
@@ -20,5 +20,6 @@ __all__ = [
     "Runtime",
     "TurnOutcome",
     "apply",
+    "process_message",
     "route",
 ]

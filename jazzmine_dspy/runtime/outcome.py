@@ -9,6 +9,7 @@ from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.models._base import Value
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.next_step import NextStep
+from jazzmine_dspy.models.traces import LLMCallRecord
 from jazzmine_dspy.models.turn import Turn
 
 
@@ -19,6 +20,25 @@ class MessageRoute:
     type: Literal["nlu_understanding", "queue"]
     context: Turn | None = None
     reason: str | None = None
+
+
+@dataclass(frozen=True)
+class EnhancementOutcome:
+    """What came of enhancing one message.
+
+    Args:
+        message: The message that was given, with its enhanced fields.
+        degraded: Whether a part failed, so that fields are safe defaults or not stored.
+        cause: What failed, and which fields of the answer were refused; None where nothing was.
+        new_episode: Whether the message opens a topic, so that the one before can be closed.
+        llm_calls: The calls of language models, for the turn's trace (``Runtime.record_reply(llm_calls=…)``).
+    """
+
+    message: Any
+    degraded: bool = False
+    cause: str | None = None
+    new_episode: bool = False
+    llm_calls: tuple[LLMCallRecord, ...] = ()
 
 
 class TurnOutcome(Value):

@@ -375,3 +375,17 @@ class Runtime:
             episode_id=stored.episode_id if stored else state.episode_id,
             message_id=incoming.message_id,
         )
+
+
+async def process_message(user_msg: str, user_id: str, *, runtime: Runtime) -> TurnOutcome:
+    """:meth:`Runtime.process_message` as a function: one conversation for each user.
+
+    Args:
+        user_msg: 1 to 8,000 characters.
+        user_id: Names the conversation too.
+        runtime: Takes the message.
+
+    Returns:
+        The outcome; ``outcome.reply`` is what to say.
+    """
+    return await runtime.process_message(user_msg, user_id)

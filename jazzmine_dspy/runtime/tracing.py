@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from jazzmine_dspy.dialogue.events import Events
 from jazzmine_dspy.memory.working.state import WorkingMemory
-from jazzmine_dspy.models.decision import PredictorName, TurnDecision
+from jazzmine_dspy.models.decision import LMCall, PredictorName, TurnDecision
 from jazzmine_dspy.models.messages import Message, MessageRole, next_episode
 from jazzmine_dspy.models.traces import (
     LLMCallRecord,
@@ -100,7 +100,7 @@ def turn_trace(
         turn_number=after.turn_number,
         started_at_ms=started_at_ms,
         ended_at_ms=started_at_ms + round(latency_ms),
-        llm_calls=call_records(decision, message_id=message_id, started_at_ms=started_at_ms),
+        llm_calls=call_records(decision.calls, message_id=message_id, started_at_ms=started_at_ms),
         total_latency_ms=latency_ms,
         slot_events=events.slots,
         confirmation_events=events.confirmations,
@@ -116,16 +116,19 @@ def turn_trace(
     )
 
 
-def call_records(decision: TurnDecision, *, message_id: str, started_at_ms: int) -> list[LLMCallRecord]:
-    """One record for each language model call of a decision, in the order in which they began.
+def call_records(
+    calls: Iterable[LMCall], *, message_id: str, started_at_ms: int, purpose: Purpose | None = None
+) -> list[LLMCallRecord]:
+    """One record for each language model call, in the order given.
 
     Args:
         started_at_ms: When the turn began, in Unix milliseconds.
+        purpose: What all of them were for, where their prompt does not tell.
     """
     return [
         LLMCallRecord(
             call_id=f"{message_id}:{number}",
-            purpose=_PURPOSES[call.predictor],
+            purpose=purpose or _PURPOSES[call.predictor],
             model=call.model,
             prompt_tokens=call.prompt_tokens,
             completion_tokens=call.completion_tokens,
@@ -134,7 +137,7 @@ def call_records(decision: TurnDecision, *, message_id: str, started_at_ms: int)
             success=call.success,
             error=call.error,
         )
-        for number, call in enumerate(decision.calls, start=1)
+        for number, call in enumerate(calls, start=1)
     ]
 
 

@@ -26,7 +26,7 @@ def response_format(
     *,
     candidates: Sequence[str],
     slots: Sequence[Slot],
-    intents: Sequence[str],
+    intents: Sequence[str] | None,
     max_commands: int = 6,
     addressed: Sequence[Addressed] | None = None,
 ) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def response_format(
         turn: Gives the state: a yes needs an open question, a resumption a paused flow.
         candidates: Flows offered, in the order of their letters.
         slots: Slots that the message may fill.
-        intents: Names of the registry's flows.
+        intents: Names of the registry's flows; None where there is no closed set, so that any name will do.
         max_commands: Commands that one answer may hold.
         addressed: In the full wording the slots by the names that it gives them; None is the brief wording.
     """
@@ -48,7 +48,7 @@ def response_format(
         properties |= {
             "enhanced_query": {"type": "string", "minLength": 1, "maxLength": limit},
             "sentiment_score": {"enum": [-1.0, -0.6, -0.3, 0.0, 0.3, 0.6, 1.0]},
-            "intent": {"enum": [*intents, *OTHER_INTENTS]},
+            "intent": _FREE_INTENT if intents is None else {"enum": [*intents, *OTHER_INTENTS]},
             "entities": {
                 "type": "array",
                 "maxItems": 8 if full else 2,
@@ -132,6 +132,7 @@ def _format(properties: dict[str, Any], *, full: bool) -> dict[str, Any]:
 _FULL = "full_answer"
 _TEXT = {"type": "string"}
 _NOTHING = {"type": "null"}
+_FREE_INTENT = {"type": "string", "minLength": 1, "maxLength": 60}
 # One call for everything should be short: of an entity the fused prompt asks the name alone.
 _NAMED = {
     "type": "object",

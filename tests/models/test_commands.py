@@ -6,6 +6,8 @@ import typing
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from jazzmine_dspy.models import (
@@ -115,19 +117,42 @@ START = {"type": "start_flow", "flow": "a"}
         ([SLOT], ("day", "2026-05-09", True, False, False, False)),
         ([FIXED, SLOT], ("guests", ["three", {"or": 4}], True, False, False, False)),
         ([{"type": "set_slot", "name": "gift", "value": False}], ("gift", False, True, False, False, False)),
-        ([START, SLOT], ("day", "2026-05-09", True, False, True, False)),
+        ([START, SLOT], ("day", "2026-05-09", False, False, True, False)),
         (["resume_flow"], (None, None, False, False, False, True)),
         (["ask"], (None, None, False, True, False, False)),
         (["chitchat", "repeat"], (None, None, False, True, False, False)),
         (["ask", SLOT], ("day", "2026-05-09", True, False, False, False)),
-        (["ask", "cancel_flow"], (None, None, False, False, False, False)),
+        (["ask", "cancel_flow"], (None, None, False, False, True, False)),
+        (["cancel_flow"], (None, None, False, False, True, False)),
+        (["restart"], (None, None, False, False, True, False)),
+        (["resume_flow", SLOT], ("day", "2026-05-09", False, False, False, True)),
+        (["cancel_flow", "resume_flow"], (None, None, False, False, True, False)),
         (["affirm"], (None, None, False, False, False, False)),
-        (["handoff"], (None, None, False, False, False, False)),
+        (["affirm", "ask"], (None, None, False, True, False, False)),
+        (["handoff"], (None, None, False, True, False, False)),
+        (["out_of_scope"], (None, None, False, True, False, False)),
+        ([{"type": "clarify", "flows": ["a", "b"]}], (None, None, False, True, False, False)),
+        (["deny"], (None, None, False, False, False, False)),
         ([{"type": "clear_slot", "name": "day"}], (None, None, False, False, False, False)),
     ],
 )
 def test_what_derives_from_the_list(commands: list[Any], expected: tuple[Any, ...]) -> None:
     assert derived(decision(*commands)) == expected
+
+
+@pytest.mark.row("U20")
+@given(st.lists(st.sampled_from(sorted(ONE_OF_EACH)), max_size=5))
+def test_of_the_four_flags_the_first_that_applies_is_true(kinds: list[str]) -> None:
+    made = decision(*({"type": kind, **ONE_OF_EACH[kind]} for kind in kinds))
+    groups = [
+        {"start_flow", "cancel_flow", "restart"},
+        {"resume_flow"},
+        {"set_slot", "correct_slot"},
+        {"ask", "chitchat", "repeat", "clarify", "out_of_scope", "handoff"},
+    ]
+    first = next((at for at, group in enumerate(groups) if group & set(kinds)), None)
+    flags = [made.is_intent_change, made.is_resume_request, made.is_slot_value, made.is_digression]
+    assert flags == [at == first for at in range(4)]
 
 
 @pytest.mark.row("U4")

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-import jazzmine_dspy
 from jazzmine_dspy.models import Entity, FlowRegistry, Turn
 from jazzmine_dspy.models._base import FrozenMap
 
@@ -175,11 +174,6 @@ def test_entities_and_confirmations_in_other_forms() -> None:
     assert held.entities == turn().entities
     assert held.confirming is not None
     assert held.confirming.action == "Cancel it."
-
-
-def test_the_names_that_others_know_it_by() -> None:
-    assert jazzmine_dspy.NLUContext is Turn
-    assert jazzmine_dspy.ConversationState.COLLECTING_SLOTS == "collecting_slots"
 
 
 JSON = st.recursive(

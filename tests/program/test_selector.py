@@ -7,6 +7,7 @@ import inspect
 import json
 import logging
 from collections.abc import Callable, Collection, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import dspy
@@ -273,6 +274,18 @@ async def test_a_name_that_dspy_takes_is_a_language_model(
     [(_, body)] = server.asked
     assert (body["model"], body["temperature"]) == ("gpt-4o-mini", 0)
     assert '"enum": ["A", "B", "C"]' in json.dumps(body["response_format"])
+
+
+async def test_an_object_with_agenerate_is_a_language_model(registry: FlowRegistry) -> None:
+    class BaseLLM:
+        async def agenerate(self, messages: Any, **_: Any) -> Any:
+            self.asked = [part.role for part in messages]
+            return SimpleNamespace(text='{"flows": ["B"]}')
+
+    llm = BaseLLM()
+    result = await FlowSelector(llm, registry, Memory(*THREE)).select(QUERY)
+    assert (names(result), result.degraded) == (["cancel_order"], False)
+    assert llm.asked == ["system", "user"]
 
 
 async def test_a_memory_that_is_down_degrades_and_raises_nothing(registry: FlowRegistry) -> None:

@@ -50,3 +50,20 @@ def flows() -> ModuleType:
     sync = importlib.import_module(f"{name}.sync")
     sync.flows = importlib.import_module(f"{name}.flows")  # type: ignore[attr-defined]
     return sync
+
+
+def entered(name: str) -> ModuleType:
+    """A module below ``jazzmine.core`` whose packages are entered without their ``__init__``.
+
+    Raises:
+        ModuleNotFoundError: the package is not installed.
+    """
+    working_memory()
+    parts = name.split(".")
+    for parent in (".".join(parts[:end]) for end in range(3, len(parts))):
+        if parent not in sys.modules:
+            spec = importlib.util.find_spec(parent)
+            if spec is None:
+                raise ModuleNotFoundError(f"{parent} is not installed", name=parent)
+            sys.modules[parent] = importlib.util.module_from_spec(spec)
+    return importlib.import_module(name)

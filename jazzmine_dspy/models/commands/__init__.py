@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args
 from pydantic import Field, TypeAdapter
 
 from jazzmine_dspy.models.commands._dialogue import Dialogue
-from jazzmine_dspy.models.commands._kind import Kind, Situation
+from jazzmine_dspy.models.commands._kind import Flag, Kind, Situation
 from jazzmine_dspy.models.commands.affirm import Affirm
 from jazzmine_dspy.models.commands.ask import Ask
 from jazzmine_dspy.models.commands.cancel_flow import CancelFlow
@@ -30,8 +30,9 @@ from jazzmine_dspy.models.commands.start_flow import StartFlow
 
 __all__ = [
     "COMMANDS", "COMMAND_KINDS", "KINDS", "UNDERSTOOD", "Affirm", "Ask", "CancelFlow", "ChitChat", "Clarify",
-    "ClearSlot", "Command", "CorrectSlot", "Deny", "Dialogue", "Handoff", "Kind", "OutOfScope", "Repeat", "Restart",
-    "ResumeFlow", "SetSlot", "Situation", "SkipSlot", "SlotContent", "SlotValue", "StartFlow", "by_state", "command",
+    "ClearSlot", "Command", "CorrectSlot", "Deny", "Dialogue", "Flag", "Handoff", "Kind", "OutOfScope", "Repeat",
+    "Restart", "ResumeFlow", "SetSlot", "Situation", "SkipSlot", "SlotContent", "SlotValue", "StartFlow", "by_state",
+    "command",
 ]  # fmt: skip
 
 Command = Annotated[

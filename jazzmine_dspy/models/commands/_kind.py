@@ -13,6 +13,7 @@ from jazzmine_dspy.models.flows import Flow, Slot
 
 Place = Literal["leave", "running", "value", "opens", "rest"]
 Cancellation = Literal["always", "often", "rarely", "never"]
+Flag = Literal["intent_change", "resume_request", "slot_value", "digression"]
 
 
 class Situation(Protocol):
@@ -57,6 +58,8 @@ class Kind(Value):
         anew: What a flow gets in the same message stands behind it, and begins from nothing.
         idle: Talk that is dropped beside a task.
         digression: The user leaves the task for a question or for talk.
+        flag: Which of a decision's four flags such a command sets: ``is_intent_change`` and so on. The first of them in
+            this order that any command sets is true.
         intent: What a message amounts to whose first telling command is this one; "" for the running flow's name;
             None where the command does not tell.
         cancellation: How often such a command takes back a request.
@@ -82,6 +85,7 @@ class Kind(Value):
     anew: ClassVar[bool] = False
     idle: ClassVar[bool] = False
     digression: ClassVar[bool] = False
+    flag: ClassVar[Flag | None] = None
     intent: ClassVar[str | None] = None
     cancellation: ClassVar[Cancellation] = "never"
     replies: ClassVar[Mapping[str, str]] = {}

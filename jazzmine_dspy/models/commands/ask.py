@@ -17,6 +17,7 @@ class Ask(Kind):
 
     lm_note = "a question aside"
     digression = True
+    flag = "digression"
     intent = "question"
     replies = {"ask": "I can't answer that here."}
 

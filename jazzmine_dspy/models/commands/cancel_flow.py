@@ -19,6 +19,7 @@ class CancelFlow(Kind):
     lm_may_name = True
     lm_place = 1
     place = "leave"
+    flag = "intent_change"
     cancellation = "always"
     replies = {"cancelled": "All right, I've dropped it: {task}."}
     flow_fields = ("flow",)

@@ -15,6 +15,7 @@ class ChitChat(Kind):
 
     idle = True
     digression = True
+    flag = "digression"
     intent = "chitchat"
     cancellation = "rarely"
     replies = {"chitchat": "Happy to help."}

@@ -16,6 +16,7 @@ class Clarify(Kind):
     flows: tuple[str, ...] = ()
 
     understood = False
+    flag = "digression"
     intent = "clarify"
     replies = {"clarify": "Which do you mean: {tasks}?"}
     flow_fields = ("flows",)

@@ -14,6 +14,7 @@ class Handoff(Kind):
     type: Literal["handoff"] = "handoff"
 
     lm_note = "a person"
+    flag = "digression"
     intent = "handoff"
     replies = {"handoff": "I'll get a person to take over."}
 

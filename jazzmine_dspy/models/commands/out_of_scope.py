@@ -14,6 +14,7 @@ class OutOfScope(Kind):
     type: Literal["out_of_scope"] = "out_of_scope"
 
     idle = True
+    flag = "digression"
     intent = "out_of_scope"
     replies = {"out_of_scope": "That is something I can't do."}
 

@@ -15,6 +15,7 @@ class Repeat(Kind):
     type: Literal["repeat"] = "repeat"
 
     digression = True
+    flag = "digression"
     intent = ""
     replies = {"repeat": "I haven't said anything yet."}
 

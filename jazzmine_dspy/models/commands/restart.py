@@ -15,6 +15,7 @@ class Restart(Kind):
     type: Literal["restart"] = "restart"
 
     anew = True
+    flag = "intent_change"
     intent = ""
     cancellation = "rarely"
     replies = {"restarted": "Let's start over."}

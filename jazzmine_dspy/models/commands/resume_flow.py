@@ -19,6 +19,7 @@ class ResumeFlow(Kind):
     lm_arguments = ("name",)
     lm_place = 2
     place = "opens"
+    flag = "resume_request"
     flow_fields = ("flow",)
 
     @classmethod

@@ -27,6 +27,7 @@ class SlotValue(SlotAct):
     corrects: ClassVar[bool]
     lm_arguments = ("name", "value")
     place = "value"
+    flag = "slot_value"
 
     @classmethod
     def names(cls, situation: Situation, slots: Sequence[Slot]) -> Sequence[str]:

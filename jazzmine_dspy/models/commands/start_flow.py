@@ -17,6 +17,7 @@ class StartFlow(Kind):
 
     understood = False
     place = "opens"
+    flag = "intent_change"
     flow_fields = ("flow",)
 
     def opens(self, situation: Situation) -> str | None:

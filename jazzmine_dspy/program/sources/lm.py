@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from dspy.utils.exceptions import AdapterParseError
 
 from jazzmine_dspy.models.commands import UNDERSTOOD, Command, Kind
-from jazzmine_dspy.models.decision import Enhancement, LMCall, Selection
+from jazzmine_dspy.models.decision import LMCall, Selection
 from jazzmine_dspy.models.errors import AnswerError, format_error
 from jazzmine_dspy.models.flows import Slot
-from jazzmine_dspy.models.messages import Entity
 from jazzmine_dspy.models.turn import MAX_TEXT
 from jazzmine_dspy.program import render
 from jazzmine_dspy.program.addresses import Addresses
 from jazzmine_dspy.program.clauses import flow_mode
+from jazzmine_dspy.program.enhancement import enhancement_of
 from jazzmine_dspy.program.nearest import found_by
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
@@ -62,11 +61,16 @@ def offered(context: Context, top_k: int) -> list[Recalled]:
     return [Recalled(name, 0.0) for name in names] if len(names) <= len(ALIASES) else []
 
 
-def intents(context: Context, candidates: Sequence[Recalled]) -> list[str]:
-    """Flows that an intent may name: those that may be chosen or are alive; of a large catalogue the likeliest."""
+def intents(context: Context, candidates: Sequence[Recalled]) -> list[str] | None:
+    """Flows that an intent may name: those that may be chosen or are alive; of a large catalogue the likeliest.
+
+    None where a schema cannot list them: there are no flows, or too many without any that is likely.
+    """
     turn = context.turn
     alive = {turn.flow, *turn.paused}
     open_to = set(context.choosable)
+    if not context.registry or (len(open_to) > _INTENTS and not candidates):
+        return None
     if len(open_to) > _INTENTS:
         open_to &= {candidate.name for candidate in candidates}
     return [name for name in context.registry if name in open_to or name in alive]
@@ -162,7 +166,8 @@ class LMSource(Source[Any]):
         predicted: Predicted = yield from self._ask(context)
         outputs, calls = predicted.outputs, predicted.calls
         if self.stage == "enhance":
-            return Answer(_enhancement(outputs, context.turn.text), self.trust, calls)
+            value, left_out = enhancement_of(outputs, context.turn.text, context.registry)
+            return Answer(value, self.trust, calls, refused=left_out)
         if self.stage == "select":
             return self._selection(outputs["flows"], context, calls)
         commands, refused = _commands(outputs["commands"], self._reader(context))
@@ -270,15 +275,6 @@ def _is_cut(rewrite: Any, text: str, shown: int) -> bool:
         return False
     at_its_limit = len(rewrite) == most_of_rewrite(text)
     return len(text) > shown or at_its_limit or (render.CUT in rewrite and render.CUT not in text)
-
-
-def _enhancement(outputs: Mapping[str, Any], text: str) -> Enhancement:
-    """What was answered; what was not asked is as the floor says it."""
-    said = {name: outputs[name] for name in Enhancement.model_fields if name in outputs}
-    said["enhanced_query"] = said.get("enhanced_query", text).strip()
-    said["intent"] = re.sub(r"\W+", "_", said.get("intent", "").strip().lower()).strip("_") or "unknown"
-    said["entities"] = [Entity(name=e.name, attributes=e.attributes) for e in said.get("entities", ())]
-    return Enhancement(**said)
 
 
 def _commands(answers: Sequence[CommandAnswer], read: Reader) -> tuple[list[Command], list[str]]:

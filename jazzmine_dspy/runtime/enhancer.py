@@ -1,0 +1,270 @@
+"""The message enhancer: what a user's message means, on its own, between a message store and a language model."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
+
+from jazzmine_dspy.memory.errors import ConflictError
+from jazzmine_dspy.models.decision import Enhancement, StageRecord
+from jazzmine_dspy.models.errors import MAX_SHOWN, InputError, format_error
+from jazzmine_dspy.models.history import prune, summary_lines, trim_to_current_episode
+from jazzmine_dspy.models.messages import Message, next_episode
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.text import clean_text
+from jazzmine_dspy.models.turn import MAX_TEXT, HistoryMessage, Turn
+from jazzmine_dspy.program.driver import adrive
+from jazzmine_dspy.program.enhance_stage import enhance_steps, enhancing_program
+from jazzmine_dspy.runtime.message_access import MessageAccess, set_fields
+from jazzmine_dspy.runtime.outcome import EnhancementOutcome
+from jazzmine_dspy.runtime.tracing import call_records
+from jazzmine_dspy.runtime.turns import clean_snippets
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.memory.messages import MessageStore
+    from jazzmine_dspy.program.turn import TurnProgram
+
+log = logging.getLogger("jazzmine_dspy")
+
+_CAUSE = "enhancement: "
+"""What an entry of ``Message.errors`` begins with that tells of an enhancement."""
+
+
+class MessageEnhancer:
+    """Rewrites a user's message so that it can be read alone, and finds sentiment, intent, entities and topic.
+
+    One call of a language model for each message. No flow is chosen, and no state is changed.
+
+    Args:
+        llm: A ``dspy.LM``, the name of one, a compiled ``TurnProgram``, an object with ``async agenerate(messages)``
+            such as jazzmine's ``BaseLLM``, or an asynchronous function from a prompt to a text.
+        message_store: A ``MessageStore``, or a store with jazzmine's methods.
+        history_window: Turns of the user, 1 to 1,000, that are read with the replies between them.
+        flows: The flows, or a program's own where none are given: their names are the closed set of intents. Without
+            flows an intent is any name in snake case.
+        agent_id: Whose conversations these are, for those that are stored here.
+
+    Raises:
+        InputError: ``llm`` is no language model, or ``history_window`` is out of range.
+
+    Example:
+        >>> import asyncio
+        >>> from jazzmine_dspy import InMemoryMessageStore, Message, MessageEnhancer
+        >>> async def answer(prompt: str) -> str:
+        ...     return '''{"enhanced_query": "Refund order 4471 again.", "sentiment_score": 0, "intent": "refund",
+        ...                "entities": [], "is_cancellation": false, "is_continuation": true}'''
+        >>> enhancer = MessageEnhancer(llm=answer, message_store=InMemoryMessageStore())
+        >>> message = Message(id="m1", conversation_id="c1", user_id="u1", role="user", original_content="Do it again",
+        ...                   timestamp=1_700_000_000_000)
+        >>> asyncio.run(enhancer.enhance_message(message)).enhanced_message
+        'Refund order 4471 again.'
+    """
+
+    deadline: float | None = 10.0
+    """Seconds for the language model; an answer that is late counts as none. None for no limit."""
+
+    def __init__(
+        self,
+        llm: Any,
+        message_store: MessageStore | Any,
+        history_window: int = 8,
+        *,
+        flows: FlowRegistry | Mapping[Any, Any] | Iterable[Any] | None = None,
+        agent_id: str = "",
+    ) -> None:
+        if type(history_window) is not int or not 1 <= history_window <= 1_000:
+            raise InputError(
+                f"history_window is {history_window!r}",
+                where="history_window",
+                remedy="Choose 1 to 1,000 turns of the user.",
+            )
+        if flows is not None and not isinstance(flows, FlowRegistry):
+            flows = FlowRegistry(flows, agent_id=agent_id)
+        self.llm = llm
+        self.message_store = message_store
+        self.history_window = history_window
+        self.agent_id = agent_id
+        self._program = enhancing_program(llm, flows)
+        self._messages = MessageAccess(message_store)
+        self._running: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
+
+    @property
+    def program(self) -> TurnProgram:
+        """The program whose first stage is asked."""
+        return self._program
+
+    async def enhance_message(self, message: Message) -> Message:
+        """Enhance a user's message, and write the enhanced fields alone to the store.
+
+        A message that is not stored yet is stored first, with its conversation. ``message.explicit_context`` is read
+        too. If the language model fails, the message gets safe defaults, ``message.errors`` says why, and one warning
+        is logged; a store that fails is reported in the same way.
+
+        Args:
+            message: A message of a user.
+
+        Returns:
+            The same object, with the enhanced fields set.
+
+        Raises:
+            InputError: the message is not of a user, its text is empty or over 8,000 characters, or its snippets are
+                too many. Nothing is stored then.
+            ConflictError: its id belongs to another message, or its conversation to another user.
+        """
+        outcome = await self.enhance(message)
+        enhanced: Message = outcome.message
+        return enhanced
+
+    async def enhance(self, message: Message) -> EnhancementOutcome:
+        """:meth:`enhance_message`, with what the turn's trace and the end of a topic need beside the message."""
+        text, snippets = _checked(message)
+        key = (id(asyncio.get_running_loop()), str(message.id))
+        lock = self._running.setdefault(key, asyncio.Lock())
+        async with lock:
+            return await self._enhanced(message, text, snippets)
+
+    async def _enhanced(self, message: Message, text: str, snippets: Sequence[str]) -> EnhancementOutcome:
+        started_ms = int(time.time() * 1000)
+        problems: list[str] = []
+        before = await self._before(message, text, problems)
+        turn = _turn(text, snippets, before.history, self.history_window)
+        enhancement, record = await self._answered(turn)
+        reasons = [*problems, *([f"enhance: {record.cause}"] if record.cause else [])]
+        problems += reasons[len(problems) :] if record.degraded else []
+        fields = _fields(message, enhancement, turn, before, reasons)
+        set_fields(message, fields)
+        try:
+            await self._messages.update(message, fields)
+        except Exception as error:
+            problems.append(f"update: {format_error(error)}")
+            reasons.append(problems[-1])
+            set_fields(message, {"errors": _errors(before.errors, reasons)})
+        if problems:
+            log.warning("the enhancement of message %r is degraded: %s", message.id, "; ".join(problems))
+        calls = call_records(
+            record.calls, message_id=message.id, started_at_ms=started_ms, purpose="enhancement"
+        )
+        return EnhancementOutcome(
+            message=message,
+            degraded=bool(problems),
+            cause="; ".join(reasons)[:MAX_SHOWN] or None,
+            new_episode=not enhancement.is_continuation,
+            llm_calls=tuple(calls),
+        )
+
+    async def _before(self, message: Message, text: str, problems: list[str]) -> _Before:
+        """What the store holds before the message; a new message is stored first. Failures join the problems."""
+        errors, listed = tuple(message.errors or ()), True
+        try:
+            stored = await self._messages.get(message.id)
+            if stored is None:
+                await self._messages.add(message, self.agent_id)
+            else:
+                _check_same(stored, message, text)
+                errors, listed = tuple(stored.errors or ()), not stored.is_flagged
+        except (InputError, ConflictError):
+            raise
+        except Exception as error:
+            problems.append(f"store: {format_error(error)}")
+        try:
+            found = await self._messages.before(message, self.history_window, listed=listed)
+            return _Before(tuple(_view(each) for each in found), found[-1].episode_id if found else 0, errors)
+        except Exception as error:
+            problems.append(f"history: {format_error(error)}")
+            return _Before((), message.episode_id, errors)
+
+    async def _answered(self, turn: Turn) -> tuple[Enhancement, StageRecord]:
+        steps = enhance_steps(self._program, turn)
+        try:
+            return await adrive(steps, self._program, self._program.bindings, self.deadline)
+        except Exception as error:
+            record = StageRecord(source="floor", confidence=0.0, degraded=True, cause=format_error(error))
+            return Enhancement(enhanced_query=turn.text), record
+
+
+class _Before(NamedTuple):
+    """The history of a message, the episode that it follows, and the errors that are stored with it."""
+
+    history: tuple[HistoryMessage, ...]
+    episode_id: int
+    errors: tuple[str, ...]
+
+
+def _checked(message: Message) -> tuple[str, list[str]]:
+    """The text and the snippets as they are understood.
+
+    Raises:
+        InputError: there is nothing to enhance, or too much.
+    """
+    if message.role.value != "user":
+        raise InputError(
+            f"The message is of the role {message.role.value!r}",
+            where=f"message {message.id!r}",
+            remedy="Enhance messages of users.",
+        )
+    text = clean_text(message.original_content, limit=MAX_TEXT, field="original_content")
+    return text, clean_snippets(message.explicit_context, "explicit_context")
+
+
+def _check_same(stored: Any, message: Message, text: str) -> None:
+    same_text = stored.original_content in (message.original_content, text)
+    if stored.conversation_id != message.conversation_id or not same_text:
+        raise ConflictError(
+            "The id belongs to another message",
+            where=f"message {message.id!r}",
+            remedy="Give every message an id of its own.",
+        )
+
+
+def _view(message: Any) -> HistoryMessage:
+    return HistoryMessage(
+        role=message.role.value,
+        text=message.original_content,
+        enhanced=message.enhanced_message,
+        is_continuation=message.is_continuation,
+    )
+
+
+def _turn(text: str, snippets: Sequence[str], history: Sequence[HistoryMessage], window: int) -> Turn:
+    """The message with the current episode, and a line for each message before that."""
+    in_window, _ = prune(history, user_turns=window, at_least=0)
+    episode = trim_to_current_episode(in_window)
+    shown = {id(each) for each in episode}
+    return Turn(
+        text=text,
+        history=tuple(episode),
+        history_summaries=summary_lines([each for each in history if id(each) not in shown]),
+        explicit_context=tuple(snippets),
+    )
+
+
+def _fields(
+    message: Message, enhancement: Enhancement, turn: Turn, before: _Before, reasons: Sequence[str]
+) -> dict[str, Any]:
+    """What is set and stored. A message that is complete as it is stays so letter for letter."""
+    query = enhancement.enhanced_query
+    fields: dict[str, Any] = {
+        "enhanced_message": message.original_content if query == turn.text else query,
+        "sentiment_score": enhancement.sentiment_score,
+        "intent": enhancement.intent,
+        "entities": list(enhancement.entities),
+        "is_cancellation": enhancement.is_cancellation,
+        "is_continuation": enhancement.is_continuation,
+    }
+    if isinstance(message, Message):
+        decided = message.model_copy(update={"is_continuation": enhancement.is_continuation})
+        fields["episode_id"], _ = next_episode(before.episode_id, decided)
+    errors = _errors(before.errors, reasons)
+    if errors != (list(before.errors) or None):
+        fields["errors"] = errors
+    return fields
+
+
+def _errors(stored: Sequence[str], reasons: Sequence[str]) -> list[str] | None:
+    """The stored errors, with the reasons of this enhancement in the place of those of an earlier one."""
+    others = [each for each in stored if not each.startswith(_CAUSE)]
+    return [*others, *(f"{_CAUSE}{reason}"[:MAX_SHOWN] for reason in reasons)] or None
