@@ -80,8 +80,8 @@ __all__ = [
     "Conversation", "ConversationState", "DecisionCache", "EnhancementError", "Entity", "Flow", "FlowInfo",
     "FlowRegistry", "FlowSelectionResult", "FlowSelector", "InMemoryMessageStore", "InMemoryWorkingMemoryStore",
     "JazzmineError", "Message", "MessageEnhancer", "MessageRole", "MessageRoute", "NLUContext",
-    "QdrantProceduralMemory", "RedisWorkingMemoryStore", "Runtime", "Slot", "SqlMessageStore", "Turn", "TurnDecision", "TurnProgram",
-    "TurnTrace", "load", "load_dataset", "metric", "parse_enhancement", "process_message", "save",
+    "QdrantProceduralMemory", "RedisWorkingMemoryStore", "Runtime", "Slot", "SqlMessageStore", "Turn", "TurnDecision",
+    "TurnProgram", "TurnTrace", "load", "load_dataset", "metric", "parse_enhancement", "process_message", "save",
     "trim_to_current_episode",
 ]  # fmt: skip
 

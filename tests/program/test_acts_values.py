@@ -10,8 +10,8 @@ from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.slots import ReadingContext
 from jazzmine_dspy.program.heads.acts import ACTS
 from jazzmine_dspy.program.heads.acts.compose import compose
-from jazzmine_dspy.program.heads.acts.scene import Scene
 from jazzmine_dspy.program.heads.acts.opening import texts_in
+from jazzmine_dspy.program.heads.acts.scene import Scene
 
 FLOWS = FlowRegistry(
     [

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import json
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -396,10 +396,3 @@ async def test_a_head_chooses_among_the_candidates_only(
     )
     result = await FlowSelector(program, registry).select(QUERY, candidates=list(THREE))
     assert (names(result), result.source, result.confidence) == (["track_order"], "head", 0.2)
-
-
-def test_the_selector_is_exported() -> None:
-    import jazzmine_dspy
-
-    exported: Callable[..., Any] = jazzmine_dspy.FlowSelector
-    assert exported is FlowSelector
