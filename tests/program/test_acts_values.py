@@ -78,7 +78,7 @@ def test_a_value_goes_to_the_slot_whose_type_tells_more_of_it() -> None:
 @pytest.mark.row("U14")
 @pytest.mark.parametrize("text", ["yes", "No!", "thanks", "say that again", "forget it"])
 def test_a_bare_act_is_no_text_whatever_was_asked(text: str) -> None:
-    assert told(running(text), value=0.9) == []
+    assert not [one for one in told(running(text), value=0.9) if one["type"] != "cancel_flow"]
     assert told(running(f"{text} Anders"), value=0.9) != []
 
 
