@@ -20,6 +20,7 @@ NAMES = [
     "metric",
     "save",
     "TurnProgram",
+    "DecisionCache",
     "Runtime",
     "Turn",
     "TurnDecision",

@@ -114,7 +114,9 @@ def test_options_change_the_recipe(run: Any, monkeypatch: pytest.MonkeyPatch, tm
     recipe, given = seen[0]
     assert (recipe.dataset, recipe.lm, recipe.seed) == ("d", "openai/x", 3)
     assert (recipe.budget.minutes, recipe.budget.lm_calls) == (1.5, 7)
-    assert given == {"out": Path("o"), "progress": None, "start_from": "f", "resume": False, "update": None}
+    assert given == {
+        "out": Path("o"), "progress": None, "start_from": "f", "resume": False, "update": None, "fresh": False,
+    }  # fmt: skip
 
 
 @pytest.mark.long

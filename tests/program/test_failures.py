@@ -26,7 +26,7 @@ FAILURES: dict[str, tuple[Any, str]] = {
     "no JSON": ("I am sorry.", "EnhancementError: The answer holds no JSON object"),
     "truncated": ('{"enhanced_query": "Where is', "EnhancementError: The answer breaks off"),
     "a key missing": ('{"enhanced_query": "Where?"}', "EnhancementError: The answer does not fit"),
-    "nothing": ("", "EnhancementError"),
+    "nothing": ("", "LMNoAnswerError"),
     "timeout": (dspy.LMTimeoutError("no answer within 30 s"), "LMTimeoutError"),
     "connection": (dspy.LMTransportError("connection refused"), "LMTransportError"),
     "rate limit": (dspy.LMRateLimitError("429"), "LMRateLimitError"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -166,7 +167,8 @@ def test_while_one_call_tries_a_model_the_others_do_not(time: Time, make_program
     within: list[TurnDecision] = []
 
     def script(_: Any) -> str:
-        within.append(program.decide(TURN))
+        # Another call, which sees nothing of this one's settings.
+        within.append(contextvars.Context().run(program.decide, TURN))
         return json.dumps(GOOD)
 
     lm.engine.answers = script

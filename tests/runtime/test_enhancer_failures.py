@@ -49,7 +49,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 FAILURES: dict[str, tuple[Any, str]] = {
     "nonsense": ("I am sorry.", "EnhancementError: The answer holds no JSON object"),
     "an essay": (ESSAY, "EnhancementError: The answer holds no JSON object"),
-    "nothing": ("", "EnhancementError"),
+    "nothing": ("", "LMNoAnswerError"),
     "truncated": ('{"enhanced_query": "Where is', "breaks off"),
     "a key missing": ('{"enhanced_query": "Where?"}', "does not fit"),
     "timeout": (dspy.LMTimeoutError("no answer within 30 s"), "LMTimeoutError"),
