@@ -120,7 +120,8 @@ _WISHES = re.compile(
     r"\b(?:(?:i|we|i'?d|we'?d) (?:also |just |really |still )*(?:want|need|wanna|gotta|would like|like to|have to|"
     r"must)|(?:can|could|would|will) (?:you|u|i|we)|please|pls|plz|help me|let me|let us|let'?s|"
     r"how (?:do|can|much|many)|also|btw|by the way|while (?:you'?re|ur|we'?re)|"
-    r"instead|first|before (?:that|we)|wait|hang on|hold on|actually|can the|begin again|another thing|oh and|forget|never ?mind|stop)\b|\?",
+    r"instead|first|before (?:that|we)|wait|hang on|hold on|"
+    r"actually|can the|begin again|another thing|oh and|forget|never ?mind|stop)\b|\?",
     re.IGNORECASE,
 )
 _ORDERS = re.compile(
