@@ -22,6 +22,7 @@ from jazzmine_dspy.models.slots import ReadingContext, Slot, ask_type, breaks_pa
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.clauses import flow_mode
 from jazzmine_dspy.program.guards import allowed_flows
+from jazzmine_dspy.program.pauses import notes_pause
 
 
 def merge(
@@ -98,8 +99,8 @@ def agreed(command: Command, turn: Turn) -> bool:
     """Whether the state leaves room for a command; for a yes also the words of the message, whoever reads one there."""
     if not command.fits(turn):
         return False
-    said = turn.stance if command.type == "affirm" else None
-    return said is None or said.hints
+    stance = turn.stance if command.type == "affirm" else None
+    return stance is None or (stance.hints and not notes_pause(turn))
 
 
 class _Owners:

@@ -83,6 +83,19 @@ def asks_for_time(text: str) -> bool:
     return len(said.split()) <= _LONGEST and _ASKS.fullmatch(said) is not None
 
 
+_NOTES = re.compile(
+    r"(?:(?:lol|haha|ah|oh|um|right|great|cool|nice) )*"
+    r"(?:ok|okay|k|kk|cool|alright|all right|right|fine|thanks|thank you|thx|ta|cheers|great)"
+    r"(?: (?:ok|okay|cool|thanks|thank you|thx|cheers|mate|lol|then))*"
+)
+
+
+def notes_pause(turn: Turn) -> bool:
+    """Whether a message only notes that the assistant waits: "ok" after "hang on" and "Take your time."."""
+    asked = next((message.text for message in reversed(turn.history) if message.role == "user"), "")
+    return asks_for_time(asked) and _NOTES.fullmatch(plain(turn.text)) is not None
+
+
 def is_pause(turn: Turn) -> bool:
     """Whether a message asks for time while the assistant waits for something."""
     waiting = turn.flow or turn.offering or turn.clarifying or turn.confirming

@@ -74,3 +74,26 @@ def test_a_value_is_no_pause_and_where_nothing_waits_there_is_none() -> None:
     assert not program.decide(Turn(text="hang on")).pause
     assert not program.decide(Turn(text="hang on", **{**asked, "locale": "de"})).pause
     assert "pause" not in decided.model_dump(mode="json")
+
+
+@pytest.mark.row("U19")
+@pytest.mark.parametrize(
+    ("text", "agrees"), [("lol ok", False), ("ok thanks", False), ("yes", True), ("ok do it", True)]
+)
+@pytest.mark.parametrize("asked", ["hang on", "what does it cost"])
+def test_an_ok_to_a_pause_is_no_yes(text: str, agrees: bool, asked: str) -> None:
+    """The question is asked again; an ok that answers the question itself is a yes."""
+    turn = Turn(
+        text=text,
+        flow="pay_bill",
+        status="awaiting_confirmation",  # type: ignore[arg-type]
+        slots={"bill": "7"},  # type: ignore[arg-type]
+        confirming={"action": "Pay bill 7?"},  # type: ignore[arg-type]
+        history=(
+            {"role": "user", "text": asked},  # type: ignore[arg-type]
+            {"role": "assistant", "text": "Take your time."},  # type: ignore[arg-type]
+        ),
+    )
+    program = TurnProgram(FlowRegistry(FLOWS)).with_policy("floor")
+    kinds = [command.type for command in program.decide(turn).commands]
+    assert kinds == (["affirm"] if agrees or asked != "hang on" else [])

@@ -45,7 +45,7 @@ _WANTED = re.compile(
 )
 _END = re.compile(
     r"\s*(?:[,.;:!?()]|\b(?:from|to|for|in|at|on|with|of|by|that|which|who|because|since|but|so|please|pls|plz|"
-    r"thanks|it|i|is|isn'?t|are|was|were|has|have|had|brought|sent|delivered|today|tomorrow|tonight|now|then|again|"
+    r"thanks|it|it'?s|i|is|isn'?t|are|was|were|has|have|had|brought|sent|delivered|today|tomorrow|tonight|now|then|again|"
     r"back|up|if|when|while|as|though|before|after|until|till|and (?:i|it|we|then|also|my)|this|next|last|instead|"
     r"would|will)\b).*$",
     re.IGNORECASE | re.DOTALL,
