@@ -85,8 +85,9 @@ def _found(text: str, connectors: tuple[str, ...]) -> list[tuple[int, int, str]]
 
 @lru_cache(maxsize=64)
 def _known(connectors: tuple[str, ...]) -> dict[str, str]:
-    """Connectors by how they are met in a text: in lower case, with one space between words."""
-    return {" ".join(name.lower().split()): name for name in connectors}
+    """Connectors by how they are met in a text: in lower case, with one space between words; "n" is an "and"."""
+    known = {" ".join(name.lower().split()): name for name in connectors}
+    return {"n": known["and"], **known} if "and" in known else known
 
 
 def _in_name(text: str, cut: Cut, cased: bool) -> bool:

@@ -92,11 +92,17 @@ _NOTES = re.compile(
 
 def notes_pause(turn: Turn) -> bool:
     """Whether a message only notes that the assistant waits: "ok" after "hang on" and "Take your time."."""
-    asked = next((message.text for message in reversed(turn.history) if message.role == "user"), "")
-    return asks_for_time(asked) and _NOTES.fullmatch(plain(turn.text)) is not None
+    if not _notes(turn.text):
+        return False
+    before = (message.text for message in reversed(turn.history) if message.role == "user")
+    return asks_for_time(next((text for text in before if not _notes(text)), ""))
+
+
+def _notes(text: str) -> bool:
+    return _NOTES.fullmatch(plain(text)) is not None
 
 
 def is_pause(turn: Turn) -> bool:
-    """Whether a message asks for time while the assistant waits for something."""
+    """Whether a message asks for time, or notes that it is given, while the assistant waits for something."""
     waiting = turn.flow or turn.offering or turn.clarifying or turn.confirming
-    return bool(waiting) and is_english(turn.locale) and asks_for_time(turn.text)
+    return bool(waiting) and is_english(turn.locale) and (asks_for_time(turn.text) or notes_pause(turn))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.program._cuts import find_cuts
 from jazzmine_dspy.program.clauses import NONE, ClauseRule, Ranking, flow_mode
 
 RULE = ClauseRule()
@@ -279,3 +280,10 @@ def test_long_messages_are_searched_at_their_beginning_alone() -> None:
 )  # fmt: skip
 def test_mode(text: str, flows: list[str], expected: str) -> None:
     assert flow_mode(text, flows) == expected
+
+
+@pytest.mark.row("F10")
+def test_a_short_and_parts_wishes_too() -> None:
+    cuts = find_cuts("cancel order 5519 n get an invoice", ("and",))
+    assert [(cut.start, cut.end, cut.connectors) for cut in cuts] == [(18, 19, ("and",))]
+    assert find_cuts("rock 'n' roll tickets", ("and",)) == ()
