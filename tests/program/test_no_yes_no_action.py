@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import FlowRegistry, Turn, TurnProgram, load
-from jazzmine_dspy.models.commands import Affirm, SetSlot
+from jazzmine_dspy.models.commands import Affirm, SetSlot, StartFlow
 from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.program.merge import merge
 
@@ -117,6 +117,24 @@ def test_two_wishes_of_new_flows_start_in_order_with_their_own_values() -> None:
     told = [c.model_dump(mode="json", exclude_none=True) for c in commands]
     assert [c["flow"] for c in told if c["type"] == "start_flow"] == ["block_card", "send_money"]
     assert [c.value for c in commands if isinstance(c, SetSlot)] == ["4410", "30.00 USD", "Ann"]
+
+
+@pytest.mark.row("U19", "F10")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I want an invoice for 9043, then cancel order 8812", [("request_invoice", "9043"), ("cancel_order", "8812")]),
+        ("cancel order 5519 n get an invoice for 9043", [("cancel_order", "5519"), ("request_invoice", "9043")]),
+        ("cancel order 5519 and make it quick", [("cancel_order", "5519")]),
+    ],
+)  # fmt: skip
+def test_two_wishes_of_learnt_flows_start_in_order_with_their_own_values(
+    text: str, expected: list[tuple[str, str]]
+) -> None:
+    commands = load("support", lm=None).decide(text=text).commands
+    started = [c.flow for c in commands if isinstance(c, StartFlow)]
+    values = [c.value for c in commands if isinstance(c, SetSlot)]
+    assert [*zip(started, values, strict=True)] == expected
 
 
 @pytest.mark.row("U19", "W6")

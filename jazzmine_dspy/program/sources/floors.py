@@ -9,7 +9,7 @@ from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.program.acts import typed_values
 from jazzmine_dspy.program.clarify import TOO_CLOSE, close_pair, margin_of, relative
 from jazzmine_dspy.program.heads.acts.readings import free_text
-from jazzmine_dspy.program.sources.heads import chosen_of, told_starts, two_wishes
+from jazzmine_dspy.program.sources.heads import LIKELY, by_starts, chosen_of, told_starts, two_wishes
 from jazzmine_dspy.program.sources.registry import source
 from jazzmine_dspy.program.stage import Answer, Context, Declined, Source, Steps
 
@@ -35,7 +35,10 @@ class SelectFloor(Source[Selection]):
         before = f"{context.memo['head left']}: " if "head left" in context.memo else ""
         if told is not None:
             chosen, pair = chosen_of(told, self.policy, self.kind, context)
-            if both := (yield from two_wishes(self.policy, self.bindings, context, told)):
+            both: list[str] = []
+            if told.wanted >= LIKELY:
+                both = yield from two_wishes(context, by_starts(self.policy, self.bindings))
+            if both:
                 chosen, pair = both, []
         else:
             chosen, pair = self._nearest(context)

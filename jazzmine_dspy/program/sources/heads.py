@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,11 +39,15 @@ ACTS = "acts"
 """Where the context keeps the probabilities of acts, which two stages ask for."""
 
 LIKELY = 0.5
-_BOTH_LIKELY, _BEGUN_LIKELY = 0.78, 0.55
-"""How likely each of two wishes has to be, and where the second begins as a wish: better one start too few."""
+_BOTH_LIKELY, _BEGUN_LIKELY, _HEAD_LIKELY = 0.78, 0.55, 0.75
+"""How likely each of two wishes has to be; where the second begins as a wish; and there by a head that has learnt the
+flows, which is surer of itself: better one start too few."""
 
 _CUTS = 2
 """Cuts of a message that are tried."""
+
+Judge = Callable[[Context], Steps[tuple[str, float] | None]]
+"""Tells the flow that a part of a message starts, and how likely; None where it starts none."""
 
 SHORT = 3
 """Words of a message that says hardly more than an answer."""
@@ -134,6 +138,12 @@ class SelectHead(Source[Selection]):
         if found.left:
             context.memo["head left"] = found.reason
             return Declined(found.reason)
+        if len(found.flows) == 1 and (
+            both := (yield from two_wishes(context, by_head(head, flows), _HEAD_LIKELY))
+        ):
+            order = reordered(context.recalled, found.ranking, open_to)
+            selection = selection_of(context.turn.text, both, "each part of the message")
+            return Answer(selection, found.confidence, candidates=order)
         middle = _in_the_middle(found, told)
         if middle is not None:
             name, share = middle
@@ -153,7 +163,9 @@ class SelectHead(Source[Selection]):
         """Of flows that the head did not learn: what else speaks for each of them decides."""
         order = reordered(context.recalled, told.ranking, frozenset(context.choosable))
         chosen, pair = chosen_of(told, self.policy, self.kind, context)
-        if both := (yield from two_wishes(self.policy, self.bindings, context, told)):
+        if told.wanted >= LIKELY and (
+            both := (yield from two_wishes(context, by_starts(self.policy, self.bindings)))
+        ):
             return Answer(Selection(flows=both, reason=NEW_FLOW), told.wanted, candidates=order)
         if pair:
             return Answer(Selection(clarify=pair, reason=TOO_CLOSE), told.wanted, candidates=order)
@@ -238,40 +250,61 @@ def chosen_of(told: Starts, policy: Policy, kind: str, context: Context) -> tupl
     return ([], pair) if pair and not context.asked_already else (chosen, [])
 
 
-def two_wishes(policy: Policy, bindings: Bindings, context: Context, told: Starts) -> Steps[list[str]]:
-    """Two flows that no head has learnt and that a message starts one after the other; none where it wants fewer.
+def by_head(head: HeadPort[Any], flows: Sequence[str]) -> Judge:
+    """Judges a part of a message by the head that has learnt its flows."""
+
+    def judge(side: Context) -> Steps[tuple[str, float] | None]:
+        given = yield from head_input(head, side, flows)
+        found: SelectionOutput = head.predict(given)
+        return max(found.ranking, key=lambda one: one[1]) if len(found.flows) == 1 else None
+
+    return judge
+
+
+def by_starts(policy: Policy, bindings: Bindings) -> Judge:
+    """Judges a part of a message by what speaks for flows that no head has learnt."""
+
+    def judge(side: Context) -> Steps[tuple[str, float] | None]:
+        told = yield from told_starts(policy, bindings, side)
+        return None if told is None or told.wanted < LIKELY else told.ranking[0]
+
+    return judge
+
+
+def two_wishes(context: Context, judge: Judge, begun: float = _BEGUN_LIKELY) -> Steps[list[str]]:
+    """Two flows that a message starts one after the other; none where it wants fewer.
 
     Each side of a cut is judged as a message of its own, and has to be at least as likely a wish as one alone.
+
+    Args:
+        context: The turn.
+        judge: Judges a side.
+        begun: How likely each has to be where the second begins as a wish does.
     """
-    turn = context.turn
-    if told.wanted < LIKELY:
-        return []
     flows = [context.registry[name] for name in context.choosable]
     best: tuple[float, list[str]] = (LIKELY, [])
-    for sides in likely_cuts(turn.text, flows)[:_CUTS]:
+    for sides in likely_cuts(context.turn.text, flows)[:_CUTS]:
         chosen, least = [], 1.0
-        for side in sides:
-            judged = yield from _side(policy, bindings, context, side)
-            if judged is None or judged.wanted < LIKELY:
+        for text in sides:
+            likeliest = yield from judge((yield from _side(context, text)))
+            if likeliest is None:
                 break
-            chosen.append(judged.ranking[0][0])
-            least = min(least, judged.ranking[0][1])
-        enough = len(set(chosen)) == 2 and least > (
-            _BEGUN_LIKELY if begins_wish(sides[1], flows) else _BOTH_LIKELY
-        )
+            chosen.append(likeliest[0])
+            least = min(least, likeliest[1])
+        enough = len(set(chosen)) == 2 and least > (begun if begins_wish(sides[1], flows) else _BOTH_LIKELY)
         if enough and least > best[0]:
             best = least, chosen
     return best[1]
 
 
-def _side(policy: Policy, bindings: Bindings, context: Context, text: str) -> Steps[Starts | None]:
-    """What a side of a cut would start if it were the message."""
+def _side(context: Context, text: str) -> Steps[Context]:
+    """A side of a cut as if it were the message, with what is recalled for it."""
     turn = context.turn.model_copy(update={"text": text})
     allowed = None if context.allowed is None else frozenset(context.allowed)
     found = yield Recall(query=text, k=CANDIDATES, summaries=(), allowed=allowed, exclude=context.exclude)
     side = Context(turn=turn, registry=context.registry, exclude=context.exclude)
     side.recalled = [one for one in found if one.name in context.choosable]
-    return (yield from told_starts(policy, bindings, side))
+    return side
 
 
 def head_input(
