@@ -75,7 +75,7 @@ def test_first_turns_of_a_thousand_conversations(
 
 
 def test_hit(benchmark: Any, first_turns: list[Turn], asked: tuple[TurnProgram, Any, DecisionCache]) -> None:
-    """One turn that is in the cache; beside it the same within an event loop, as a runtime asks."""
+    """One turn that is in the cache; next to it the same within an event loop, as a runtime asks."""
     program, _, cache = asked
     turns = itertools.cycle(first_turns)
     for turn in first_turns:

@@ -1,4 +1,4 @@
-"""What a provider sends back beside the text of an answer, which is all that DSPy hands to adapters."""
+"""What a provider sends back besides the text of an answer, which is all that DSPy hands to adapters."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class _AsyncTextEngine:
 
 
 class _TextEngine:
-    """The synchronous side, which DSPy wants beside the other."""
+    """The synchronous side, which DSPy wants besides the other."""
 
     supports_response_schema = False
     supports_function_calling = False

@@ -43,7 +43,7 @@ def recall_query(turn: Turn, query: str, flows: FlowRegistry) -> tuple[str, tupl
     or a yes or no is open, which it answers. A yes says only what the assistant suggested, which joins the query.
 
     Summaries of earlier episodes count as much as the message lacks (:func:`~.vagueness.vagueness`): a vague message
-    that follows nothing is searched for by them alone, they stand beside one that says a part, and are left out where
+    that follows nothing is searched for by them alone, they stand next to one that says a part, and are left out where
     the message is clear.
 
     Args:
@@ -108,7 +108,7 @@ def _vagueness(turn: Turn, query: str, flows: FlowRegistry) -> Vagueness:
 
 
 def _beside(turn: Turn, query: str) -> tuple[str, tuple[str, ...]]:
-    """The query, and what stands beside it, without what was said in earlier episodes."""
+    """The query, and what stands next to it, without what was said in earlier episodes."""
     if query != turn.text:
         return query, (turn.text,)
     if turn.awaiting or turn.confirming or not turn.history or len(_WORD.findall(query)) > SHORT:

@@ -140,7 +140,7 @@ def flows_offered(
         effects: Show effects too, and more of the rest.
         examples: How many of the examples that are nearest to the message are shown of each candidate; by default 2
             with effects. Without them, one each as long as all lines together stay short.
-        described: Show the description beside the condition.
+        described: Show the description next to the condition.
         turn: In the full wording, the turn: as with ``described``, and what runs already is shown too.
     """
     lines: list[str] = []

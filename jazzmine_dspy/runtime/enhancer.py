@@ -120,7 +120,7 @@ class MessageEnhancer:
         return enhanced
 
     async def enhance(self, message: Message) -> EnhancementOutcome:
-        """:meth:`enhance_message`, with what the turn's trace and the end of a topic need beside the message."""
+        """:meth:`enhance_message`, with what the turn's trace and the end of a topic need besides the message."""
         text, snippets = _checked(message)
         key = (id(asyncio.get_running_loop()), str(message.id))
         lock = self._running.setdefault(key, asyncio.Lock())

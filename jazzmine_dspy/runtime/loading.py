@@ -1,4 +1,4 @@
-"""What a turn is shown beside its message and its state: history, and what hooks recall, loaded side by side."""
+"""What a turn is shown besides its message and its state: history, and what hooks recall, loaded side by side."""
 
 from __future__ import annotations
 

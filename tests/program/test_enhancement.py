@@ -95,7 +95,7 @@ def test_summaries_stay_beside_too(
     unchanged = speak(enhance=ANSWER | {"enhanced_query": GOLDEN})
     make_program(unchanged, recall=recall).decide(golden)
     # A rewrite that names a flow needs none; an unchanged message is as short as it was, so what it follows stands
-    # beside it.
+    # next to it.
     said = tuple(message["text"] for message in SAID[-2:])
     assert [asked["summaries"] for asked in recall.asked] == [
         (GOLDEN, "Asked for a refund."),

@@ -86,7 +86,7 @@ def test_senseless_summaries_do_no_harm(recalls: Recalls) -> None:
         for case in (vague, clear):
             assert len(recalls.names(case, summaries)) == 3
         assert recalls.names(clear, summaries)[0] == clear["flow"]
-    # What says something is still heard beside it.
+    # What says something is still heard next to it.
     told = ["", *["The weather."] * 500, *vague["summaries"], ""]
     assert vague["flow"] in recalls.names(vague, told)
     assert vague["flow"] in recalls.names(vague, [vague["summaries"][0] + " word" * 2_000])

@@ -1,4 +1,4 @@
-"""Hooks that recall what a turn is shown: beside the stores, within the deadline, and never in the turn's way."""
+"""Hooks that recall what a turn is shown: besides the stores, within the deadline, and never in the turn's way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands are made of, beside the acts: the state, and who may get values."""
+"""What commands are made of, besides the acts: the state, and who may get values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Scene(NamedTuple):
-    """What commands are made of, beside the acts.
+    """What commands are made of, besides the acts.
 
     Args:
         turn: The turn.

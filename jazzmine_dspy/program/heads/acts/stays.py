@@ -66,7 +66,7 @@ def stay_days(slots: Sequence[Slot], text: str, at: ReadingContext = ANYWHERE) -
 
 
 def _named_days(first: Slot, last: Slot, text: str, places: dict[str, int]) -> dict[str, str] | None:
-    """Two days by the words beside each: "home again 8 Nov, leaving 5 Nov"; None where the words do not tell."""
+    """Two days by the words next to each: "home again 8 Nov, leaving 5 Nov"; None where the words do not tell."""
     if not _goes_back(last):
         return None
     (one, here), (other, there) = sorted(places.items(), key=lambda each: each[1])
