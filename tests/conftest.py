@@ -7,6 +7,7 @@ import ipaddress
 import json
 import os
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -33,6 +34,10 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 
 # `python -m pytest` puts the root on the path, where `datasets/` passes for the library of that name.
 sys.path[:] = [entry for entry in sys.path if entry and Path(entry).resolve() != ROOT]
+
+# A run in the background ignores interrupts, which tests send.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A slow machine is no failure, and CI must not fail by the luck of the draw.
 hypothesis.settings.register_profile("here", deadline=None)
