@@ -17,7 +17,8 @@ ABOUT = "cancel_order Cancel order 5519. Shall I go ahead?"
     [
         "yes", "YESSSS", "yep do it", "ok", "k", "okie dokie", "go on then", "if you must", "why not?", "absolutley",
         "👍", "👍🏽", "✅", "🆗", "(y)", "yes, cancel it", "cancel it please", "bin it", "yes!! stop asking",
-        "yes that's right, my husband will drive me", "no problem, go ahead", "ja, passt", "oui bien sûr", "sí, claro",
+        "yes that's right, my husband will drive me", "no problem, go ahead", "nothing more to change, yes",
+        "correct. one doubt, is it free?", "you got it. My number's different too", "ja, passt", "oui bien sûr", "sí, claro",
         "va bene", "sim, pode fazer", "doe maar", "tak, poproszę", "evet lütfen", "да, конечно", "はい、お願いします",
         "好的", "نعم تمام",
     ],
@@ -34,7 +35,7 @@ def test_words_and_signs_of_agreement_agree(text: str) -> None:
         "maybe", "later",
         "yes please don't", "yes I mean no", "do it later", "sure thing… not", "✅❌", "👍 or 👎?", "yes 🙄",
         "yeah right",
-        "yes to the dog, no to the cancel", "he said 'yes' but I'm not sure", "yes if it's free", "yes, but not today",
+        "yes to the dog, no to the cancel", "he said 'yes' but I'm not sure", "yes if it's free", "yes if you can be here by noon", "yes, but not today",
         "ok hang on", "ok wait", "yes or no?", "ok?", "not yes", "I never said yes", "yes after my wife has seen it",
         "ja aber später", "oui mais demain", "sí, pero mañana", "да, но потом", "好的，等一下", "نعم لكن بعدين",
         "nein", "non", "いいえ", "不要", "hayır", "nie", "لا",
