@@ -15,12 +15,13 @@ QUICKSTART := optimize/programs/quickstart
 SUPPORT := optimize/programs/support
 TEXT ?= where is my order? it should have been here on Monday
 
-.PHONY: help setup setup-dev quickstart test test-long lint format types imports rows mutants bench bench-routing bench-understanding bench-reports bench-optimize bench-compare bench-evaluate bench-first-hour chaos report build clean
+.PHONY: help setup setup-dev quickstart test test-long lint format types imports rows size mutants bench bench-routing bench-understanding bench-reports bench-optimize bench-compare bench-evaluate bench-first-hour chaos report build clean
 
 help:
 	@echo "make quickstart   compile a small program, compare it, and decide one turn (10 minutes at most)"
 	@echo "make report       compile the shipped program with the full recipe and write its report"
 	@echo "make test         all tests but the long ones;  make rows  what they prove;  make bench  measurements"
+	@echo "make size         how large each room of the package is, and how much of it one turn enters"
 	@echo "make test-long    the few tests that take a quarter of a minute or more each"
 	@echo "make mutants      one seeded mistake per row, which its tests must notice"
 	@echo "make bench-routing  the flow router on public data, beside other routers"
@@ -84,6 +85,9 @@ imports: setup-dev
 
 rows: setup-dev
 	$(BIN)/python tools/rows.py
+
+size: setup-dev
+	$(BIN)/python tools/size.py --trace support
 
 # The sample of every change: make mutants MUTANTS=--ci; one row: make mutants MUTANTS="--row E5"
 MUTANTS ?=

@@ -10,8 +10,8 @@ from jazzmine_dspy.models.errors import InputError
 class Keys:
     """What lies where: ``PREFIX:{ID}:PART``, with the id percent-encoded, so that any id makes a good key.
 
-    The parts are ``state`` (the record), ``meta`` (counters, which outlive it), ``lock``, ``queue`` (who waits for
-    it), ``aside`` (what was set aside, and why) and ``aside:N`` (a record that was).
+    The parts are ``state`` (the record), ``meta`` (counters, which outlive it), ``lock``,
+    ``aside`` (what was set aside, and why) and ``aside:N`` (a record that was).
 
     Example:
         >>> keys = Keys("jazzmine")

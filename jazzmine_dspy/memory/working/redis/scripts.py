@@ -90,53 +90,18 @@ class Script:
         object.__setattr__(self, "sha", hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
 
 
-# Who waits stands in a queue, so that turns are granted in the order of asking, over all workers. A member is a
-# place and a token, its score when it last asked: who has not asked for a second has died or given up.
-QUEUED = """
-local function queued(queue)
-  local found = redis.pcall('ZRANGE', queue, 0, -1, 'WITHSCORES')
-  return found.err and {} or found
-end
-local function place_and_owner(member)
-  local place, owner = string.match(member, '^(%d+):(.*)$')
-  return tonumber(place), owner
-end
-"""
-
 ACQUIRE = Script(
     "acquire",
-    QUEUED
-    + """
-local LOCK, QUEUE, token, lease, ttl, remember = KEYS[3], KEYS[4], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+    """
+local LOCK, token, lease, ttl, remember = KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local fence = newest()
 if not lock_is(LOCK, token) then
-  local waiting = queued(QUEUE)
-  local time = redis.call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local mine, first, last
-  for i = 1, #waiting, 2 do
-    local place, owner = place_and_owner(waiting[i])
-    if math.abs(now - waiting[i + 1]) > 1000 then
-      redis.call('ZREM', QUEUE, waiting[i])
-    elseif owner == token then
-      mine = place
-    else
-      first = math.min(first or place, place)
-      last = math.max(last or place, place)
-    end
-  end
-  local behind = first and (not mine or first < mine)
-  if behind or not redis.call('SET', LOCK, token, 'NX', 'PX', lease) then
-    local place = mine or (last or 0) + 1
-    redis.pcall('ZADD', QUEUE, now, string.format('%.0f:%s', place, token))
-    redis.call('PEXPIRE', QUEUE, 2000)
-    -- Left without an end, or with one that the server's clock has run away from, a lock would shut the
-    -- conversation.
+  if not redis.call('SET', LOCK, token, 'NX', 'PX', lease) then
+    -- A lock without an expiry, or with one far in the future, would close the conversation for good.
     local left = redis.call('PTTL', LOCK)
     if left == -1 or left > 4 * lease then redis.call('PEXPIRE', LOCK, lease) end
     return false
   end
-  if mine then redis.call('ZREM', QUEUE, string.format('%.0f:%s', mine, token)) end
   fence = fence + 1
   redis.call('HSET', META, 'f', fence, 't', token, 'o', '1')
 end
@@ -144,7 +109,7 @@ touch(ttl, remember)
 if held == 'none' then return {fence} end
 return {fence, version(), data()}
 """,
-    ("state", "meta", "lock", "queue"),
+    ("state", "meta", "lock"),
 )
 
 RENEW = Script(
@@ -167,23 +132,14 @@ return 1
 
 RELEASE = Script(
     "release",
-    QUEUED
-    + """
-local LOCK, QUEUE, token = KEYS[3], KEYS[4], ARGV[1]
+    """
+local LOCK, token = KEYS[3], ARGV[1]
 local mine = lock_is(LOCK, token)
-if mine then
-  redis.call('DEL', LOCK)
-else
-  local waiting = queued(QUEUE)
-  for i = 1, #waiting, 2 do
-    local _, owner = place_and_owner(waiting[i])
-    if owner == token then redis.call('ZREM', QUEUE, waiting[i]) end
-  end
-end
+if mine then redis.call('DEL', LOCK) end
 if meta('t') == token and meta('o') ~= '0' then redis.call('HSET', META, 'o', '0') end
 return mine and 1 or 0
 """,
-    ("state", "meta", "lock", "queue"),
+    ("state", "meta", "lock"),
 )
 
 READ = Script(
