@@ -68,7 +68,8 @@ def _state(turn: LabelledTurn) -> Iterator[Fault]:
             "Slots are held or awaited, and no flow runs",
             "Name the flow, or drop the slots.",
         )
-    if (before.status is ConversationStatus.AWAITING_CONFIRMATION) != (before.confirming is not None):
+    confirms = before.confirming is not None and not before.confirming.handoff
+    if (before.status is ConversationStatus.AWAITING_CONFIRMATION) != confirms:
         yield Fault(
             "warning",
             "before.confirming",

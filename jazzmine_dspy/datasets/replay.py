@@ -7,6 +7,7 @@ from typing import Any
 
 from jazzmine_dspy.datasets._names import Fault
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
+from jazzmine_dspy.dialogue.escalation import open_yes_no
 from jazzmine_dspy.dialogue.machine import carry_out
 from jazzmine_dspy.dialogue.next_steps import reconcile
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
@@ -15,7 +16,7 @@ from jazzmine_dspy.models.commands import StartFlow
 from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.messages import Entity
-from jazzmine_dspy.models.turn import Confirming, EntityView
+from jazzmine_dspy.models.turn import EntityView
 
 Flows = Mapping[str, Flow]
 
@@ -198,13 +199,15 @@ def state_of(before: StateBefore, flows: Flows) -> WorkingMemory:
             "awaiting_confirmation": FlowStatus.AWAITING_CONFIRMATION,
         }.get(before.status.value, FlowStatus.ACTIVE)
         state.active_flow = running
-        if before.confirming is not None:
+        if before.confirming is not None and not before.confirming.handoff:
             state.pending_confirmation = PendingConfirmation(
                 flow_name=before.flow,
                 action_description=before.confirming.action,
                 action_payload=running.values,
             )
     state.offered = before.offering
+    if before.confirming is not None and before.confirming.handoff:
+        state.person_offered_at = state.turn_number
     for entity in before.entities:
         state.mention(entity.name, list(entity.attributes))
     return state
@@ -217,7 +220,7 @@ def _hold(flow: ActiveFlowState, values: Mapping[str, Any]) -> None:
 
 
 def _view(state: WorkingMemory) -> StateBefore:
-    running, asked = state.active_flow, state.pending_confirmation
+    running = state.active_flow
     return StateBefore(
         status=state.status,
         flow=running.flow_name if running else None,
@@ -225,7 +228,7 @@ def _view(state: WorkingMemory) -> StateBefore:
         slots=FrozenMap.of(running.values if running else {}),
         paused=tuple(flow.flow_name for flow in state.paused),
         paused_slots=FrozenMap.of({flow.flow_name: flow.values for flow in state.paused if flow.values}),
-        confirming=Confirming(flow=asked.flow_name, action=asked.action_description) if asked else None,
+        confirming=open_yes_no(state),
         offering=state.offered,
         entities=tuple(
             EntityView(name=each.name, attributes=tuple(each.attributes))

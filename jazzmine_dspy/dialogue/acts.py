@@ -13,8 +13,10 @@ from jazzmine_dspy.memory.working.operations import clear_slot, collect_slot, co
 from jazzmine_dspy.memory.working.operations.flows import end_flow
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
 from jazzmine_dspy.models.commands import Command, Dialogue
+from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.slots import ReadingContext, ask_type
+from jazzmine_dspy.models.talk import kind_of_talk
 
 
 class Acts(Dialogue):
@@ -22,25 +24,35 @@ class Acts(Dialogue):
 
     Args:
         state: Changed in place.
-        commands: The answer to an open yes or no is taken first, the others in their order.
+        decision: The answer to an open yes or no is taken first, its other commands in their order.
+        person_offered: Whether the last turn offered a person.
     """
 
     def __init__(
         self,
         state: WorkingMemory,
         registry: Flows,
-        commands: list[Command],
+        decision: TurnDecision,
         changes: Changes,
         at: ReadingContext,
+        *,
+        person_offered: bool = False,
     ) -> None:
         self.changes = changes
         self.state = state
         self.registry = registry
         self.at = at
-        self.commands = [
-            *(c for c in commands if c.answers),
-            *(c for c in commands if not c.answers),
+        self.commands: list[Command] = [
+            *(c for c in decision.commands if c.answers),
+            *(c for c in decision.commands if not c.answers),
         ]
+        self.decision = decision
+        enhance = decision.stages.get("enhance")
+        # The neutral default of an outage is no observation.
+        score = 0.0 if enhance is not None and enhance.degraded else decision.enhancement.sentiment_score
+        self.talk = kind_of_talk(decision.enhancement.enhanced_query, score)
+        self.person_offered = person_offered
+        self.declined = False
         self.said: list[str] = []
         self.before = state.active_flow
         # An offer is for the next message alone.
@@ -67,7 +79,7 @@ class Acts(Dialogue):
     def affirm(self) -> bool:
         """Yes: what was asked about is ready to run."""
         if self.state.pending_confirmation is None:
-            return False
+            return self.person_offered and self.hand_over()
         # It is ready to run; what the next step asks instead takes that back.
         confirm_action.inplace(self.state)
         self.affirmed = True
@@ -76,6 +88,11 @@ class Acts(Dialogue):
     def deny(self, name: str | None) -> bool:
         """No: nothing is done, and a slot that is named is taken back."""
         running = self.state.active_flow
+        if self.person_offered and name is None and self.state.pending_confirmation is None:
+            self.said.append(say("go_on", self._flow()))
+            self.state.escalation, self.state.asked = "", {}
+            self.declined = True
+            return True
         if running is None:
             self.state.pending_confirmation = None
             return False
@@ -229,8 +246,13 @@ class Acts(Dialogue):
     # --- what is said ------------------------------------------------------------------------------------
 
     def say(self, key: str) -> bool:
-        """Say the text under a key."""
-        self.said.append(say(key, self._flow(), self._values()))
+        """Say the text under a key; talk is answered by its kind."""
+        flow = self._flow()
+        if key == "chitchat" and self.talk != key:
+            own = dict(flow.responses) if flow is not None else {}
+            # A flow's own text for talk answers all of it but complaints.
+            key = self.talk if self.talk in own or key not in own or self.talk == "complaint" else key
+        self.said.append(say(key, flow, self._values()))
         return True
 
     def repeat(self) -> bool:

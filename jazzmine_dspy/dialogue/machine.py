@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jazzmine_dspy.dialogue import patience, slots, stack
+from jazzmine_dspy.dialogue import escalation, patience, slots, stack
 from jazzmine_dspy.dialogue.acts import Acts
 from jazzmine_dspy.dialogue.events import Changes, Events
 from jazzmine_dspy.dialogue.next_steps import Flows, await_slot, pending_question, reconcile, wait
+from jazzmine_dspy.dialogue.replies import compose, join
 from jazzmine_dspy.dialogue.texts import choice, plain_question, say
 from jazzmine_dspy.dialogue.turn_cache import continues, turn_cache
 from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
@@ -19,6 +20,7 @@ from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import reading_context
 from jazzmine_dspy.models.slots import ReadingContext
+from jazzmine_dspy.models.talk import asks_for_time
 
 
 def apply(
@@ -61,15 +63,27 @@ def carry_out(
     state = state.model_copy(deep=True)
     changes = Changes(state, registry)
     found = patience.got_to(state)
+    person_offered = escalation.offer_is_open(state)
     _begin(state, decision, registry, changes, message_id)
     record = decision.stages.get("enhance")
     # The neutral default of an outage is no observation.
     if record is None or not record.degraded:
         state.sentiments = [*state.sentiments, decision.enhancement.sentiment_score][-SENTIMENTS_KEPT:]
-    if decision.pause and not decision.commands:
+    if _asks_for_time(decision):
+        # An offer stays open while the user thinks.
+        state.person_offered_at = state.turn_number if person_offered else state.person_offered_at
         return Applied(state, wait(state, registry), changes.events())
-    step = _Turn(state, registry, decision.commands, changes, at or reading_context(registry)).run(found)
+    at = at or reading_context(registry)
+    step = _Turn(state, registry, decision, changes, at, person_offered=person_offered).run(found)
     return Applied(state, step, changes.events())
+
+
+def _asks_for_time(decision: TurnDecision) -> bool:
+    """Whether a message asks for time and nothing else, whether or not something is open."""
+    if decision.pause:
+        return not decision.commands
+    talk = all(command.type == "chitchat" for command in decision.commands)
+    return talk and asks_for_time(decision.enhancement.enhanced_query)
 
 
 def _begin(
@@ -94,17 +108,65 @@ class _Turn(Acts):
         for command in self.commands:
             self.done_anything |= command.apply(self)
         offer = stack.next_in_line(self.state, self.registry, self.changes) if self.ended else None
-        if patience.got_to(self.state) not in was:
+        if got_on := patience.got_to(self.state) not in was:
             patience.got_on(self.state, self.changes)
-        step = self._next(offer)
+            self.state.handed_over = False
+        step = self._reply_aside(got_on) or self._next(offer)
         if not self.quiet:
             if not patience.may_put(self.state, self._asks(step)):
                 step = self._elsewhere(step)
             patience.count(self.state, self._asks(step))
         if step.kind == "resume":
             self.state.offered = step.flow
-        text = " ".join(text for text in (*self.said, step.text) if text)
-        return step.model_copy(update={"text": text or say("idle")})
+        self.state.handed_over |= step.kind == "handoff"
+        self._apologize(got_on)
+        return compose(self.said, step, self._flow(), self._values())
+
+    # --- feeling -----------------------------------------------------------------------------------------
+
+    @property
+    def _aside(self) -> bool:
+        """Whether the message is talk alone, or was not understood."""
+        acted = (
+            self.handed_over
+            or self.escalated
+            or self.refused
+            or self.affirmed
+            or self.denied
+            or self.declined
+        )
+        if acted or self.repeated or self.to_change or self.asked_which is not None:
+            return False
+        return not self.done_anything or all(command.digression or command.idle for command in self.commands)
+
+    @property
+    def _waits(self) -> bool:
+        """Whether nothing runs without a word of the user: no flow, or one that lacks a value or a yes."""
+        running = self.state.active_flow
+        if running is None or self.state.pending_confirmation is not None:
+            return True
+        return slots.pending(self.registry[running.flow_name], running) is not None
+
+    def _reply_aside(self, got_on: bool) -> NextStep | None:
+        """The offer of a person, or the answer of who has called one; None where the dialogue goes on."""
+        if got_on or not self._aside:
+            return None
+        flow = self._flow()
+        if self.state.handed_over and self._waits:
+            self.quiet = True
+            brief = bool(self.said) and self.talk in ("thanks", "farewell", "noted")
+            return escalation.after_hand_over(self.state, flow, brief=brief)
+        if self.decision.escalation and escalation.may_offer(self.state):
+            self.quiet = True
+            return escalation.offer(self.state, self.decision.escalation.reason, flow)
+        return None
+
+    def _apologize(self, got_on: bool) -> None:
+        """Answer a complaint as one: any in talk, and one that escalates also where the task goes on."""
+        complains = self.talk == "complaint" and self._aside and not got_on
+        sorry = say("complaint", self._flow(), self._values())
+        if (complains or self.decision.escalation) and sorry not in self.said:
+            self.said.insert(0, sorry)
 
     # --- the next step -----------------------------------------------------------------------------------
 
@@ -130,7 +192,7 @@ class _Turn(Acts):
             return step
         if unchanged_no and running is not None:
             text = say("rejected" if self.rejected else "denied", self._flow(), self._values())
-            return NextStep(kind="reask", flow=name, text=text)
+            return NextStep(kind="reask", flow=name, text=text, question=text)
         if self.to_change and running is not None and running is self.before:
             held = running.slots[self.to_change]
             if not held.filled and not held.skipped:
@@ -198,19 +260,22 @@ class _Turn(Acts):
             else None
         )
         if step is not None and step.kind == "run_flow":
-            return step.model_copy(update={"text": f"{step.text} {text}", "choices": tuple(known)})
-        again = NextStep(kind="clarify", flow=name, text=text, choices=tuple(known))
+            both = join(step.text, text)
+            return step.model_copy(update={"text": both, "choices": tuple(known), "question": text})
+        again = NextStep(kind="clarify", flow=name, text=text, choices=tuple(known), question=text)
         return patience.in_other_words(self.state, again, self._flow())
 
     def _digress(self) -> NextStep:
         """Nothing but talk: the stack stays as it is, and what was asked is asked again, if not too often."""
         if self.repeated and self.offered is not None:
-            return NextStep(kind="resume", flow=self.offered, text=self.state.last_agent_response)
+            text = self.state.last_agent_response
+            return NextStep(kind="resume", flow=self.offered, text=text, question=text)
         step = pending_question(self.state, self.registry, self.changes)
         if step is not None and step.kind == "run_flow":
             return step
         if step is None:
-            step = NextStep(kind="answer")
+            idle = say("idle") if self.talk == "greeting" and not self.repeated else ""
+            step = NextStep(kind="answer", text=idle, question=idle)
         if self.repeated:
             text = self.state.last_agent_response
             text = "" if text == say("wait", self._flow(), self._values()) else text
@@ -218,14 +283,15 @@ class _Turn(Acts):
         else:
             self.quiet = not patience.may_put(self.state, self._asks(step))
             text = "" if self.quiet else step.text
-        return NextStep(kind="answer", flow=step.flow, slot=step.slot, text=text)
+        return NextStep(kind="answer", flow=step.flow, slot=step.slot, text=text, question=step.question)
 
     def _question(self, offer: NextStep | None) -> NextStep:
         running = self.state.active_flow
         awaited = running.awaiting if running is not None and running is self.before else None
         step = pending_question(self.state, self.registry, self.changes, confirmed=self._confirmed)
         if step is None:
-            step = offer or NextStep(kind="none", text=say("idle" if self.done_anything else "lost"))
+            clear = self.done_anything or self.talk == "complaint"
+            step = offer or NextStep(kind="none", text=say("idle" if clear else "lost"), question=say("idle"))
         if self.done_anything:
             return step
         if running is not None and awaited is not None and (step.kind, step.slot) == ("ask_slot", awaited):
@@ -248,8 +314,8 @@ class _Turn(Acts):
         # Not the question after a bad value: there was none.
         step = await_slot(self.state, running, flow, name, again=False)
         asked = step.text if held.attempts == 1 else plain_question(flow, slot, again=True)
-        text = f"{say('unclear', flow, running.values)} {asked}".strip()
-        return step.model_copy(update={"kind": "reask", "text": text})
+        unclear = "" if self.talk == "complaint" else say("unclear", flow, running.values)
+        return step.model_copy(update={"kind": "reask", "text": join(unclear, asked), "question": asked})
 
     @property
     def _confirmed(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from jazzmine_dspy.dialogue import slots, stack
 from jazzmine_dspy.dialogue.events import Changes
+from jazzmine_dspy.dialogue.replies import compose, join
 from jazzmine_dspy.dialogue.texts import fill, question, say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
 from jazzmine_dspy.memory.working.operations import finish_action, request_confirmation
@@ -60,9 +61,10 @@ def complete(
         state.offered, step = offer.flow, offer
     if step is None:
         return state, NextStep(kind="none", text=said)
-    # The next flow has not run yet, so there is nothing to say of it.
-    text = said if step.kind == "run_flow" else f"{said} {step.text}".strip()
-    return state, step.model_copy(update={"text": text})
+    if step.kind == "run_flow":
+        # The next flow has not run yet, so there is nothing to say of it.
+        return state, step.model_copy(update={"text": said, "begun": said})
+    return state, compose([said], step)
 
 
 def pending_question(
@@ -81,7 +83,7 @@ def pending_question(
     return step.model_copy(
         update={
             "then": tuple(after.flow for after in following if after.kind == "run_flow"),
-            "text": " ".join([step.text, *(after.text for after in following)]),
+            "text": join(step.text, *(after.text for after in following)),
         }
     )
 
@@ -107,7 +109,8 @@ def _awaited(
             action_payload=running.values,
         )
         request_confirmation.inplace(state, asked)
-        return NextStep(kind="confirm", flow=flow.name, text=asked.action_description)
+        text = asked.action_description
+        return NextStep(kind="confirm", flow=flow.name, text=text, question=text)
     state.pending_confirmation = None
     running.become(FlowStatus.ACTIVE)
     running.ready = True
@@ -148,7 +151,12 @@ def await_slot(
     running.awaiting, running.ready = name, False
     state.pending_confirmation = None
     text = question(flow, slot, running.values, again=again, why=why, readings=readings)
-    return NextStep(kind="reask" if again else "ask_slot", flow=flow.name, slot=name, text=text)
+    # A refusal stands before the question as it was put first.
+    first = question(flow, slot, running.values)
+    asked = first if text.endswith(first) else text
+    return NextStep(
+        kind="reask" if again else "ask_slot", flow=flow.name, slot=name, text=text, question=asked
+    )
 
 
 def wait(state: WorkingMemory, registry: Flows) -> NextStep:

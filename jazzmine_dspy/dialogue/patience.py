@@ -20,12 +20,14 @@ def question_of(state: WorkingMemory, step: NextStep) -> str | None:
     """What a step asks, by a name that is the same for all its wordings; None where it asks nothing."""
     if step.slot is not None and step.kind in ("ask_slot", "reask", "answer"):
         return f"{step.flow}.{step.slot}"
-    if step.kind in ("confirm", "answer"):
+    if step.kind in ("confirm", "answer") and (step.flow or not step.question):
         return f"{step.flow}?" if step.flow and state.pending_confirmation is not None else None
     if step.kind in ("reask", "resume"):
         return f"{step.flow}: {step.kind}"
     if step.choices:
         return "clarify"
+    if step.kind == "answer" and step.question:
+        return "idle"
     return "lost" if step.kind in ("none", "clarify") else None
 
 
@@ -47,7 +49,8 @@ def in_other_words(state: WorkingMemory, step: NextStep, flow: Flow | None) -> N
     if times == 0 or step.kind not in OTHER_WORDS:
         return step
     if key == "lost":
-        return step.model_copy(update={"text": f"{say('unclear')} {say('lost_again')}"})
+        again = say("lost_again")
+        return step.model_copy(update={"text": f"{say('unclear')} {again}", "question": again})
     before = say(OTHER_WORDS[step.kind] if times > 1 else "unclear", flow)
     return step.model_copy(update={"text": f"{before} {step.text}"})
 

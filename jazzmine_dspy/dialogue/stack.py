@@ -59,7 +59,7 @@ def next_in_line(state: WorkingMemory, registry: Mapping[str, Flow], changes: Ch
         resume(state, newest.flow_name, changes)
         return None
     text = say("offer", registry.get(newest.flow_name), newest.values, task=newest.flow_name)
-    return NextStep(kind="resume", flow=newest.flow_name, text=text)
+    return NextStep(kind="resume", flow=newest.flow_name, text=text, question=text)
 
 
 def drop_unknown(state: WorkingMemory, registry: Mapping[str, Flow]) -> None:

@@ -13,6 +13,7 @@ from jazzmine_dspy.models.decision import (
     Usage,
 )  # fmt: skip
 from jazzmine_dspy.models.errors import EnhancementError, JazzmineError
+from jazzmine_dspy.models.escalation import Escalation, EscalationRule
 from jazzmine_dspy.models.flows import Flow, Guard, Slot, SlotType
 from jazzmine_dspy.models.messages import Conversation, Entity, Message, MessageRole
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -21,7 +22,8 @@ from jazzmine_dspy.models.turn import Confirming, ConversationStatus, FlowView, 
 
 __all__ = [
     "COMMAND_KINDS", "SLOT_TYPES", "STAGES", "Ambiguous", "Command", "Confirming", "Conversation", "ConversationStatus",
-    "Enhancement", "EnhancementError", "Entity", "Flow", "FlowRegistry", "FlowView", "Guard", "HistoryMessage",
-    "JazzmineError", "LMCall", "Message", "MessageRole", "ReadingContext", "Selection", "Slot", "SlotType",
-    "SourceKind", "Stage", "StageRecord", "TextType", "Turn", "TurnDecision", "Usage", "command", "slot_type",
+    "Enhancement", "EnhancementError", "Entity", "Escalation", "EscalationRule", "Flow", "FlowRegistry", "FlowView",
+    "Guard", "HistoryMessage", "JazzmineError", "LMCall", "Message", "MessageRole", "ReadingContext", "Selection",
+    "Slot", "SlotType", "SourceKind", "Stage", "StageRecord", "TextType", "Turn", "TurnDecision", "Usage", "command",
+    "slot_type",
 ]  # fmt: skip

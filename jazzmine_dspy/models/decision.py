@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints, computed_field, model_validator
 
 from jazzmine_dspy.models._base import Text, Value, without_derived
 from jazzmine_dspy.models.commands import Command, Flag, SlotValue
+from jazzmine_dspy.models.escalation import Escalation
 from jazzmine_dspy.models.messages import Entity
 
 Stage = Literal["enhance", "select", "understand"]
@@ -152,6 +153,7 @@ class TurnDecision(Value):
     Args:
         enhancement, selection, commands: The answers of the stages.
         stages: Where each answer is from.
+        escalation: Whether a person should be offered, and why; see :class:`EscalationRule`.
         pause: Whether the message asks for time and nothing else ("hang on"). There are no commands then.
         problems: What the turn says of its state that cannot be, such as the name of a flow that nobody knows.
         context_failures: Why parts of what the turn should have shown are missing, such as a recall that was late.
@@ -167,6 +169,7 @@ class TurnDecision(Value):
     commands: list[Command] = Field(default_factory=list)
     stages: dict[Stage, StageRecord] = Field(default_factory=dict)
     # Left out of the JSON form where nothing is said: decisions stay the bytes that they were.
+    escalation: Escalation = Field(default=Escalation(), exclude_if=_is_default)
     pause: bool = Field(default=False, exclude_if=_is_default)
     problems: tuple[Text, ...] = Field(default=(), exclude_if=_is_default)
     context_failures: tuple[Text, ...] = Field(default=(), exclude_if=_is_default)

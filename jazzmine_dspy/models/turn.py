@@ -58,10 +58,14 @@ class HistoryMessage(Value):
 
 
 class Confirming(Value):
-    """A yes or no that is open."""
+    """A yes or no that is open.
+
+    ``handoff`` is True where the assistant has offered a person; then ``flow`` is empty.
+    """
 
     flow: str = ""
     action: str = ""
+    handoff: bool = Field(default=False, exclude_if=lambda value: not value)
 
 
 class EntityView(Value):
@@ -157,15 +161,16 @@ class Turn(Value):
 
     @property
     def load(self) -> Load:
-        """ "busy" where a flow runs or a yes or no is open, else "idle"."""
-        return "busy" if self.flow or self.confirming else "idle"
+        """ "busy" where a flow runs or its yes or no is open, else "idle"."""
+        return "busy" if self.flow or (self.confirming and not self.confirming.handoff) else "idle"
 
     @property
     def stance(self) -> Stance | None:
         """What the message says to the open confirmation; None where none is open."""
         if self.confirming is None:
             return None
-        return stance(self.text, f"{self.flow or ''} {self.confirming.action}")
+        flow = "" if self.confirming.handoff else self.flow or ""
+        return stance(self.text, f"{flow} {self.confirming.action}")
 
     @property
     def digest(self) -> str:

@@ -121,7 +121,9 @@ def _answer(turn: Turn) -> list[Command] | None:
         return [Affirm()]
     if told.refuses:
         return [Deny()]
-    return [CancelFlow()] if told.leaves else None
+    # To the offer of a person, "never mind" is a no.
+    offered_person = turn.confirming is not None and turn.confirming.handoff
+    return [Deny() if offered_person else CancelFlow()] if told.leaves else None
 
 
 def picked(turn: Turn) -> list[str] | None:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from jazzmine_dspy.models._base import Value, frozen_dict
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.escalation import EscalationRule
 from jazzmine_dspy.models.turn import Load
 from jazzmine_dspy.program.sureness import Sureness
 from jazzmine_dspy.signatures.answers import ALIASES
@@ -43,6 +44,10 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
+def _is_default_rule(rule: EscalationRule) -> bool:
+    return rule == EscalationRule()
+
+
 def _is_brief(wording: str) -> bool:
     return wording == "brief"
 
@@ -71,6 +76,7 @@ class Policy(Value):
         wording: How the prompts are worded: ``brief`` for tiny language models, or ``full`` for capable ones: with
             definitions, and with each slot under its flow. Project's and compiled words stay. JSON holds it only where
             it is ``full``.
+        escalation: From which sentiment on a decision escalates. JSON holds it only where it is not the default.
         recall: How the index ranks, as fitted by a run: numbers by the names of recall's settings. Empty where they
             are the defaults.
         sure: How sure a turn is without a language model, and from where on none is asked, as fitted by a run. Where
@@ -91,6 +97,7 @@ class Policy(Value):
     unasked: Annotated[tuple[str, ...], AfterValidator(_fields)] = ()
     # Left out of the JSON form where it is brief: programs from before it keep their fingerprints.
     wording: Wording = Field(default="brief", exclude_if=_is_brief)
+    escalation: EscalationRule = Field(default=EscalationRule(), exclude_if=_is_default_rule)
     recall: Annotated[dict[str, float], Frozen] = Field(default={})
     sure: Sureness | None = Field(default=None, exclude_if=_is_none)
 

@@ -138,6 +138,8 @@ class TurnSteps:
             log.warning("the language model named %d flows that were not offered", len(invented))
         if causes:
             log.warning("the turn is degraded: %s", "; ".join(causes))
+        # The neutral default of an outage is no observation.
+        scores = [] if record.degraded else [*context.turn.recent_sentiments, enhancement.sentiment_score]
         problems = tuple(turn_problems(context.turn, self.registry))
         if problems:
             log.warning("the turn contradicts the registry or itself: %s", "; ".join(problems))
@@ -146,6 +148,7 @@ class TurnSteps:
             selection=selection,
             commands=merged,
             stages=stages,
+            escalation=self.policy.escalation.judge(scores),
             pause=not merged and is_pause(context.turn),
             problems=problems,
         )

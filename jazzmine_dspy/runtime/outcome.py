@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from jazzmine_dspy.dialogue.replies import without_question
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.models._base import Value
 from jazzmine_dspy.models.decision import TurnDecision
@@ -44,9 +45,10 @@ class EnhancementOutcome:
 class TurnOutcome(Value):
     """All that came of one message.
 
-    ``decision`` is None for a message that was queued. ``repeated`` says that the message had been handled
-    before: decision, next step and reply are those of the first time, and the state is the one now; of a message
-    before the last fifty the decision alone is known.
+    ``reply`` is what to say now: ``answer`` and then ``question``, each of which may be empty. It never claims that an
+    action has succeeded before the action ran. ``decision`` is None for a message that was queued. ``repeated`` says
+    that the message had been handled before: decision, next step and reply are those of the first time, and the state
+    is the one now; of a message before the last fifty the decision alone is known.
     ``new_episode`` says that the message opened the topic numbered ``episode_id``, so that the one before can
     be closed. ``message_id`` is the message's, to say which one a reply is to. ``drained`` holds the outcomes of
     messages that had waited for an action and were taken before this one, in their order; if the last of them is
@@ -64,6 +66,16 @@ class TurnOutcome(Value):
     message_id: str = ""
     drained: tuple[TurnOutcome, ...] = ()
 
+    @property
+    def question(self) -> str:
+        """The question at the end of the reply; empty where it has none."""
+        return self.next.question if self.reply.endswith(self.next.question) else ""
+
+    @property
+    def answer(self) -> str:
+        """The reply without its question."""
+        return without_question(self.reply, self.question)
+
 
 class ActionOutcome(Value):
     """What came of an action's end: the step that follows, and the turns of the messages that had waited.
@@ -79,6 +91,16 @@ class ActionOutcome(Value):
     drained: tuple[TurnOutcome, ...] = ()
     message_id: str = ""
     repeated: bool = False
+
+    @property
+    def question(self) -> str:
+        """The question at the end of the reply; empty where it has none."""
+        return self.next.question if self.reply.endswith(self.next.question) else ""
+
+    @property
+    def answer(self) -> str:
+        """The reply without its question."""
+        return without_question(self.reply, self.question)
 
 
 def known_step(stored: NextStep | dict[str, Any]) -> NextStep:

@@ -125,7 +125,7 @@ class TurnTaker:
         after.episode_id = message.episode_id
         after.last_agent_response = step.text or after.last_agent_response
         after.open_trace = trace.id
-        handled = HandledMessage(message_id=message.id, next_step=step, reply=step.text)
+        handled = HandledMessage(message_id=message.id, next_step=step, reply=step.reply)
         after.handled = [*after.handled, handled][-HANDLED_KEPT:]
         if begin and step.kind == "run_flow":
             after = self.with_action_begun(after)
@@ -140,7 +140,7 @@ class TurnTaker:
             decision=decision,
             state=saved,
             next=step,
-            reply=step.text,
+            reply=step.reply,
             route=route(before, turn),
             episode_id=message.episode_id,
             new_episode=message.episode_id != before.episode_id,

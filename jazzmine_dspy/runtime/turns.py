@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from jazzmine_dspy.dialogue.escalation import open_yes_no
 from jazzmine_dspy.memory.errors import DamagedRecordError
 from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working.records import QueuedMessage
@@ -18,7 +19,7 @@ from jazzmine_dspy.models.history import USER_TURNS, prune
 from jazzmine_dspy.models.messages import Message, MessageRole
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.text import clean_text
-from jazzmine_dspy.models.turn import MAX_TEXT, Confirming, EntityView, HistoryMessage, Turn
+from jazzmine_dspy.models.turn import MAX_TEXT, EntityView, HistoryMessage, Turn
 
 MAX_NAME = 480
 MAX_SNIPPETS = 50
@@ -161,7 +162,7 @@ def build_turn(
         facts: Recalled for this turn; they stand behind those that came with the message. Of both the turn shows 50.
         now: The user's local time; of it only the date and the zone enter the turn.
     """
-    running, asked = state.active_flow, state.pending_confirmation
+    running = state.active_flow
     return Turn(
         text=incoming.text,
         status=state.status,
@@ -171,7 +172,7 @@ def build_turn(
         slots=FrozenMap.of(running.values if running else {}),
         paused=tuple(flow.flow_name for flow in state.paused),
         paused_slots=FrozenMap.of({flow.flow_name: flow.values for flow in state.paused if flow.values}),
-        confirming=Confirming(flow=asked.flow_name, action=asked.action_description) if asked else None,
+        confirming=open_yes_no(state),
         clarifying=clarifying(state),
         offering=state.offered,
         history=tuple(_shown(message) for message in history),

@@ -35,7 +35,11 @@ def correct(name: str, value: Any) -> dict[str, Any]:
 
 def test_a_flow_asks_for_what_it_needs_and_then_runs(talk: Any) -> None:
     assert talk(start("change_shipping")) == NextStep(
-        kind="ask_slot", flow="change_shipping", slot="order_id", text="Which order?"
+        kind="ask_slot",
+        flow="change_shipping",
+        slot="order_id",
+        text="Which order?",
+        question="Which order?",
     )
     assert talk.state.status == "collecting_slots"
     step = talk(put("order_id", "4471"))
@@ -69,7 +73,7 @@ def test_a_flow_without_slots_runs_at_once(talk: Any) -> None:
 def test_a_flow_handed_out_is_done_when_the_next_message_comes(talk: Any) -> None:
     talk(start("track_order"), *FILLED)
     assert talk.ended == []
-    assert talk("chitchat") == NextStep(kind="answer", text="Happy to help.")
+    assert talk("chitchat") == NextStep(kind="answer", text="I see.")
     assert talk.ended == [("track_order", "completed")]
     assert talk.state.flow_history[0].slot_values == {"order_id": "4471"}
     assert talk.state.status == "idle"
@@ -211,10 +215,11 @@ def test_yes_and_another_wish_runs_the_first_and_takes_up_the_second(asked: Any)
 def test_who_is_not_understood_is_asked_in_other_words_and_then_handed_over(talk: Any) -> None:
     talk(start("change_shipping"))
     said = [talk() for _ in range(5)]
-    assert [step.kind for step in said] == ["reask", "reask", "ask_slot", "handoff", "handoff"]
+    assert [step.kind for step in said] == ["reask", "reask", "ask_slot", "handoff", "answer"]
     assert [step.slot for step in said[:3]] == ["order_id", "order_id", "speed"]
     assert len({step.text for step in said[:4]}) == 4
     # "Four digits, please" is for a number that was wrong.
+    assert said[4].text == "A person will take over from here."
     assert said[0].text == "I didn't understand that. Which order?"
     assert said[1].text == "I didn't understand that. Please tell me the order once more."
     assert talk.state.escalation == "change_shipping: order_id was asked for 3 times in vain"
@@ -336,7 +341,11 @@ def test_yes_and_an_unclear_wish_runs_the_flow_and_asks(asked: Any) -> None:
 
 
 def test_nothing_understood_asks_again_or_says_so(talk: Any) -> None:
-    assert talk() == NextStep(kind="none", text="I didn't understand that. What can I do for you?")
+    assert talk() == NextStep(
+        kind="none",
+        text="I didn't understand that. What can I do for you?",
+        question="What can I do for you?",
+    )
     talk(start("track_order"))
     assert talk().text == "I didn't understand that. Which order?"
 

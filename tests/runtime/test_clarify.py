@@ -73,7 +73,7 @@ async def test_a_question_and_its_answer(runtime: Runtime, answer: str, flow: st
 async def test_what_is_no_answer_is_understood_and_the_choice_is_over(runtime: Runtime) -> None:
     await say(runtime, "my order please")
     talk = await say(runtime, "hello")
-    assert (talk.next.kind, talk.reply) == ("answer", "Happy to help.")
+    assert (talk.next.kind, talk.reply) == ("answer", "Hello! What can I do for you?")
     # A place in a question that was not the last is no answer to it.
     late = await say(runtime, "the second one")
     assert late.next.kind == "clarify"

@@ -83,7 +83,7 @@ async def test_another_task_begins_and_the_flow_waits_on(offered: Any) -> None:
     outcome = await offered("when are you open")
     assert (outcome.next.kind, outcome.next.flow) == ("run_flow", "opening_hours")
     # It is offered with that flow's end, and a yes then is the answer.
-    assert outcome.reply.endswith(OFFER)
+    assert outcome.next.text.endswith(OFFER)
     assert (await offered("yes")).next.slot == "order_id"
 
 

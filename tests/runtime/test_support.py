@@ -39,8 +39,8 @@ async def test_a_conversation_on_the_shipped_flows(flows: FlowRegistry, overlap:
         "never mind",
     ):
         outcome = await runtime.process(conversation_id="c1", user_id="u1", text=text)
-        await runtime.record_reply("c1", outcome.reply)
-        said.append(outcome.reply)
+        await runtime.record_reply("c1", outcome.next.text)
+        said.append(outcome.next.text)
     assert said == [
         "Which order shall I cancel?",
         "I didn't understand that. Which order shall I cancel?",

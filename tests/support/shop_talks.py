@@ -176,11 +176,12 @@ class Chat:
     async def __call__(self, text: str, **options: Any) -> TurnOutcome:
         outcome = await self.runtime.process(conversation_id="c1", user_id="u1", text=text, **options)
         if not outcome.repeated and outcome.next.kind != "queue":
-            await self.runtime.record_reply("c1", outcome.reply)
+            # Flows run at once here, so the text for after their run is said.
+            await self.runtime.record_reply("c1", outcome.next.text)
         return outcome
 
     async def lines(self, *texts: str) -> list[str]:
-        return [(await self(text)).reply for text in texts]
+        return [(await self(text)).next.text for text in texts]
 
 
 @pytest.fixture

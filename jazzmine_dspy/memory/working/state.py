@@ -65,6 +65,8 @@ class WorkingMemory(Stored):
         outbox: What the last turn leaves to the store of messages, until it is there.
         untold: What became of flows since the last turn, for the trace of the next one.
         escalation: Why a person should take over; "" where none need.
+        handed_over: A person was called, and the conversation has not got on since.
+        person_offered_at: The turn in which a person was last offered.
         offered: The paused flow that the last reply offered to go back to.
         asked: How often each question was put since the conversation last got on.
         topics_dropped, flows_dropped: How many older entries were let go from the histories.
@@ -107,6 +109,8 @@ class WorkingMemory(Stored):
     outbox: list[StoredJson] = Field(default_factory=list)
     untold: list[UntoldEvent] = Field(default_factory=list)
     escalation: str = ""
+    handed_over: bool = False
+    person_offered_at: int | None = None
     offered: str | None = None
     asked: dict[str, int] = Field(default_factory=dict)
 

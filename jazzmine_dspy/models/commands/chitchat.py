@@ -18,7 +18,14 @@ class ChitChat(Kind):
     flag = "digression"
     intent = "chitchat"
     cancellation = "rarely"
-    replies = {"chitchat": "Happy to help."}
+    replies = {
+        "chitchat": "I see.",
+        "greeting": "Hello!",
+        "thanks": "Happy to help.",
+        "farewell": "Goodbye.",
+        "noted": "All right.",
+        "complaint": "I'm sorry about that.",
+    }
 
     def apply(self, dialogue: Dialogue) -> bool:
         return dialogue.say("chitchat")

@@ -87,6 +87,7 @@ def whole(state: WorkingMemory) -> WorkingMemory:
     state.untold = [UntoldEvent(flow_name="track_order", event="completed")]
     state.last_agent_response, state.last_agent_intent, state.escalation = "Which?", "ask", "three times"
     state.offered, state.asked = "track", {"order.sku": 2}
+    state.handed_over, state.person_offered_at = True, 3
     state.topics_dropped, state.flows_dropped, state.entity_max_age_turns = 1, 2, 3
     return state
 
