@@ -110,17 +110,21 @@ async def _turn(runtime: Runtime, conversation: str, text: str, verbose: bool) -
         {
             "text": text,
             "reply": outcome.reply,
+            "answer": outcome.answer,
+            "question": outcome.question,
             "next": outcome.next.model_dump(mode="json"),
             "decision": decided,
         }
     ]
     replies = [outcome.reply]
     if outcome.next.kind == "run_flow":
-        # Pretend that the flow was carried out. What is said of it stands in both replies where no more is said.
+        # Pretend that the flow was carried out.
+        out.show(f"bot> {outcome.reply}")
+        await runtime.record_reply(conversation, outcome.reply)
         out.show(f"     [{outcome.next.flow} runs here]")
         await runtime.begin_action(conversation)
         done = await runtime.finish_action(conversation, {"status": "ok"})
-        replies = list(dict.fromkeys((outcome.reply, done.reply)))
+        replies = [done.reply]
         turns.append(
             {"action": outcome.next.flow, "reply": done.reply, "next": done.next.model_dump(mode="json")}
         )

@@ -103,6 +103,7 @@ def show_decision(decision: TurnDecision) -> None:
     rows = [
         ("message", meant.enhanced_query),
         ("intent", f"{meant.intent}, sentiment {meant.sentiment_score:+.1f}"),
+        ("escalates", decision.escalation.reason),
         ("flows", ", ".join(chosen.flows) or "none"),
         ("asks which", " or ".join(chosen.clarify)),
         ("candidates", ", ".join(f"{name} {score:.2f}" for name, score in chosen.candidates)),

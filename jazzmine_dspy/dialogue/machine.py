@@ -108,9 +108,12 @@ class _Turn(Acts):
         for command in self.commands:
             self.done_anything |= command.apply(self)
         offer = stack.next_in_line(self.state, self.registry, self.changes) if self.ended else None
-        if got_on := patience.got_to(self.state) not in was:
+        got_on = patience.got_to(self.state) not in was
+        if got_on:
             patience.got_on(self.state, self.changes)
-            self.state.handed_over = False
+        # A slot that cannot be skipped is no progress, though the wish is noted.
+        got_on &= self.done_anything
+        self.state.handed_over &= not got_on
         step = self._reply_aside(got_on) or self._next(offer)
         if not self.quiet:
             if not patience.may_put(self.state, self._asks(step)):
@@ -308,9 +311,11 @@ class _Turn(Acts):
         flow = self.registry[running.flow_name]
         slot = flow.slot(name)
         assert slot is not None
-        if self.commands and held.attempts == 1:
+        if self.commands and held.attempts == 1 and self.talk != "complaint":
             # Who cannot say it was understood.
-            return await_slot(self.state, running, flow, name, again=True)
+            step = await_slot(self.state, running, flow, name, again=True)
+            needed = "" if slot.reask else say("needed", flow, running.values)
+            return step.model_copy(update={"text": join(needed, step.question), "question": step.question})
         # Not the question after a bad value: there was none.
         step = await_slot(self.state, running, flow, name, again=False)
         asked = step.text if held.attempts == 1 else plain_question(flow, slot, again=True)

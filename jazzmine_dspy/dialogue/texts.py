@@ -32,6 +32,7 @@ DEFAULTS: dict[str, str] = {
     "lost_again": "Please say it in other words.",
     "ask_slot": "Please tell me the {slot}.",
     "reask_slot": "Please tell me the {slot} once more.",
+    "needed": "I can't go on without it.",
     "refused": "{reason}.",
     "which_value": "Do you mean {values}?",
     **{key: text for kind in KINDS.values() for key, text in kind.replies.items()},

@@ -68,6 +68,7 @@ def test_a_rule_that_cannot_be_is_refused(wrong: dict[str, float]) -> None:
         ("bye", 0.0, "farewell"),
         ("ok cool", 0.0, "noted"),
         ("never mind", 0.0, "noted"),
+        ("no that's all", 0.0, "noted"),
         ("it rains again", 0.0, "chitchat"),
         ("", 0.0, "chitchat"),
         ("hi my neighbour has got the same parcel again", 0.0, "chitchat"),
