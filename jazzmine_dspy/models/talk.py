@@ -18,9 +18,9 @@ _THANKS = words("thanks thank thx thnx ty tysm cheers ta appreciate appreciated 
 _FAREWELL = words("bye goodbye byebye cya farewell")
 _GREETING = words("hi hello hey heya hiya hullo howdy yo greetings morning afternoon evening")
 _NOTED = words(
-    "ok okay k kk alright right fine cool great perfect super nice good excellent brilliant lovely sure "
-    "understood noted that's thats everything yes yeah yep no nope nah never mind nevermind forget it leave drop that this cancel stop got then so well "
-    "all not about thanks thank you oh ah actually please just"
+    "ok okay k kk alright right fine cool great perfect super nice good excellent brilliant lovely sure understood "
+    "noted that's thats everything yes yeah yep no nope nah never mind nevermind forget it leave drop that this cancel "
+    "stop got then so well all not about thanks thank you oh ah actually please just"
 )
 _LONGEST_GREETING = 5
 

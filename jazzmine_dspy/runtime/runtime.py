@@ -96,7 +96,7 @@ class Runtime:
         >>> flow = {"name": "track_order", "description": "Tell where an order is.", "slots": [slot]}
         >>> runtime = Runtime(TurnProgram(FlowRegistry([flow])).with_policy("floor"))
         >>> asyncio.run(runtime.process(conversation_id="c1", user_id="u1", text="hello")).reply
-        'Happy to help.'
+        'Hello! What can I do for you?'
     """
 
     def __init__(
