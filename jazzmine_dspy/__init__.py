@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.traces import TurnTrace
     from jazzmine_dspy.models.turn import FlowView as FlowInfo
     from jazzmine_dspy.models.turn import Turn
+    from jazzmine_dspy.models.validators import ValidatorRegistry
     from jazzmine_dspy.program.decision_cache import DecisionCache
     from jazzmine_dspy.program.enhancement import parse_enhancement
     from jazzmine_dspy.program.selector import FlowSelectionResult, FlowSelector
@@ -72,6 +73,7 @@ _HOMES = {
     "InMemoryMessageStore": "memory.messages",
     "SqlMessageStore": "memory.messages",
     "QdrantProceduralMemory": "memory.procedural",
+    "ValidatorRegistry": "models.validators",
     "EnhancementError": "models.errors",
     "JazzmineError": "models.errors",
 }
@@ -81,8 +83,8 @@ __all__ = [
     "FlowRegistry", "FlowSelectionResult", "FlowSelector", "InMemoryMessageStore", "InMemoryWorkingMemoryStore",
     "JazzmineError", "Message", "MessageEnhancer", "MessageRole", "MessageRoute", "NLUContext",
     "QdrantProceduralMemory", "RedisWorkingMemoryStore", "Runtime", "Slot", "SqlMessageStore", "Turn", "TurnDecision",
-    "TurnProgram", "TurnTrace", "load", "load_dataset", "metric", "parse_enhancement", "process_message", "save",
-    "trim_to_current_episode",
+    "TurnProgram", "TurnTrace", "ValidatorRegistry", "load", "load_dataset", "metric", "parse_enhancement",
+    "process_message", "save", "trim_to_current_episode",
 ]  # fmt: skip
 
 

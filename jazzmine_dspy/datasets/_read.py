@@ -24,7 +24,7 @@ from jazzmine_dspy.datasets.schema import (
 )
 from jazzmine_dspy.datasets.split import assign_roles, roles_hash
 from jazzmine_dspy.models.errors import DatasetError, FlowError
-from jazzmine_dspy.models.parsing import MalformedError, from_json, lines_of, read_file
+from jazzmine_dspy.models.parsing import MalformedError, from_json, lines_of, read_file, yaml_line
 from jazzmine_dspy.models.registry import FlowRegistry
 
 Report = Callable[[Problem], None]
@@ -77,18 +77,8 @@ def _flows(path: Path, report: Report) -> FlowRegistry | None:
             match = re.match(r"(?::(\d+))?(?:, )?(.*)", place.removeprefix(str(path)), re.DOTALL)
             line, place = (int(match[1]) if match and match[1] else None), match[2] if match else ""
         elif number := re.match(r"flow (\d+)$", place):
-            line = _line_of_flow(path, int(number[1]))
+            line = yaml_line(read_file(path), ["flows", int(number[1]) - 1])
         report(_fault(path, line, error.message, error.remedy, place.replace(", field ", ", ")))
-    return None
-
-
-def _line_of_flow(path: Path, number: int) -> int | None:
-    import yaml
-
-    root = yaml.compose(read_file(path), Loader=yaml.SafeLoader)
-    for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
-        if key.value == "flows":
-            return int(value.value[number - 1].start_mark.line) + 1
     return None
 
 

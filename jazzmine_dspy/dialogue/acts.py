@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from jazzmine_dspy.dialogue import slots, stack
 from jazzmine_dspy.dialogue.events import Changes
@@ -12,11 +13,16 @@ from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMem
 from jazzmine_dspy.memory.working.operations import clear_slot, collect_slot, confirm_action, deny_action
 from jazzmine_dspy.memory.working.operations.flows import end_flow
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
+from jazzmine_dspy.models._base import thaw
 from jazzmine_dspy.models.commands import Command, Dialogue
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.slots import ReadingContext, ask_type
+from jazzmine_dspy.models.slots import ReadingContext, Slot, ask_type
 from jazzmine_dspy.models.talk import kind_of_talk
+from jazzmine_dspy.models.validators import Validation, ValidatorRegistry, takes_slots
+
+Validate = Callable[[str, Any, dict[str, Any]], Validation | None]
+"""Asks the validator of a name about a value, next to the flow's other values; None while it has not answered."""
 
 
 class Acts(Dialogue):
@@ -26,6 +32,7 @@ class Acts(Dialogue):
         state: Changed in place.
         decision: The answer to an open yes or no is taken first, its other commands in their order.
         person_offered: Whether the last turn offered a person.
+        validate: Asks a validator about a value; None while it has not answered, and then the value is stored.
     """
 
     def __init__(
@@ -37,11 +44,15 @@ class Acts(Dialogue):
         at: ReadingContext,
         *,
         person_offered: bool = False,
+        validate: Validate = ValidatorRegistry.validate,
     ) -> None:
         self.changes = changes
         self.state = state
         self.registry = registry
         self.at = at
+        self.validate = validate
+        self.unvalidated: list[tuple[ActiveFlowState, Slot, Any]] = []
+        self.values_before = {id(flow): flow.values for flow in state.alive}
         self.commands: list[Command] = [
             *(c for c in decision.commands if c.answers),
             *(c for c in decision.commands if not c.answers),
@@ -204,27 +215,83 @@ class Acts(Dialogue):
         slot = self.registry[owner.flow_name].slot(name) if owner else None
         if owner is None or slot is None:
             return False
-        known = owner.slots[name].value
         # Labels, and commands of others than the program, come as they were written.
         value = ask_type(slot, "normal", value, value, self.at)
         why_not = slots.refusal(slot, value, self.at)
+        self._forget_unvalidated(owner, name)
+        if slot.validator and not why_not:
+            # A validator may look at other values that this turn brings.
+            self.unvalidated.append((owner, slot, value))
+        else:
+            self._store(owner, slot, value, why_not, slots.readings(slot, value, self.at) if why_not else ())
+        return True
+
+    def _store(
+        self,
+        owner: ActiveFlowState,
+        slot: Slot,
+        value: object,
+        why_not: str,
+        readings: Sequence[object] = (),
+    ) -> None:
+        name, known = slot.name, owner.slots[slot.name].value
         self.changes.slot(owner, name)
         collect_slot.inplace(self.state, name, value, why_not, flow=owner.flow_name)
         if not why_not:
             self.changed |= owner is self.state.active_flow
             self.corrected |= owner is self.state.active_flow and known is not None and known != value
-            return True
-        self.unsure = () if self.refused else slots.readings(slot, value, self.at)
+            return
+        self.unsure = () if self.refused else readings
         self.refused = self.refused or (owner, name)
         if owner.slots[name].attempts >= ATTEMPTS_ALLOWED:
             self.escalated = self.escalated or (owner, name)
-        return True
+
+    def _forget_unvalidated(self, owner: ActiveFlowState, name: str) -> None:
+        self.unvalidated = [each for each in self.unvalidated if each[0] is not owner or each[1].name != name]
+
+    def validate_values(self) -> None:
+        """Store the values that their validators accept, and check again those that depend on a changed one."""
+        for owner in self.state.alive:
+            own = [(slot, value) for flow, slot, value in self.unvalidated if flow is owner]
+            values = owner.values | {slot.name: value for slot, value in own}
+            # A value that is refused by itself is none that others are checked against.
+            for slot, value in sorted(own, key=lambda each: takes_slots(str(each[0].validator))):
+                verdict = self._verdict(slot, value, values)
+                if not verdict:
+                    values = {**values, slot.name: owner.values.get(slot.name)}
+                self._store(owner, slot, value, verdict.reason)
+            if owner.values != self.values_before.get(id(owner), {}):
+                self._validate_dependents(owner)
+
+    def _validate_dependents(self, owner: ActiveFlowState) -> None:
+        """Take back the values that no longer fit the others."""
+        dependents = [
+            slot
+            for slot in self.registry[owner.flow_name].slots
+            if slot.validator and takes_slots(slot.validator)
+        ]
+        values: dict[str, Any] = {}
+        while values != owner.values:
+            values = owner.values
+            for slot in dependents:
+                value = owner.values.get(slot.name)
+                if value is not None and not (verdict := self._verdict(slot, value, owner.values)):
+                    self.changes.slot(owner, slot.name)
+                    clear_slot.inplace(self.state, slot.name, flow=owner.flow_name)
+                    self._store(owner, slot, value, verdict.reason)
+
+    def _verdict(self, slot: Slot, value: Any, values: dict[str, Any]) -> Validation:
+        others = {name: other for name, other in values.items() if name != slot.name and other is not None}
+        verdict = self.validate(str(slot.validator), thaw(value), others)
+        return Validation(True) if verdict is None else verdict
 
     def clear(self, name: str, flow: str | None = None) -> bool:
         """Take a slot's value back."""
         owner = self._owner(name, flow)
         if owner is not None and name == self.to_change:
             self.to_change = None
+        if owner is not None:
+            self._forget_unvalidated(owner, name)
         if owner is None or not owner.slots[name].filled:
             return False
         self.changes.slot(owner, name)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from jazzmine_dspy.dialogue import escalation, patience, slots, stack
-from jazzmine_dspy.dialogue.acts import Acts
+from jazzmine_dspy.dialogue.acts import Acts, Validate
 from jazzmine_dspy.dialogue.events import Changes, Events
 from jazzmine_dspy.dialogue.next_steps import Flows, await_slot, pending_question, reconcile, wait
 from jazzmine_dspy.dialogue.replies import compose, join
@@ -21,6 +21,7 @@ from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import reading_context
 from jazzmine_dspy.models.slots import ReadingContext
 from jazzmine_dspy.models.talk import asks_for_time
+from jazzmine_dspy.models.validators import ValidatorRegistry
 
 
 def apply(
@@ -46,6 +47,7 @@ def carry_out(
     *,
     message_id: str = "",
     at: ReadingContext | None = None,
+    validate: Validate = ValidatorRegistry.validate,
 ) -> Applied:
     """Carry out what a turn was decided to be.
 
@@ -59,6 +61,7 @@ def carry_out(
         registry: The flows, by name.
         message_id: Of the message; the turn of one id is begun once.
         at: Where and when the message was said; None says what the registry tells of it.
+        validate: Asks a slot's validator about a value; None while it has not answered, and then the value is stored.
     """
     state = state.model_copy(deep=True)
     changes = Changes(state, registry)
@@ -74,7 +77,10 @@ def carry_out(
         state.person_offered_at = state.turn_number if person_offered else state.person_offered_at
         return Applied(state, wait(state, registry), changes.events())
     at = at or reading_context(registry)
-    step = _Turn(state, registry, decision, changes, at, person_offered=person_offered).run(found)
+    turn = _Turn(
+        state, registry, decision, changes, at, person_offered=person_offered, validate=validate
+    )
+    step = turn.run(found)
     return Applied(state, step, changes.events())
 
 
@@ -107,6 +113,7 @@ class _Turn(Acts):
         was = (found, patience.got_to(self.state))
         for command in self.commands:
             self.done_anything |= command.apply(self)
+        self.validate_values()
         offer = stack.next_in_line(self.state, self.registry, self.changes) if self.ended else None
         got_on = patience.got_to(self.state) not in was
         if got_on:

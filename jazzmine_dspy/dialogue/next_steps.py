@@ -142,7 +142,7 @@ def await_slot(
     """Ask for a slot of the running flow, or ask again.
 
     Args:
-        why: Why the last value was refused; said where the slot has no ``reask`` of its own.
+        why: Why the last value was refused; left out if the slot has a ``reask``, unless it has a validator.
         readings: What the last value may mean, where that is not clear: the user is asked which.
     """
     slot = flow.slot(name)

@@ -85,14 +85,15 @@ def question(
     """What to say to get a slot's value, or to get it again.
 
     Args:
-        why: Why the last value was refused; told where the slot has no ``reask`` that does.
+        why: Why the last value was refused; left out if the slot has a ``reask``, unless it has a validator.
         readings: What the last value may have meant, where that is several things.
     """
     if len(readings) > 1:
         return say("which_value", flow, {"values": choice([_said(each) for each in readings])})
-    if why and not slot.reask:
+    if why and (slot.validator or not slot.reask):
         reason = why[:1].upper() + why[1:].replace(slot.name, spoken(slot.name))
-        return f"{say('refused', flow, {'reason': reason})} {question(flow, slot, values)}".strip()
+        asked = question(flow, slot, values, again=bool(slot.reask))
+        return f"{say('refused', flow, {'reason': reason})} {asked}".strip()
     own = fill((slot.reask or slot.ask) if again else slot.ask, values)
     if own:
         return own

@@ -156,7 +156,8 @@ class TurnDecision(Value):
         escalation: Whether a person should be offered, and why; see :class:`EscalationRule`.
         pause: Whether the message asks for time and nothing else ("hang on"). There are no commands then.
         problems: What the turn says of its state that cannot be, such as the name of a flow that nobody knows.
-        context_failures: Why parts of what the turn should have shown are missing, such as a recall that was late.
+        context_failures: Why parts of what the turn should have shown are missing, such as a recall that was late, and
+            why validators gave no answer.
 
     Example:
         >>> decision = TurnDecision(enhancement=Enhancement(enhanced_query="hi"), selection=Selection())
@@ -182,7 +183,7 @@ class TurnDecision(Value):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def degraded(self) -> bool:
-        """Whether any stage is degraded, or a part of the turn's context is missing."""
+        """Whether any stage is degraded, a part of the turn's context is missing, or a validator gave no answer."""
         return bool(self.context_failures) or any(record.degraded for record in self.stages.values())
 
     @property

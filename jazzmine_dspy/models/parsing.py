@@ -153,6 +153,34 @@ def from_yaml(text: str) -> Any:
         ) from None
 
 
+def yaml_line(text: str, path: Iterable[str | int]) -> int:
+    """The line, from 1, of a value in a YAML text, or of the nearest value around it that there is.
+
+    Args:
+        text: YAML that :func:`from_yaml` reads.
+        path: Keys, and places in lists from 0.
+
+    Example:
+        >>> yaml_line("flows:\\n- name: a\\n- name: b\\n  slots: []", ["flows", 1, "slots", 0, "type"])
+        4
+    """
+    import yaml
+
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    line = 0
+    for part in path:
+        if isinstance(node, yaml.MappingNode):
+            pair = next((pair for pair in node.value if pair[0].value == part), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            pair = (node.value[part], node.value[part])
+        else:
+            pair = None
+        if pair is None:
+            break
+        line, node = pair[0].start_mark.line, pair[1]
+    return int(line) + 1
+
+
 def from_toml(text: str) -> dict[str, Any]:
     """Data of a TOML text.
 

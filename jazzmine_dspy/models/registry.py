@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models._base import Value, sha256
 from jazzmine_dspy.models.errors import FlowError
-from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.parsing import MalformedError, from_yaml, read_file
+from jazzmine_dspy.models.flows import Flow, Guard, Slot
+from jazzmine_dspy.models.parsing import MalformedError, from_yaml, read_file, yaml_line
 from jazzmine_dspy.models.slots import SLOT_TYPES, ReadingContext
+from jazzmine_dspy.models.spelling import did_you_mean
 from jazzmine_dspy.models.text import checked_text
 from jazzmine_dspy.models.turn import FlowView
+from jazzmine_dspy.models.validators import VALIDATORS, unknown_remedy
 
 
 class FlowRegistry(Mapping[str, Flow]):
@@ -31,7 +35,7 @@ class FlowRegistry(Mapping[str, Flow]):
         currency: Currency of amounts that name none, as ISO 4217, such as "EUR".
 
     Raises:
-        FlowError: a flow is malformed, or a name is taken twice, or the region or currency is none.
+        FlowError: a flow is malformed, a name is taken twice, a validator is unknown, or region or currency is none.
         InputError: ``agent_id`` is no text.
 
     Example:
@@ -56,7 +60,7 @@ class FlowRegistry(Mapping[str, Flow]):
         self.currency = _code(currency, "currency", 3, "EUR")
         self._flows: dict[str, Flow] = {}
         for number, item in enumerate(items, start=1):
-            flow = _flow(item, where=f"flow {number}")
+            flow = _flow(item, partial(_number, number))
             if flow.name in self._flows:
                 raise FlowError(
                     f"Flow {flow.name!r} is defined twice",
@@ -118,19 +122,31 @@ class FlowRegistry(Mapping[str, Flow]):
             raise FlowError(
                 "No list of flows", where=str(path), remedy="Begin the file with 'flows:' and a list."
             )
+        for key in data.keys() - {"flows", *_BESIDE}:
+            if not str(key).startswith("x-"):
+                raise FlowError(
+                    f"Unknown key {key!r}",
+                    where=f"{path}:{yaml_line(text, [key])}, field {key}",
+                    remedy=did_you_mean(str(key), ["flows", *_BESIDE]),
+                )
         flows: dict[str, Flow] = {}
-        for number, item in enumerate(data["flows"], start=1):
-            name = item.get("name", f"number {number}") if isinstance(item, dict) else f"number {number}"
-            flow = _flow(item, where=f"{path}:{_line_of(text, name)}, flow {name!r}")
+        for index, item in enumerate(data["flows"]):
+            name = (
+                item.get("name", f"number {index + 1}") if isinstance(item, dict) else f"number {index + 1}"
+            )
+
+            def place(loc: Sequence[str | int], index: int = index, name: Any = name) -> str:
+                return f"{path}:{yaml_line(text, ['flows', index, *loc])}, flow {name!r}"
+
+            flow = _flow(item, place)
             if flow.name in flows:
-                where = f"{path}:{_line_of(text, name, last=True)}"
+                where = f"{path}:{yaml_line(text, ['flows', index])}"
                 raise FlowError(
                     f"Flow {name!r} is defined twice", where=where, remedy="Rename one of the two."
                 )
             flows[flow.name] = flow
         try:
-            beside = {name: data.get(name) for name in ("out_of_scope_share", "region", "currency")}
-            return cls(flows.values(), agent_id=agent_id, **beside)
+            return cls(flows.values(), agent_id=agent_id, **{name: data.get(name) for name in _BESIDE})
         except FlowError as error:
             raise FlowError(error.message, where=f"{path}, {error.where}", remedy=error.remedy) from error
 
@@ -196,37 +212,60 @@ def _plain(data: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-def _line_of(text: str, name: str, *, last: bool = False) -> int:
-    written = (f"name: {name}", f'name: "{name}"', f"name: '{name}'")
-    lines = [
-        number
-        for number, line in enumerate(text.splitlines(), start=1)
-        if line.strip().removeprefix("- ").strip() in written
-    ]
-    return lines[-1 if last else 0] if lines else 1
+_BESIDE = ("out_of_scope_share", "region", "currency")
+"""Keys that may stand next to ``flows``."""
+
+_PARTS: dict[str | int, type[Value]] = {"slots": Slot, "guards": Guard}
+"""What the lists within a flow hold, besides flows."""
+
+Place = Callable[[Sequence[str | int]], str]
+"""Where a field of a flow stands, as errors name it: file, line and flow."""
 
 
-def _flow(item: Any, *, where: str) -> Flow:
+def _number(number: int, _loc: Sequence[str | int]) -> str:
+    return f"flow {number}"
+
+
+def _flow(item: Any, place: Place) -> Flow:
     if isinstance(item, Flow):
-        return item
-    if not isinstance(item, Mapping):
-        item = _attributes(item, where)
-    try:
-        return Flow.model_validate(dict(item))
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        loc = first["loc"]
-        if first["type"] == "missing" and loc[0] == "slots" and loc[-1] == "type":
-            slot = dict(item)["slots"][loc[1]].get("name", loc[1])
-            raise FlowError(
-                f"Slot {slot!r} has no type",
-                where=f"{where}, field {field}",
-                remedy=f"Give it one of: {', '.join(SLOT_TYPES)}.",
-            ) from error
-        raise FlowError(
-            first["msg"], where=f"{where}, field {field}", remedy="Correct this field."
-        ) from error
+        flow = item
+    else:
+        data = dict(item) if isinstance(item, Mapping) else _attributes(item, place(()))
+        try:
+            flow = Flow.model_validate(data)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise _field_error(place, first["loc"], *_explained(first)) from error
+    for loc, slot in _slots(flow):
+        if slot.validator is not None and slot.validator not in VALIDATORS:
+            message, remedy = f"Unknown validator {slot.validator!r}", unknown_remedy(slot.validator)
+            raise _field_error(place, (*loc, "validator"), message, remedy)
+    return flow
+
+
+def _slots(flow: Flow, loc: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Slot]]:
+    """The slots of a flow and of the flows within it, each with its place."""
+    for number, slot in enumerate(flow.slots):
+        yield (*loc, "slots", number), slot
+    for number, part in enumerate(flow.subflows):
+        yield from _slots(part, (*loc, "subflows", number))
+
+
+def _explained(error: ErrorDetails) -> tuple[str, str]:
+    """What is wrong with a field, and what to do about it."""
+    loc = error["loc"]
+    if error["type"] == "missing" and len(loc) > 2 and (loc[-3], loc[-1]) == ("slots", "type"):
+        slot = error["input"].get("name", loc[-2])
+        return f"Slot {slot!r} has no type", f"Give it one of: {', '.join(SLOT_TYPES)}."
+    if error["type"] == "extra_forbidden":
+        within = next((part for part in reversed(loc[:-1]) if isinstance(part, str)), "")
+        return f"Unknown key {loc[-1]!r}", did_you_mean(str(loc[-1]), _PARTS.get(within, Flow).model_fields)
+    return error["msg"], "Correct this field."
+
+
+def _field_error(place: Place, loc: Sequence[str | int], message: str, remedy: str) -> FlowError:
+    field = ".".join(str(part) for part in loc)
+    return FlowError(message, where=f"{place(loc)}, field {field}", remedy=remedy)
 
 
 def _attributes(item: Any, where: str) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.traces import LLMCallRecord, TaskEmission, ToolTrace
+from jazzmine_dspy.models.validators import VALIDATION_DEADLINE
 from jazzmine_dspy.runtime.actions import Actions
 from jazzmine_dspy.runtime.clock import Clock
 from jazzmine_dspy.runtime.conversations import Conversations
@@ -83,6 +84,8 @@ class Runtime:
             join the turn's ``explicit_context``.
         recall_deadline: Seconds that a turn waits for these hooks, at most half of ``deadline``. What fails or is late
             is left out, and the decision is degraded.
+        validation_deadline: Seconds for the validators of a turn. The value of one that fails or is late is not
+            stored, and the decision is degraded.
         on_episode: Async hook that is called in the background with each :class:`Episode` that a change of topic has
             ended; a text that it returns becomes the episode's summary.
 
@@ -114,6 +117,7 @@ class Runtime:
         episodic_recall: RecallHook | None = None,
         semantic_recall: RecallHook | None = None,
         recall_deadline: float = RECALL_DEADLINE,
+        validation_deadline: float = VALIDATION_DEADLINE,
         on_episode: EpisodeHook | None = None,
     ) -> None:
         bound: dict[str, Any] = {}
@@ -149,6 +153,7 @@ class Runtime:
                 semantic_recall,
                 recall_deadline if deadline is None else min(recall_deadline, deadline / 2),
             ),
+            validation_deadline,
         )
         check_hook("on_episode", on_episode)
         self.on_episode = on_episode

@@ -25,6 +25,7 @@ from jazzmine_dspy.runtime.outcome import TurnOutcome
 from jazzmine_dspy.runtime.router import route
 from jazzmine_dspy.runtime.tracing import enriched, turn_trace
 from jazzmine_dspy.runtime.turns import build_turn, pruned_history
+from jazzmine_dspy.runtime.validation import with_validators
 
 if TYPE_CHECKING:
     from jazzmine_dspy.program.turn import TurnProgram
@@ -41,6 +42,7 @@ class TurnTaker:
         deadline: Seconds for a decision with what is loaded for it, None for no limit.
         ids: Makes ids for actions.
         hooks: Recall what a turn is shown.
+        validation_deadline: Seconds for the validators of a turn.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class TurnTaker:
         clock: Clock,
         ids: Callable[[], str],
         hooks: Hooks,
+        validation_deadline: float,
     ) -> None:
         self._program = program
         self._conversations = conversations
@@ -58,6 +61,7 @@ class TurnTaker:
         self._clock = clock
         self._ids = ids
         self._hooks = hooks
+        self._validation_deadline = validation_deadline
 
     def loading(self, conversation_id: str, incoming: QueuedMessage) -> Loading:
         """Begin to recall what a message's turn is shown, for :meth:`take` to go on with."""
@@ -91,13 +95,21 @@ class TurnTaker:
         before = reconcile(state, self._program.registry)
         stamp = self._clock.milliseconds(incoming.now)
         turn, recalled, decision = await self._decided(before, incoming, loading)
-        after, step, events = carry_out(
-            before,
-            decision,
-            self._program.registry,
-            message_id=incoming.message_id,
-            at=reading_context(self._program.registry, turn.date, turn.locale),
+        at = reading_context(self._program.registry, turn.date, turn.locale)
+        (after, step, events), failures = await with_validators(
+            lambda validate: carry_out(
+                before,
+                decision,
+                self._program.registry,
+                message_id=incoming.message_id,
+                at=at,
+                validate=validate,
+            ),
+            self._validation_deadline,
         )
+        if failures:
+            failures = (*decision.context_failures, *failures)
+            decision = decision.model_copy(update={"context_failures": failures})
         _keep_recalled(after, incoming, recalled)
         fingerprint = self._program.fingerprint
         message = enriched(

@@ -227,7 +227,7 @@ def test_an_object_of_another_system_is_read_by_its_attributes() -> None:
         ("flows:\n  - name: a\n    description: x: y\n", r"flows\.yaml:3"),
         ("- name: a\n", r"No list of flows.*flows\.yaml"),
         ("flows: 5\n", r"No list of flows"),
-        ("flows:\n  - name: a\n    description: x\n    slots: [{name: s}]\n", r"Slot 's' has no type.*flows\.yaml:2"),
+        ("flows:\n  - name: a\n    description: x\n    slots: [{name: s}]\n", r"Slot 's' has no type.*flows\.yaml:4"),
         ("flows:\n  - name: a\n    description: x\n  - name: a\n    description: y\n",
          r"Flow 'a' is defined twice.*flows\.yaml:4"),
         ("flows:\n  - description: x\n", r"field name"),
