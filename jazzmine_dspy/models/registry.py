@@ -234,7 +234,8 @@ def _flow(item: Any, place: Place) -> Flow:
         try:
             flow = Flow.model_validate(data)
         except ValidationError as error:
-            first = error.errors()[0]
+            # A misspelt key that is required is missing, too.
+            first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
             raise _field_error(place, first["loc"], *_explained(first)) from error
     for loc, slot in _slots(flow):
         if slot.validator is not None and slot.validator not in VALIDATORS:

@@ -111,8 +111,8 @@ class ValidatorRegistry:
 
         def add(function: F) -> F:
             kind = function if hasattr(function, "__qualname__") else type(function)
-            origin = f"{kind.__module__}.{kind.__qualname__}"
-            VALIDATORS.add(name, function, origin=origin)
+            module = getattr(kind, "__module__", "builtins")
+            VALIDATORS.add(name, function, origin=f"{module}.{kind.__qualname__}")
             return function
 
         return add if function is None else add(function)
@@ -144,7 +144,7 @@ class ValidatorRegistry:
         try:
             return done.result(deadline)
         except TimeoutError:
-            return _late(name, value, deadline)
+            return _late(name, value)
 
     @staticmethod
     async def avalidate(
@@ -165,7 +165,7 @@ class ValidatorRegistry:
             await asyncio.wait([task], timeout=deadline)
             if task.cancelled():
                 return _failed(name, value, asyncio.CancelledError())
-            return task.result() if task.done() else _late(name, value, deadline)
+            return task.result() if task.done() else _late(name, value)
         finally:
             task.cancel()
 
@@ -234,8 +234,8 @@ def _called(name: str, value: Any, call: Callable[[], Any]) -> Validation:
     return _failed(name, value, InputError(f"The validator returned {what}", where=name, remedy=remedy))
 
 
-def _late(name: str, value: Any, deadline: float) -> Validation:
-    return _failed(name, value, DeadlineError(f"No answer within {deadline:g} s"))
+def _late(name: str, value: Any) -> Validation:
+    return _failed(name, value, DeadlineError("No answer in time"))
 
 
 def _failed(name: str, value: Any, error: BaseException) -> Validation:
