@@ -34,18 +34,19 @@ def dictated(text: str) -> str:
         ('2 for Ann', 'I have a 5 year plan', 'room 12 dash of salt')
     """
     read_out = said_digits(text)
-    written, place = "", 0
+    written, place, seen = "", 0, 0
     for start in _START.finditer(read_out):
-        if start.start() < place:
+        if start.start() < seen:
             continue
-        code, end = _code(read_out, start.start())
+        # What begins later in a run that is no code is none either.
+        code, seen = _code(read_out, start.start())
         if code:
-            written, place = written + read_out[place : start.start()] + code, end
+            written, place = written + read_out[place : start.start()] + code, seen
     return written + read_out[place:] if written else text
 
 
 def _code(text: str, place: int) -> tuple[str, int]:
-    """The code that begins at a place, and its end; "" where none does."""
+    """The code that begins at a place, "" where none does, and the end of what was read."""
     tokens: list[tuple[str, re.Match[str]]] = []
     while (match := _TOKEN.match(text, place)) is not None and (piece := _piece(match)) is not None:
         if match["sign"] and not tokens:
@@ -55,12 +56,13 @@ def _code(text: str, place: int) -> tuple[str, int]:
         if gap is None or gap.end() == match.end():
             break
         place = gap.end()
+    end = tokens[-1][1].end() if tokens else place
     while tokens and tokens[-1][1]["sign"]:
         tokens.pop()
     certain = any(match["letter"] or match["sign"] for _, match in tokens)
     letters = sum(1 for _, match in tokens if match["single"] or match["called"])
     if len(tokens) < 2 or not (certain or letters > 1):
-        return "", place
+        return "", end
     return "".join(piece for piece, _ in tokens), tokens[-1][1].end()
 
 

@@ -8,10 +8,22 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from jazzmine_dspy.models.dictation import dictated
-from jazzmine_dspy.models.phrases import Found, meant, said_digits
+from jazzmine_dspy.models.expressions import fullmatch, search
+from jazzmine_dspy.models.phrases import LIGHT, Found, meant, said_digits
+from jazzmine_dspy.models.separators import find_with_separators, unanchored, with_separators
 
-_ORDINARY = ("hello", "it arrived broken", "where is my parcel", "cancel", "what does it cost")
+_ORDINARY = ("it arrived broken", "where is my parcel", "what does it cost")
+_WORDS = ("hello", "cancel")
 """Messages that are nobody's id."""
+
+_SHORT = ("1", "12", "a1")
+"""Parts of ordinary messages that are too short for an id of its own."""
+
+_LETTERS = 3
+"""Letters that a part of a code may have, where the code is read out in parts."""
+
+_LONGEST = 200
+"""Characters of a text that may be one value."""
 
 _FEW_WORDS = 6
 """Words of a value in which the one part that fits the pattern is what is meant."""
@@ -33,16 +45,22 @@ def pattern_match(slot: Patterned, text: str) -> str | None:
     bare = text.strip(" .!#\n")
     if not slot.pattern or _takes_anything(slot.pattern):
         return None
-    fitting = (form for form in _forms(bare) if re.fullmatch(slot.pattern, form))
-    return next(fitting, None) or _with_separators(slot.pattern, bare)
+    if len(bare) > _LONGEST or (_takes_words(slot.pattern) and not _has_digit(said_digits(bare))):
+        return None
+    joined = not _takes_words(slot.pattern) or _is_code(said_digits(bare))
+    fitting = (form for form in _forms(bare, joined=joined) if fullmatch(slot.pattern, form))
+    return next(fitting, None) or with_separators(slot.pattern, bare)
 
 
 def pattern_value(slot: Patterned, value: str) -> str | None:
     """What a value is in the form of the slot's own pattern: "ua 318" is "UA318", "order 4471" is "4471"."""
-    if not slot.pattern or re.fullmatch(slot.pattern, value):
+    if not slot.pattern or fullmatch(slot.pattern, value):
         return value
-    whole = next((form for form in _forms(value.strip(" .!#\n")) if re.fullmatch(slot.pattern, form)), None)
-    whole = whole or _with_separators(slot.pattern, value.strip(" .!#\n"))
+    bare = value.strip(" .!#\n")
+    if len(bare) > _LONGEST:
+        return None
+    whole = next((form for form in _forms(bare) if fullmatch(slot.pattern, form)), None)
+    whole = whole or with_separators(slot.pattern, bare)
     if whole is not None or len(value.split()) > _FEW_WORDS:
         return whole
     parts = pattern_matches(slot, value)
@@ -59,15 +77,19 @@ def pattern_found(slot: Patterned, text: str) -> tuple[str, list[Found]]:
     """The same with the places of all of them, and the text in the form in which they were found."""
     if not slot.pattern or _takes_anything(slot.pattern):
         return text, []
-    alone = re.compile(rf"(?<![\w.])(?:{slot.pattern})(?![\w]|[.,]\d)")
+    words = _takes_words(slot.pattern)
+    if words and any(fullmatch(slot.pattern, form) for form in _SHORT):
+        # Nearly every word matches.
+        return text, []
+    alone = rf"(?<![\w.])(?:{unanchored(slot.pattern)})(?![\w]|[.,]\d)"
     for said in _readings(text):
-        found = [Found(*match.span(), match.group()) for match in alone.finditer(said)]
-        if said is not text:
-            # Words that become a value only as capitals or by being read out have to hold a digit.
-            found = [each for each in found if any(sign.isdigit() for sign in each.value)]
+        found = [Found(start, end, said[start:end]) for start, end in search(alone, said)]
+        if words or said is not text:
+            # Words, and what becomes a value only as capitals or by being read out, have to hold a digit.
+            found = [each for each in found if _has_digit(each.value)]
         if found:
             return said, found
-    return text, []
+    return text, [Found(*each) for each in find_with_separators(slot.pattern, text) if _has_digit(each[2])]
 
 
 def _readings(text: str) -> dict[str, None]:
@@ -110,53 +132,38 @@ def asks_for_digits(pattern: str) -> bool:
     return re.search(r"\\d|\[0-9", pattern) is not None and "|" not in pattern
 
 
-def _forms(text: str) -> Iterator[str]:
-    """A text, and the ways in which the same may be written."""
+def _forms(text: str, *, joined: bool = True) -> Iterator[str]:
+    """A text, and the ways in which the same may be written; ``joined`` also leaves spaces and dashes out."""
     close = re.sub(r"[\s-]+", "", text)
     read_out, spelt = said_digits(text), dictated(text)
+    close_forms = (close, close.upper(), re.sub(r"[\s-]+", "", read_out).upper()) if joined else ()
     yield from dict.fromkeys(
-        (
-            text,
-            text.upper(),
-            text.lower(),
-            close,
-            close.upper(),
-            read_out,
-            re.sub(r"[\s-]+", "", read_out).upper(),
-            spelt,
-            spelt.upper(),
-        )
+        (text, text.upper(), text.lower(), *close_forms, read_out, spelt, spelt.upper(), spelt.lower())
     )
 
 
-_SEPARATOR = re.compile(r"(?<![\\\[])[-/](?![^\[]*\])")
-
-
-def _with_separators(pattern: str, text: str) -> str | None:
-    """A text in the form of a pattern whose separators, or whose first letters, it leaves out.
-
-    Example:
-        >>> _with_separators(r"WS-\\d{4}", "ws 2041"), _with_separators(r"WS-\\d{4}", "2041")
-        ('WS-2041', 'WS-2041')
-    """
-    parts = _SEPARATOR.split(pattern)
-    if len(parts) == 1 or re.search(r"[(|]", pattern):
-        return None
-    between = _SEPARATOR.findall(pattern)
-    if parts[0].isalpha() and re.fullmatch(rf"(?:{parts[0]})?[\s/-]*\d.*", text, re.IGNORECASE):
-        text = re.sub(rf"^(?!{parts[0]})", parts[0], text, flags=re.IGNORECASE)
-    found = re.fullmatch(r"[\s/-]*".join(f"({part})" for part in parts), text, re.IGNORECASE)
-    if found is None:
-        return None
-    whole = found[1] + "".join(sign + part for sign, part in zip(between, found.groups()[1:], strict=True))
-    return next((form for form in (whole, whole.upper(), whole.lower()) if re.fullmatch(pattern, form)), None)
+def _is_code(text: str) -> bool:
+    """Whether the parts of a text may be those of one code: "ABC 123", not "2 boxes" or "for 200"."""
+    parts = re.split(r"[\s-]+", text)
+    return all(not part.isalpha() or (len(part) <= _LETTERS and part.lower() not in LIGHT) for part in parts)
 
 
 @functools.lru_cache(maxsize=256)
 def _takes_anything(pattern: str) -> bool:
-    return any(re.fullmatch(pattern, form) for text in _ORDINARY for form in (text, text.upper()))
+    """Whether ordinary messages of several words match."""
+    return any(fullmatch(pattern, form) for text in _ORDINARY for form in (text, text.upper()))
+
+
+@functools.lru_cache(maxsize=256)
+def _takes_words(pattern: str) -> bool:
+    """Whether ordinary words match, so that only what holds a digit is a value."""
+    return any(fullmatch(pattern, form) for word in _WORDS for form in (word, word.upper()))
+
+
+def _has_digit(text: str) -> bool:
+    return any(sign.isdigit() for sign in text)
 
 
 def breaks_pattern(slot: Patterned, value: Any) -> bool:
     """Whether the slot has a pattern of its own that the value, as text, does not match."""
-    return slot.pattern is not None and re.fullmatch(slot.pattern, str(value)) is None
+    return slot.pattern is not None and not fullmatch(slot.pattern, str(value))

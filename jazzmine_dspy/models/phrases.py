@@ -149,6 +149,25 @@ def is_bare(text: str, found: Sequence[Found], locale: str, also: Collection[str
     return all(word in LIGHT or word in also for word in left)
 
 
+_NEGATIONS = words("not no nor neither either or")
+
+
+def without_light_words(text: str, also: Collection[str] = ()) -> str:
+    """A text without the words around a value that say nothing, as far as they deny nothing.
+
+    Example:
+        >>> without_light_words("It's ABC 123, please"), without_light_words("it's not 2041")
+        ('ABC 123', 'not 2041')
+    """
+    left = text.split()
+    for place in (0, -1):
+        while left and (word := left[place].strip(".,:;!?").lower()) not in _NEGATIONS:
+            if word not in LIGHT and word not in also:
+                break
+            left.pop(place)
+    return " ".join(left).strip(" ,.:;!?")
+
+
 def named(name: str) -> set[str]:
     """The words of a slot's name that tell it from others, as they may be said: "guests", "guest"."""
     dull = {

@@ -6,7 +6,6 @@ import datetime as dt
 import functools
 import inspect
 import logging
-import re
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
@@ -23,6 +22,7 @@ from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from jazzmine_dspy.models._base import Value
 from jazzmine_dspy.models.errors import format_error
+from jazzmine_dspy.models.expressions import check_expression
 from jazzmine_dspy.models.extensions import Extensions
 from jazzmine_dspy.models.patterns import asks_for_digits
 from jazzmine_dspy.models.patterns import breaks_pattern as breaks_pattern
@@ -335,11 +335,7 @@ class Slot(Value):
     @classmethod
     def _compiles(cls, pattern: str | None) -> str | None:
         if pattern is not None:
-            try:
-                # As it is used: inside a longer expression, where flags for the whole one cannot stand.
-                re.compile(f"(?<!x)(?:{pattern})")
-            except re.error as error:
-                raise ValueError(f"not a regular expression: {error}") from error
+            check_expression(pattern)
         return pattern
 
     @model_validator(mode="after")

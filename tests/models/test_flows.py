@@ -261,7 +261,7 @@ def test_guards_are_written_as_mappings_and_come_back(tmp_path: Path) -> None:
     assert registry["refund"].guards[0].user == (("vip", "true"), ("level", "2"), ("plan", "gold"))
     assert FlowRegistry(registry.to_json()).checksum == registry.checksum
     path.write_text(path.read_text("utf-8").replace("idle", "idel"), "utf-8")
-    with pytest.raises(FlowError, match=r"flows\.yaml:2, flow 'refund', field guards"):
+    with pytest.raises(FlowError, match=r"flows\.yaml:4, flow 'refund', field guards"):
         FlowRegistry.from_yaml(path)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jazzmine_dspy.models.patterns import pattern_found, pattern_value
-from jazzmine_dspy.models.phrases import is_bare, meant, named
+from jazzmine_dspy.models.phrases import is_bare, is_english, meant, named, without_light_words
 from jazzmine_dspy.models.slots import (
     ANYWHERE,
     Ambiguous,
@@ -55,7 +55,10 @@ class Text(Ambiguous, TextType):
             return [whole]
         said, found = pattern_found(slot, text)
         also = {*named(slot.name), "number", "booking", "order", "reference", "id"}
-        return meant(said, found) if found and is_bare(said, found, at.locale, also) else []
+        if found:
+            return meant(said, found) if is_bare(said, found, at.locale, also) else []
+        bare = pattern_match(slot, without_light_words(text, also)) if is_english(at.locale) else None
+        return [] if bare is None else [bare]
 
     def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """Without spaces around; of a slot with a pattern what matches it, in the letters that it asks for."""
