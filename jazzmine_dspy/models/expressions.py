@@ -10,7 +10,7 @@ import regex
 
 log = logging.getLogger("jazzmine_dspy")
 
-TIME_LIMIT = 0.2
+TIME_LIMIT = 0.1
 """Seconds of processor time for one search. Python's own ``re`` has no limit, and blocks every other thread."""
 
 

@@ -43,6 +43,9 @@ _RIGHTED = re.compile(
 )
 
 
+_DENIAL_LENGTH = 200
+"""Characters before a value in which a denial of it may begin."""
+
 _SAID_DIGITS = {
     word: str(digit)
     for digit, words in enumerate(
@@ -94,7 +97,7 @@ def denied(text: str, start: int, *, no_denies: bool = True) -> bool:
     Args:
         no_denies: Whether "no" before a value denies it, too; before a number it more often answers what was said.
     """
-    match = _DENIED.search(text[:start])
+    match = _DENIED.search(text, max(0, start - _DENIAL_LENGTH), start)
     return match is not None and (no_denies or match["no"] is None)
 
 

@@ -43,17 +43,17 @@ TYPED: list[tuple[str, str, dict[str, str | None]]] = [
 
 @pytest.mark.row("U5")
 @pytest.mark.parametrize(
-    ("name", "pattern", "typed", "value"),
+    ("name", "pattern", "typed", "stored"),
     [(name, pattern, *each) for name, pattern, answers in TYPED for each in answers.items()],
 )
 def test_an_answer_is_stored_in_the_form_of_the_pattern(
-    name: str, pattern: str, typed: str, value: Any
+    name: str, pattern: str, typed: str, stored: Any
 ) -> None:
     slot = Slot(name=name, type="text", pattern=pattern)
-    assert ask_type(slot, "read", typed, "failed") == value
-    if value is not None:
-        assert not breaks_pattern(slot, value)
-        assert ask_type(slot, "normal", value, "failed") == value
+    assert ask_type(slot, "read", typed, "failed") == stored
+    if stored is not None:
+        assert not breaks_pattern(slot, stored)
+        assert ask_type(slot, "normal", stored, "failed") == stored
 
 
 def test_a_value_with_the_letters_of_its_pattern_stands_in_a_longer_message() -> None:
