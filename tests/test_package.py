@@ -35,6 +35,7 @@ NAMES = [
     "Entity",
     "Conversation",
     "TurnTrace",
+    "ValidatorRegistry",
     "MessageRoute",
     "EnhancementError",
     "JazzmineError",

@@ -197,7 +197,7 @@ def test_bytes_that_are_no_utf_8_are_refused(write: Callable[..., Path]) -> None
 def test_a_slot_with_no_type_is_refused(write: Callable[..., Path]) -> None:
     folder = write([GOOD], flows=FLOWS.replace(", type: text", ""))
     with pytest.raises(
-        DatasetError, match=r"Slot 'flavour' has no type .*flows\.yaml:2.*slots\.0\.type.* Give it one of"
+        DatasetError, match=r"Slot 'flavour' has no type .*flows\.yaml:4.*slots\.0\.type.* Give it one of"
     ):
         load_dataset(folder)
     problem = check_dataset(folder).errors[0]
