@@ -201,7 +201,7 @@ def test_a_slot_with_no_type_is_refused(write: Callable[..., Path]) -> None:
     ):
         load_dataset(folder)
     problem = check_dataset(folder).errors[0]
-    assert (problem.file, problem.line) == (str(folder / "flows.yaml"), 2)
+    assert (problem.file, problem.line) == (str(folder / "flows.yaml"), 4)
     assert "slots.0.type" in problem.field
 
 
