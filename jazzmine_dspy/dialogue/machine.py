@@ -77,9 +77,7 @@ def carry_out(
         state.person_offered_at = state.turn_number if person_offered else state.person_offered_at
         return Applied(state, wait(state, registry), changes.events())
     at = at or reading_context(registry)
-    turn = _Turn(
-        state, registry, decision, changes, at, person_offered=person_offered, validate=validate
-    )
+    turn = _Turn(state, registry, decision, changes, at, person_offered=person_offered, validate=validate)
     step = turn.run(found)
     return Applied(state, step, changes.events())
 
