@@ -29,7 +29,11 @@ def find(name: str | Path) -> Path:
             # One that is just being replaced is there again in a moment; reading it waits for that.
             if (place / MANIFEST).is_file() or (place.name and is_replaced(place)):
                 return place
+    remedy = "Name a folder with a manifest.json; 'jazzmine-dspy optimize RECIPE' makes one."
+    if text.endswith(".json"):
+        remedy += " What module.save('x.json') wrote is read by TurnProgram(flows).load('x.json')."
     raise ArtifactError(
-        f"No program {text[:200]!r}", where=", ".join(str(place)[:200] for place in places[:2]),
-        remedy="Name a folder with a manifest.json; 'jazzmine-dspy optimize RECIPE' makes one.",
-    )  # fmt: skip
+        f"No program {text[:200]!r}",
+        where=", ".join(str(place)[:200] for place in places[:2]),
+        remedy=remedy,
+    )

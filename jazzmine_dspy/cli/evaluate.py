@@ -231,7 +231,7 @@ def _show(found: Evaluation, title: str, lm: str | None, money: str, currency: s
         out.show(f"{stage}: {held}; {_cost(usage['by_stage'][stage], currency)}")
     out.show(
         f"{found.n} turns, {found.crashed} crashed, {found.degraded} degraded, "
-        f"{found.unanswered} unanswered; LM: {lm or 'none'}",
+        f"{found.refused} refused, {found.unanswered} unanswered; LM: {lm or 'none'}",
         _cost(usage, currency),
         f"money: {money}",
     )

@@ -56,6 +56,11 @@ class TurnResult:
         return self.decision is not None and self.decision.degraded
 
     @property
+    def refused(self) -> bool:
+        """Whether a content filter, or the model itself, refused to answer."""
+        return self.decision is not None and any(call.refused for call in self.decision.calls)
+
+    @property
     def outcome(self) -> str:
         """``unanswered``, ``crashed``, ``degraded``, ``right`` (all flows and commands) or ``wrong``."""
         if self.unanswered:
@@ -109,6 +114,11 @@ class Evaluation:
     def degraded(self) -> int:
         """Turns of which some stage is degraded."""
         return sum(turn.degraded for turn in self.turns)
+
+    @property
+    def refused(self) -> int:
+        """Turns that a content filter, or the model itself, refused to answer; they are among the degraded."""
+        return sum(turn.refused for turn in self.turns)
 
     @cached_property
     def outcomes(self) -> dict[str, int]:
@@ -259,6 +269,7 @@ class Evaluation:
             "n": self.n,
             "crashed": self.crashed,
             "degraded": self.degraded,
+            "refused": self.refused,
             "unanswered": self.unanswered,
             "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
             "usage": self.usage,

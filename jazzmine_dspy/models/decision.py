@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints, computed_field, model_validator
 
 from jazzmine_dspy.models._base import Text, Value, without_derived
 from jazzmine_dspy.models.commands import Command, Flag, SlotValue
+from jazzmine_dspy.models.error_codes import CONTENT_FILTER
 from jazzmine_dspy.models.escalation import Escalation
 from jazzmine_dspy.models.messages import Entity
 
@@ -67,6 +68,17 @@ class LMCall(Value):
     latency_ms: float = Field(default=0.0, ge=0)
     success: bool = True
     error: Text | None = None
+
+    @property
+    def refused(self) -> bool:
+        """Whether a content filter, or the model itself, refused to answer.
+
+        Example:
+            >>> LMCall(predictor="fused", success=False, error="LMFilteredError: The answer was refused.").refused
+            True
+        """
+        error = self.error or ""
+        return error.startswith("LMFilteredError") or CONTENT_FILTER in error
 
 
 class Usage(Value):

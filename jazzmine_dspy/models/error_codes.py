@@ -12,11 +12,11 @@ from typing import Any
 
 from jazzmine_dspy.models.parsing import MalformedError, from_json
 
-_CONTENT_FILTER = "the provider's content filter refuses the request"
+CONTENT_FILTER = "the provider's content filter refuses the request"
 CODES = {
-    "content_filter": _CONTENT_FILTER,
-    "content_policy_violation": _CONTENT_FILTER,
-    "ResponsibleAIPolicyViolation": _CONTENT_FILTER,
+    "content_filter": CONTENT_FILTER,
+    "content_policy_violation": CONTENT_FILTER,
+    "ResponsibleAIPolicyViolation": CONTENT_FILTER,
     "unsupported_parameter": "",
     "unsupported_value": "",
     "unknown_parameter": "",

@@ -22,6 +22,7 @@ from dspy.utils.exceptions import LMRateLimitError, LMUnexpectedError, is_retrya
 from tenacity import AsyncRetrying, RetryCallState, Retrying
 
 from jazzmine_dspy.models.decision import LMCall
+from jazzmine_dspy.models.error_codes import CODES, CONTENT_FILTER, error_code
 from jazzmine_dspy.models.errors import (
     DeadlineError,
     JazzmineError,
@@ -46,6 +47,8 @@ _UNREADABLE = ("AnswerError", "EnhancementError", "SelectionError", "Understandi
 def is_outage(error: BaseException) -> bool:
     """Whether a call failed for a reason that may pass: a rate limit, a failing server, a connection, a timeout.
 
+    A content filter refuses again, whatever status its error has.
+
     Example:
         >>> is_outage(dspy.LMRateLimitError("slow down")), is_outage(dspy.LMAuthError("no"))
         (True, False)
@@ -55,6 +58,8 @@ def is_outage(error: BaseException) -> bool:
     if isinstance(error, LMUnexpectedError) and error.__cause__ is not None:
         # What an engine of one's own raises.
         return isinstance(error.__cause__, (ConnectionError, TimeoutError)) or is_outage(error.__cause__)
+    if CODES.get(error_code(error)) == CONTENT_FILTER:
+        return False
     return is_retryable_lm_error(error) or isinstance(error, AttemptLateError)
 
 

@@ -55,7 +55,7 @@ def put(states: States, program: HasPredictors) -> None:
         predictor = program.predictor(name)
         passing = {key: getattr(predictor, key, None) for key in _PASSING}
         lm = predictor.lm
-        predictor.load_state({**passing, "lm": None, NEAREST: 0, **state})
+        predictor.load_state({**passing, NEAREST: 0, **state, "lm": None})
         predictor.lm = lm
         predictor.demos = [dspy.Example(**demo) for demo in predictor.demos]
 

@@ -238,9 +238,14 @@ class TurnProgram(ProgramModule):
     def load_state(self, state: dict[str, Any], **options: Any) -> None:
         """The inverse of :meth:`dump_state`; a state without a policy leaves the program's own.
 
+        The state of a :meth:`trainable` module is taken as :meth:`with_compiled` takes the module.
+
         Raises:
-            ArtifactError: the state was compiled for other signatures.
+            ArtifactError: the state was compiled for other signatures, or is a trainable module's of another shape.
         """
+        if "policy" not in state and any(name not in state for name in CONTRACTS):
+            self._load_trainable(state)
+            return
         policy = Policy.model_validate(state["policy"]) if "policy" in state else self.policy
         mine = {
             name: without(name, self.predictor(name).signature, policy.unasked, policy.wording)
@@ -252,6 +257,14 @@ class TurnProgram(ProgramModule):
         super().load_state(
             {key: value for key, value in state.items() if key not in ("policy", CONTRACT)}, **options
         )
+
+    def _load_trainable(self, state: dict[str, Any]) -> None:
+        names = self.with_policy("lm").active_predictors()
+        check_contract(state, {name: self.predictor(name).signature for name in names}, expected=True)
+        states = {name: state[name] for name in names}
+        # A trial first: a damaged state changes nothing.
+        put(states, self.deepcopy())
+        put(states, self)
 
     @property
     def fingerprint(self) -> str:

@@ -140,7 +140,9 @@ def _numbers(data: Any) -> Iterator[float]:
 def test_the_json_document(support: list[Example], support_flows: list[str], noisy: Any) -> None:
     program = noisy(support, support_flows, quality=0.8, degraded=0.05, crashed=0.02)
     found = evaluate(program, support).to_json()
-    assert list(found) == ["n", "crashed", "degraded", "unanswered", "metrics", "usage", "sources", "slices"]
+    assert list(found) == [
+        "n", "crashed", "degraded", "refused", "unanswered", "metrics", "usage", "sources", "slices",
+    ]  # fmt: skip
     assert found == json.loads(json.dumps(found, allow_nan=False))
     assert not [number for number in _numbers(found) if math.isnan(number)]
     for metric in found["metrics"].values():

@@ -184,6 +184,45 @@ def _answer(predictor: dspy.Predict) -> dict[str, Any]:
     return {name: given[name] for name in predictor.signature.output_fields}
 
 
+@pytest.mark.row("L2", "A10")
+@SHAPES
+def test_the_file_of_a_trainable_module_is_loaded_into_a_program(
+    shape: Any, registry: FlowRegistry, overlap: Make, speak: Make, answers: dict[str, Any], tmp_path: Path
+) -> None:
+    program = program_of(registry, overlap, shape)
+    trainable = program.trainable()
+    for _, predictor in trainable.named_predictors():
+        predictor.signature = predictor.signature.with_instructions("As the pelican would.")
+        predictor.demos = [dspy.Example(message='"hi"', situation="nothing", **_answer(predictor))]
+    trainable.set_lm(dspy.LM("openai/of-the-file", api_key="k"))
+    trainable.save(str(tmp_path / "x.json"))
+    loaded, lm = program_of(registry, overlap, shape), speak(**answers)
+    loaded.load(str(tmp_path / "x.json"))
+    assert loaded.fingerprint == program.with_compiled(trainable).fingerprint
+    assert loaded.bind(lm=speak()).get_lm() is loaded.bindings.lm
+    with dspy.context(lm=lm):
+        assert loaded.decide("where is my order").selection.flows == ["track_order"]
+    assert all("pelican" in system_text(each) and demo_texts(each) for each in lm.engine.requests)
+
+
+@pytest.mark.row("L2")
+def test_a_file_that_does_not_fit_changes_nothing_and_names_what_does(
+    registry: FlowRegistry, overlap: Make, tmp_path: Path
+) -> None:
+    program = program_of(registry, overlap, "staged")
+    path, before = str(tmp_path / "x.json"), program.fingerprint
+    program_of(registry, overlap, "fused").trainable().save(path)
+    with pytest.raises(ArtifactError, match=r"no predictor 'enhance', but fused.*policy\.shape"):
+        program.load(path)
+    damaged = program.trainable().dump_state()
+    damaged["understand"] = {**damaged["understand"], "demos": 3}
+    with pytest.raises(TypeError):
+        program.load_state(damaged)
+    assert program.fingerprint == before
+    with pytest.raises(ArtifactError, match=r"TurnProgram\(flows\)\.load"):
+        jazzmine_dspy.load(path)
+
+
 @pytest.mark.row("L2")
 def test_another_version_is_refused_or_taken_with_a_word(
     registry: FlowRegistry, overlap: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture

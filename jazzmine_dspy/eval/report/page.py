@@ -51,19 +51,20 @@ def _top(data: dict[str, Any]) -> Markup:
 
 def _warning(data: dict[str, Any]) -> Markup | None:
     lame = [
-        f"{one['name']}: {one['crashed']} crashed, {one['degraded']} degraded{_unanswered(one)} of {one['n']}"
+        f"{one['name']}: {one['crashed']} crashed, {one['degraded']} degraded{_further(one)} of {one['n']}"
         for one in data["systems"]
         if one["crashed"] + one["degraded"] + one["unanswered"] > 0
     ]
     if not lame:
         return None
     words = "Not every turn was answered by the part that should have. "
-    words += "A crash counts as wrong; a degraded answer is a floor's; an unanswered turn has no score."
+    words += "A crash counts as wrong; a degraded answer is a floor's, "
+    words += "such as where a content filter refused; an unanswered turn has no score."
     return tag("p", tag("strong", words), " ", "; ".join(lame) + ".", cls="warning")
 
 
-def _unanswered(one: dict[str, Any]) -> str:
-    return f", {one['unanswered']} unanswered" if one["unanswered"] else ""
+def _further(one: dict[str, Any]) -> str:
+    return "".join(f", {one[what]} {what}" for what in ("refused", "unanswered") if one[what])
 
 
 def _tiles(data: dict[str, Any]) -> list[Markup]:

@@ -99,7 +99,7 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
     with dspy.context(lm=context.lm):
         decision = once.decide(example.turn, exclude=(example.conversation_id,), deadline=_PATIENCE_S)
     record = decision.stages[stage]
-    refused = any((call.error or "").startswith("LMFilteredError") for call in record.calls)
+    refused = any(call.refused for call in record.calls)
     if record.calls and not refused and not has_answer(record.calls):
         silent = (record.calls[-1].error or "").startswith(_SERVER_DOWN)
         raise (LMUnansweredError if silent else RecipeError)(

@@ -319,7 +319,7 @@ def _scored(
                 break
             degraded += decision.degraded
             silent += decision.degraded and not has_answer(decision.calls)
-            filtered += any((call.error or "").startswith("LMFilteredError") for call in decision.calls)
+            filtered += any(call.refused for call in decision.calls)
             # A floor's answer in the place of the language model's failure is not the candidate's.
             counted = objective.adds(None if decision.degraded else decision, example.labels, example.turn)
             scores.append({} if counted is None else {objective.metric: counted})
