@@ -103,6 +103,35 @@ def test_simba_samples_with_the_bound_model_and_writes_rules_in_its_context(
     assert any(written) is context
 
 
+@pytest.mark.row("L2", "N5")
+@pytest.mark.parametrize("way", ["context", "arguments"])
+def test_mipro_writes_instructions_and_tries_them_with_the_bound_model(
+    server: FakeOpenAI, program: TurnProgram, way: str
+) -> None:
+    given = {} if way == "context" else {"prompt_model": program.get_lm(), "task_model": program.get_lm()}
+    examples, student = trainset(program), program.trainable()
+    with program.context() if way == "context" else nullcontext():
+        optimizer = dspy.MIPROv2(
+            metric=metric, auto=None, num_candidates=2, max_bootstrapped_demos=0, max_labeled_demos=0, **given
+        )
+        optimizer.compile(student, trainset=examples, valset=examples[:4], num_trials=3, minibatch=False)
+    assert asked(server) == {"bound"}
+    systems = ["\n".join(texts(call.body, "system")) for call in server.calls]
+    assert any("proposed_instruction" in system for system in systems)
+    assert any(CAREFUL in system and "Answer with one JSON object:" in system for system in systems)
+
+
+@pytest.mark.row("L2")
+@pytest.mark.parametrize("optimizer", [dspy.BestOfN, dspy.Refine])
+def test_several_attempts_ask_the_bound_model(
+    server: FakeOpenAI, program: TurnProgram, optimizer: Any
+) -> None:
+    best = optimizer(program.trainable(), N=2, reward_fn=lambda *_: 0.0, threshold=1.0)
+    assert best(text="is the reading room open on sundays?").failed == ""
+    assert len(server.calls) == 2
+    assert asked(server) == {"bound"}
+
+
 @pytest.mark.row("L2")
 def test_better_together_takes_a_bound_model_for_that_of_the_predictors(
     server: FakeOpenAI, program: TurnProgram

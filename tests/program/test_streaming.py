@@ -87,6 +87,20 @@ def test_a_listener_hears_the_field_of_the_predictor_that_is_asked(
     assert [one.is_last_chunk for one in heard] == [False] * (len(heard) - 1) + [True]
 
 
+@pytest.mark.row("P4")
+def test_a_listener_of_a_field_that_no_predictor_has_fails_before_anything_is_asked(
+    speak: Make, make_program: Make
+) -> None:
+    lm = speak()
+    # DSPy means to say that it is not a field, and does not come to it; the guide names its message.
+    with pytest.raises((TypeError, ValueError), match="cannot unpack non-iterable NoneType|not a field"):
+        dspy.streamify(make_program(lm, "fused"), stream_listeners=[StreamListener("enhanced_qeury")])
+    with pytest.raises(ValueError, match="not unique"):
+        twins = Twins(make_program(lm, "fused"), make_program(lm, "fused"))
+        dspy.streamify(twins, stream_listeners=[StreamListener("enhanced_query")])
+    assert lm.engine.calls == 0
+
+
 class Desk(dspy.Module):
     """A module of a user's own, with a program for a part."""
 
@@ -99,6 +113,14 @@ class Desk(dspy.Module):
 
     async def aforward(self, text: str) -> dspy.Prediction:
         return dspy.Prediction(decision=(await self.understand.acall(text=text)).decision)
+
+
+class Twins(dspy.Module):
+    """A module with two programs, whose fields have the same names."""
+
+    def __init__(self, first: TurnProgram, second: TurnProgram) -> None:
+        super().__init__()
+        self.first, self.second = first, second
 
 
 class Batch(Desk):
