@@ -19,7 +19,7 @@ from jazzmine_dspy.lm import resolve_lm
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.turn import TurnProgram
-from provider_server import Asked, Reply
+from provider_server import Asked, Reply, fitting_answer
 from saying_server import answering
 
 LIBRARY = Path(__file__).parents[1] / "optimize" / "library"
@@ -27,6 +27,7 @@ FILTERED = {
     "null content": (200, answering(None, "content_filter")),
     "empty content": (200, answering("", "content_filter")),
     "cut content": (200, answering('{"enhanced_query": "wh', "content_filter")),
+    "whole content": (200, answering(fitting_answer(None, []), "content_filter")),
     "a refusal": (200, answering(None, refusal="I won't.")),
     "status 400": (400, {"error": {"message": "x", "code": "content_filter"}}),
     "an error inside": (200, {"error": {"message": "x", "code": "content_filter"}}),

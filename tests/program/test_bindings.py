@@ -88,6 +88,25 @@ def test_the_bound_model_comes_before_the_configured_one(
 
 
 @pytest.mark.row("N5")
+def test_a_model_that_is_configured_after_bind_is_in_no_context_an_entered_one(
+    make_program: Make, models: Models
+) -> None:
+    program = make_program(models["bound"])
+    dspy.configure(lm=models["configured"])
+    try:
+        # DSPy carries the configured model into the context; one that is named there looks the same.
+        with dspy.context(temperature=0.5):
+            assert answered(program, models) == "bound"
+        with dspy.context(lm=models["configured"]):
+            assert answered(program, models) == "bound"
+        models["copy"] = models["configured"].copy()
+        with dspy.context(lm=models["copy"]):
+            assert "copy" in answered(program, models)
+    finally:
+        dspy.configure(lm=None)
+
+
+@pytest.mark.row("N5")
 def test_a_model_that_is_bound_within_a_context_answers_in_it(make_program: Make, models: Models) -> None:
     with dspy.context(lm=models["context"]):
         program = make_program(models["bound"])

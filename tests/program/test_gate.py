@@ -83,7 +83,9 @@ def test_a_model_that_is_not_bound_is_asked_as_a_bound_one(way: str) -> None:
     made.set_lm(lm if way == "own" else None)
     with dspy.context(lm=lm if way == "context" else None):
         assert made.decide(SEATS).commands == [SetSlot(name="seats", value=4)]
+        assert made.decide(YES).commands == [Affirm()]
         assert lm.engine.calls == 0
+        assert (in_force(made.policy, made.bindings) is not None) is (way == "context")
         record = made.decide(UNSURE).stages["understand"]
     assert lm.engine.calls > 0
     assert "lm: AnswerError" in str(record.cause)
