@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -106,13 +106,16 @@ def with_limit_named(lm: dspy.LM, request: Request) -> Request:
     return replace(request, config=replace(request.config, max_tokens=None, extensions=extensions or None))
 
 
-def refused_parameter(lm: dspy.LM, error: BaseException, sent: Mapping[str, Any]) -> bool:
+def refused_parameter(
+    lm: dspy.LM, error: BaseException, sent: Mapping[str, Any], omitted: Collection[str]
+) -> bool:
     """Remember a parameter that the error says the model refuses.
 
     Args:
         lm: The language model that was asked.
         error: Why it did not answer.
         sent: The settings of the request.
+        omitted: Parameters that the request was made without. Other calls may have added to those of the model since.
 
     Returns:
         Whether another request without the parameter may be answered.
@@ -122,7 +125,7 @@ def refused_parameter(lm: dspy.LM, error: BaseException, sent: Mapping[str, Any]
     places = {
         name: _place_refused(said, name)
         for name in ("temperature", *LIMITS)
-        if name not in refused and not (sized and name in LIMITS) and _may_send(lm, name, sent)
+        if name not in omitted and not (sized and name in LIMITS) and _may_send(lm, name, sent)
     }
     named = [name for name, place in places.items() if place >= 0]
     if not named:

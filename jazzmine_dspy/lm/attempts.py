@@ -49,6 +49,7 @@ class Attempts:
         limit = given.get("max_tokens")
         self._wanted = limit if isinstance(limit, int) else None
         self._sent: dict[str, Any] = {}
+        self._omitted: frozenset[str] = frozenset()
         self._form: Any = None
         self._least = 0
         self._most: int | None = None
@@ -60,6 +61,7 @@ class Attempts:
 
     def settings(self) -> dict[str, Any]:
         """Those of the next request."""
+        self._omitted = frozenset(quirks_of(self._lm).refused)
         made = dict(self._given) if self._form is None else {**self._given, "response_format": self._form}
         if self._wanted is not None:
             made.pop("max_tokens")
@@ -99,7 +101,7 @@ class Attempts:
             return True
         if self._broke_off is not None and isinstance(error, LMInvalidRequestError):
             raise self._broke_off
-        return refused_parameter(self._lm, error, self._sent) or self._without_schema(error)
+        return refused_parameter(self._lm, error, self._sent, self._omitted) or self._without_schema(error)
 
     def _unread(self, error: Exception, outcome: Outcome | None) -> bool:
         """After an answer that cannot be read."""

@@ -11,6 +11,7 @@ from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestEr
 
 from jazzmine_dspy.lm.answer_limit import answer_limit, refused_parameter
 from jazzmine_dspy.lm.fitting import Support, fitted, support
+from jazzmine_dspy.lm.quirks import quirks_of
 from jazzmine_dspy.lm.wrapping import limit_named
 
 _WORD = "zebra-7"
@@ -72,12 +73,13 @@ def probe(lm: dspy.LM) -> Probe:
     while forms:
         form = forms[0]
         wanted = {} if _FORMS[form] is None else {"response_format": _FORMS[form]}
+        omitted = frozenset(quirks_of(lm).refused)
         settings = {**wanted, **answer_limit(lm, 64)}
         try:
             with dspy.track_usage() as usage:
                 answered = limit_named(lm)(_PROMPT, **settings)
         except (LMInvalidRequestError, LMUnsupportedFeatureError) as error:
-            if refused_parameter(lm, error, settings):
+            if refused_parameter(lm, error, settings, omitted):
                 continue
             if form == "none" or isinstance(error, ContextWindowExceededError) or error.status in (404, 413):
                 raise

@@ -19,7 +19,7 @@ from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program import outages
 from jazzmine_dspy.program.policy import Policy
 from provider_server import Fault
-from saying_server import NOTHING, Refusing, Saying, ThinkingFirst, answering, asked_of
+from saying_server import NOTHING, AtOnce, Refusing, Saying, ThinkingFirst, answering, asked_of
 
 FLOWS = [{"name": "pay_bill", "description": "Pay a bill.", "examples": ["i want to pay my bill"]}]
 STYLES = pytest.mark.parametrize("style", ["sync", "async"])
@@ -120,6 +120,32 @@ def test_what_is_refused_in_turn_is_left_out_in_turn(style: str, words: dict[str
                 assert asked_for(lm, style).source == "lm", server.refused
             assert len(server.calls) - before <= 2 + len(words)
             assert not server.calls[-1].body.keys() & words.keys()
+
+
+@pytest.mark.row("L1", "N5")
+@WAYS
+@pytest.mark.parametrize("style", ["tasks", "threads", "batch"])
+def test_calls_that_are_refused_at_once_are_all_made_again(style: str, way: str) -> None:
+    """What the first of them learns is no news to the others, whose requests were under way."""
+    turns = [Turn(text=f"where is parcel {number}") for number in range(6)]
+    words = {**REASONING, "response_format": "This response_format type is unavailable now"}
+    with AtOnce(len(turns), words) as server, warnings.catch_warnings():
+        warnings.simplefilter("ignore", LMWarning)
+        lm = dspy.LM(f"openai/{style}-{way}", api_base=server.address, api_key="k", cache=False, max_tokens=4000)
+        program = TurnProgram(FlowRegistry(FLOWS), policy=Policy(shape="fused")).with_policy("lm")
+        program = program.bind(lm=lm) if way == "bind" else program
+        with dspy.context(lm=None if way == "bind" else lm):
+            if style == "tasks":
+                decisions = asyncio.run(program.adecide_many(turns, workers=len(turns)))
+            elif style == "threads":
+                decisions = program.decide_many(turns, workers=len(turns))
+            else:
+                examples = [dspy.Example(turn=turn).with_inputs("turn") for turn in turns]
+                found = program.batch(examples, num_threads=len(turns), disable_progress_bar=True)
+                decisions = [each.decision for each in found]
+    assert [each.stages["enhance"].cause for each in decisions] == [None] * len(turns)
+    assert len(server.calls) <= (2 + len(words)) * len(turns)
+    assert not server.calls[-1].body.keys() & words.keys()
 
 
 @pytest.mark.row("L1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -95,6 +97,23 @@ class Refusing(FakeOpenAI):
         for name, said in self.words.items():
             if name in body:
                 return 400, said, None
+        return super()._body_refusal(body, model)
+
+
+class AtOnce(Refusing):
+    """Answers none of the first requests before all of them are there.
+
+    Args:
+        first: How many they are.
+    """
+
+    def __init__(self, first: int, words: dict[str, str]) -> None:
+        super().__init__(words)
+        self._barrier, self._first = threading.Barrier(first), itertools.count()
+
+    def _body_refusal(self, body: dict[str, Any], model: str) -> tuple[int, str, str | None] | None:
+        if next(self._first) < self._barrier.parties:
+            self._barrier.wait(timeout=20.0)
         return super()._body_refusal(body, model)
 
 
