@@ -104,7 +104,8 @@ def error_code(error: BaseException) -> str:
     """
     for each in _causes(error):
         details = [_details(body) for body in _bodies(each)]
-        named = [getattr(each, name, None) for name in ("provider_code", "error_code", "code")]
+        # LiteLLM puts the code of an error that comes with status 200 in the place of the status.
+        named = [getattr(each, name, None) for name in ("provider_code", "error_code", "code", "status_code")]
         for code in (*named, *(part.get("code") for part in details)):
             if isinstance(code, str) and code in CODES:
                 return code

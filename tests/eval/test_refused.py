@@ -59,7 +59,7 @@ class First:
     def __deepcopy__(self, memo: dict[int, Any]) -> First:
         return self
 
-    def recall(self, query: str, *, k: int, **_: Any) -> list[Recalled]:  # noqa: ARG002
+    def recall(self, query: str, *, k: int, **_: Any) -> list[Recalled]:
         return [Recalled(name, 0.5) for name in self.names[:k]]
 
     async def arecall(self, query: str, *, k: int, **_: Any) -> list[Recalled]:
@@ -76,9 +76,7 @@ def test_refused_turns_are_counted_apart_and_asked_once(kind: str, style: str, t
         lm = resolve_lm("openai/x", api_base=server.address, api_key="k")
         program = TurnProgram(dataset.flows, policy=Policy(shape="fused")).with_policy("lm")
         program.bind(lm=lm, recall=First(dataset.flows))
-        found = (
-            evaluate(program, examples) if style == "sync" else asyncio.run(aevaluate(program, examples))
-        )
+        found = evaluate(program, examples) if style == "sync" else asyncio.run(aevaluate(program, examples))
     assert len(server.calls) == len(server.places) == 9
     assert (found.refused, found.degraded, found.unanswered, found.crashed) == (3, 3, 0, 0)
     assert found.decides_nothing == ""

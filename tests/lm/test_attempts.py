@@ -131,7 +131,9 @@ def test_calls_that_are_refused_at_once_are_all_made_again(style: str, way: str)
     words = {**REASONING, "response_format": "This response_format type is unavailable now"}
     with AtOnce(len(turns), words) as server, warnings.catch_warnings():
         warnings.simplefilter("ignore", LMWarning)
-        lm = dspy.LM(f"openai/{style}-{way}", api_base=server.address, api_key="k", cache=False, max_tokens=4000)
+        lm = dspy.LM(
+            f"openai/{style}-{way}", api_base=server.address, api_key="k", cache=False, max_tokens=4000
+        )
         program = TurnProgram(FlowRegistry(FLOWS), policy=Policy(shape="fused")).with_policy("lm")
         program = program.bind(lm=lm) if way == "bind" else program
         with dspy.context(lm=None if way == "bind" else lm):

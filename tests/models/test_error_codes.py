@@ -50,7 +50,7 @@ def test_what_is_no_path_of_a_field_is_not_named(param: Any) -> None:
 
 
 @pytest.mark.row("G4")
-@pytest.mark.parametrize("attribute", ["provider_code", "error_code", "code"])
+@pytest.mark.parametrize("attribute", ["provider_code", "error_code", "code", "status_code"])
 def test_known_codes_are_named_and_no_others(attribute: str) -> None:
     for code in CODES:
         assert error_code(carrying(**{attribute: code})) == code

@@ -93,10 +93,10 @@ def test_a_listener_of_a_field_that_no_predictor_has_fails_before_anything_is_as
 ) -> None:
     lm = speak()
     # DSPy means to say that it is not a field, and does not come to it; the guide names its message.
-    with pytest.raises((TypeError, ValueError), match="cannot unpack non-iterable NoneType|not a field"):
+    with pytest.raises((TypeError, ValueError), match=r"cannot unpack non-iterable NoneType|not a field"):
         dspy.streamify(make_program(lm, "fused"), stream_listeners=[StreamListener("enhanced_qeury")])
+    twins = Twins(make_program(lm, "fused"), make_program(lm, "fused"))
     with pytest.raises(ValueError, match="not unique"):
-        twins = Twins(make_program(lm, "fused"), make_program(lm, "fused"))
         dspy.streamify(twins, stream_listeners=[StreamListener("enhanced_query")])
     assert lm.engine.calls == 0
 

@@ -23,8 +23,8 @@ _NAMES = {
 def terminal_table(report: Report) -> Table:
     """The headline figures of every system for ``rich.print``, in 80 columns.
 
-    Shares are in percent, each above its 95 % interval, or "too few" under ten conversations; crashed, degraded, refused
-    and unanswered turns stand below a system's name.
+    Shares are in percent, each above its 95 % interval, or "too few" under ten conversations; crashed, degraded,
+    refused and unanswered turns stand below a system's name.
     """
     from rich import box
     from rich.table import Table
