@@ -181,6 +181,20 @@ def _refuses_schema(error: Exception) -> bool:
     return refused and bool(_OF_SCHEMA.search(said)) and not _OF_LENGTH.search(said)
 
 
+def check_answered(outcome: Outcome) -> None:
+    """Check that a response holds an answer, or its beginning.
+
+    Raises:
+        LMFilteredError: A content filter stopped it, or the model refused.
+        LMNoAnswerError: It holds no answer.
+    """
+    empty = not outcome.text.strip()
+    if outcome.finish == "content_filter" or (outcome.refused and empty):
+        raise _filtered()
+    if outcome.finish == "error" or (empty and outcome.finish not in ("length", "tool_call")):
+        raise _no_answer()
+
+
 def _is_empty(error: Exception) -> bool:
     said = getattr(error, "lm_response", "x")
     return not str(said or "").strip() or said == "None"

@@ -10,7 +10,9 @@ import dspy
 from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError, LMUnsupportedFeatureError
 
 from jazzmine_dspy.lm.answer_limit import answer_limit, refused_parameter
+from jazzmine_dspy.lm.attempts import check_answered
 from jazzmine_dspy.lm.fitting import Support, fitted, support
+from jazzmine_dspy.lm.listening import Listener
 from jazzmine_dspy.lm.quirks import quirks_of
 from jazzmine_dspy.lm.wrapping import limit_named
 
@@ -65,6 +67,8 @@ def probe(lm: dspy.LM) -> Probe:
 
     Raises:
         Exception: What the call raised, where nothing could be left out of it.
+        LMFilteredError: A content filter stopped the answer, or the model refused.
+        LMNoAnswerError: The response holds no answer.
     """
     lm = fitted(lm)
     expected = support(lm)
@@ -76,8 +80,8 @@ def probe(lm: dspy.LM) -> Probe:
         omitted = frozenset(quirks_of(lm).refused)
         settings = {**wanted, **answer_limit(lm, 64)}
         try:
-            with dspy.track_usage() as usage:
-                answered = limit_named(lm)(_PROMPT, **settings)
+            with dspy.track_usage() as usage, Listener(limit_named(lm)) as listener:
+                answered = listener.lm(_PROMPT, **settings)
         except (LMInvalidRequestError, LMUnsupportedFeatureError) as error:
             if refused_parameter(lm, error, settings, omitted):
                 continue
@@ -85,6 +89,8 @@ def probe(lm: dspy.LM) -> Probe:
                 raise
             del forms[0]
             continue
+        if listener.outcome is not None:
+            check_answered(listener.outcome)
         spent = usage.get_total_tokens().get(lm.model, {})
         text = str(answered[0]["text"] if isinstance(answered[0], dict) else answered[0])
         return Probe(

@@ -10,6 +10,7 @@ import pytest
 from fake_ollama import FakeOllama
 from fake_openai import FakeOpenAI
 from provider_server import Fault
+from saying_server import NOTHING, Saying, answering
 
 KEY = "sk-live-4f1cab93d7"
 
@@ -119,3 +120,24 @@ def test_a_refusal_is_named_by_its_code_and_parameter(
     assert remedy in said
     for secret in (KEY, "ann said"):
         assert secret not in done.out + done.err
+
+
+@pytest.mark.row("L1", "L3")
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        (answering(None, "content_filter"), "LMFilteredError"),
+        (answering("", "content_filter"), "LMFilteredError"),
+        (answering(None, refusal="I won't."), "LMFilteredError"),
+        ({"error": {"message": "x", "code": "content_filter"}}, "content filter"),
+        (NOTHING["no choices"], "LMNoAnswerError"),
+        (NOTHING["null"], "LMNoAnswerError"),
+    ],
+)
+def test_a_response_without_an_answer_is_none(run: Any, body: dict[str, Any], detail: str) -> None:
+    with Saying([body], for_ever=True) as server:
+        done = run("doctor", "--lm", "openai/x", "--api-base", server.address, "--json")
+    assert done.code == 1
+    ok, said = told(done)["call"]
+    assert not ok
+    assert detail in said
