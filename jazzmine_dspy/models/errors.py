@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import ClassVar
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from jazzmine_dspy.models.error_codes import CODES, error_code, error_parameter, http_status
 
@@ -132,7 +134,15 @@ class DatasetError(JazzmineError):
 
 
 class AnswerError(JazzmineError):
-    """A language model's answer could not be read: truncated, a key missing, another type."""
+    """A language model's answer could not be read: truncated, a key missing, another type.
+
+    Attributes:
+        readable: The fields that could be read, where the answer is whole and single fields are of another type.
+        refused: Why each of the other fields could not be read, without the answer's own words.
+    """
+
+    readable: Mapping[str, Any] = MappingProxyType({})
+    refused: Mapping[str, str] = MappingProxyType({})
 
 
 class EnhancementError(AnswerError):

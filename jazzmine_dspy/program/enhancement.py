@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.models.errors import EnhancementError
 from jazzmine_dspy.models.messages import Entity
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.faithfulness import says_the_same, unfaithful
 from jazzmine_dspy.signatures.answers import EnhancementAnswer, read_answer
 from jazzmine_dspy.signatures.schema import OTHER_INTENTS
 
@@ -48,24 +51,34 @@ def parse_enhancement(text: str) -> Enhancement:
 
 
 def enhancement_of(
-    outputs: Mapping[str, Any], text: str, intents: Iterable[str]
+    outputs: Mapping[str, Any], turn: Turn, flows: FlowRegistry
 ) -> tuple[Enhancement, tuple[str, ...]]:
     """An enhancement from the fields of an answer; a field that is missing or refused is as the fallback has it.
 
+    A rewrite that says the same as the message is replaced by the message, letter for letter.
+
     Args:
         outputs: The fields that were asked for.
-        text: The message.
-        intents: The closed set: names of flows. If it is empty, any intent is taken.
+        turn: The message with what the rewrite may draw on.
+        flows: Their names are the closed set of intents. If there are none, any intent is taken.
 
     Returns:
         The enhancement, and for each refused field the reason, without the answer's own words.
     """
+    text = turn.text
     found, refused = _enhancement(outputs, text), []
     most = _LONGEST_REWRITE[0] + _LONGEST_REWRITE[1] * len(text)
     if len(found.enhanced_query) > most:
         refused.append(f"enhanced_query: {len(found.enhanced_query):,} characters are no rewrite")
         found = found.model_copy(update={"enhanced_query": text})
-    known = {_snake_case(name): name for name in intents}
+    elif found.enhanced_query != text:
+        same = says_the_same(found.enhanced_query, text)
+        reason = "" if same else unfaithful(found.enhanced_query, turn, flows)
+        if reason:
+            refused.append(f"enhanced_query: {reason}")
+        if same or reason:
+            found = found.model_copy(update={"enhanced_query": text})
+    known = {_snake_case(name): name for name in flows}
     if known and "intent" in outputs:
         known |= {name: name for name in (*OTHER_INTENTS, UNKNOWN) if name not in known}
         if found.intent not in known:

@@ -31,6 +31,7 @@ def merge(
     enhancement: Enhancement,
     selection: Selection,
     commands: Sequence[Command],
+    refused: list[str] | None = None,
 ) -> tuple[Enhancement, Selection, list[Command]]:
     """Reconcile what the stages say.
 
@@ -46,7 +47,11 @@ def merge(
     in whose message nothing agrees, or something speaks against it, is no yes.
 
     The order is: what is left, what the running flow gets, resumed flows, new flows, then questions and talk.
+
+    Args:
+        refused: Takes the reasons for which commands are left out that the message or the state does not allow.
     """
+    refused = [] if refused is None else refused
     running = registry.get(turn.flow) if turn.flow else None
     awaited = running.slot(turn.awaiting) if running is not None and turn.awaiting else None
     commands = [cast(Command, c.meant(turn, awaited)) for c in commands]
@@ -56,7 +61,9 @@ def merge(
         starting = []
     else:
         clarify = []
-    kept = _staying_or_leaving([c for c in commands if c.understood and agreed(c, turn)], turn)
+    allowed = [c for c in commands if c.understood and agreed(c, turn)]
+    refused += [_disagreement(c, turn) for c in commands if c.understood and c not in allowed]
+    kept = _staying_or_leaving(allowed, turn)
     left = {name for c in kept if (name := c.leaves(turn)) is not None}
     anew = [c for c in kept if c.anew][:1] if turn.flow else []
     opening: list[Command] = [c for c in kept if c.place == "opens"]
@@ -69,7 +76,7 @@ def merge(
     ]
     resumed += [name for c in commands for name in _waiting_for(c, turn, registry, in_play)]
     opening += [ResumeFlow(flow=name) for name in dict.fromkeys(resumed) if name not in known]
-    owners = _Owners(turn, registry, starting, [c.opens(turn) for c in opening], left)
+    owners = _Owners(turn, registry, starting, [c.opens(turn) for c in opening], left, refused)
     # All of them: what may not be done still tells whose slot the next command means.
     for command in commands:
         owners.take(command)
@@ -103,6 +110,12 @@ def agreed(command: Command, turn: Turn) -> bool:
     return stance is None or (stance.hints and not notes_pause(turn))
 
 
+def _disagreement(command: Command, turn: Turn) -> str:
+    if command.type == "affirm" and command.fits(turn):
+        return "affirm: the message does not agree to what is asked"
+    return f"{command.type}: it does not fit the state"
+
+
 class _Owners:
     """Whose slot a command fills: of the flow that it names, else of the one named last before it, or who needs it."""
 
@@ -113,8 +126,10 @@ class _Owners:
         starting: Sequence[Flow],
         resumed: Sequence[str | None],
         left: Container[str | None],
+        refused: list[str],
     ) -> None:
         self._turn = turn
+        self._refused = refused
         self._at = reading_context(registry, turn.date, turn.locale)
         self._flow = registry.get(turn.flow) if turn.flow and turn.flow not in left else None
         self._others = [
@@ -146,6 +161,7 @@ class _Owners:
         alive = [*([self._flow] if self._flow else []), *self._others]
         flow = next((each for each in alive if each.name == owner), None)
         if flow is None or flow.slot(command.slot_name or "") is None:
+            self._refuse(command, "the flow that it names is not in play, or has no such slot")
             return
         filled = self.running if flow is self._flow else self._filled[owner]
         self._fill(filled, command, flow)
@@ -153,6 +169,7 @@ class _Owners:
     def _fill(self, filled: list[Command], command: Command, flow: Flow | None) -> None:
         normal = _normal(command, flow, self._at)
         if normal is None:
+            self._refuse(command, "what is given is no value of this slot")
             return
         earlier = next((c for c in reversed(filled) if c.slot_name == normal.slot_name), None)
         if isinstance(earlier, SlotValue) and isinstance(normal, SlotValue):
@@ -161,6 +178,9 @@ class _Owners:
                 filled.remove(earlier)
                 normal = cast(Command, joined)
         filled.append(normal)
+
+    def _refuse(self, command: Command, reason: str) -> None:
+        self._refused.append(f"{command.type} {command.slot_name}: {reason}")
 
     def _runs(self, slot: str) -> bool:
         return self._flow is not None and self._flow.slot(slot) is not None
@@ -177,6 +197,8 @@ class _Owners:
             empty = (f for f in takers if name not in [c.slot_name for c in self._filled[f.name]])
             taker = next(empty, takers[0])
             self._fill(self._filled[taker.name], command, taker)
+        else:
+            self._refuse(command, "no flow in play has this slot")
 
 
 def _normal(command: Command, flow: Flow | None, at: ReadingContext) -> Command | None:

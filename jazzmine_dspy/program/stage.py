@@ -98,10 +98,11 @@ Effect = Predict | Recall | Features | Clock | Parallel
 
 @dataclass(frozen=True)
 class Predicted:
-    """Result of :class:`Predict`."""
+    """Result of :class:`Predict`; ``refused`` says of fields that could not be read why not."""
 
     outputs: Mapping[str, Any]
     calls: tuple[LMCall, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 class PredictFailed(Exception):  # noqa: N818 - not an error of its own: it carries one
@@ -118,7 +119,7 @@ class Answer(Generic[T_co]):
     """What a source answers, and how sure it is, from 0 to 1.
 
     ``candidates`` are flows in an order of its own, for the decision to show and for later stages. ``refused`` says
-    which fields of the answer were not taken, and why.
+    which fields of the answer were not taken, and why; ``degraded`` marks an answer of which a part could not be read.
     """
 
     value: T_co
@@ -126,6 +127,7 @@ class Answer(Generic[T_co]):
     calls: tuple[LMCall, ...] = ()
     candidates: Sequence[Recalled] = ()
     refused: tuple[str, ...] = ()
+    degraded: bool = False
 
 
 @dataclass(frozen=True)
@@ -302,7 +304,7 @@ def _asked(
     kind, answer = answered
     cause = "; ".join([*failures, *answer.refused])[:MAX_SHOWN] or None
     record = StageRecord(
-        source=kind, name=kind, confidence=_sureness(answer), degraded=bool(failures),
+        source=kind, name=kind, confidence=_sureness(answer), degraded=bool(failures) or answer.degraded,
         cause=cause, latency_ms=max(0.0, ended - started), usage=Usage.of(calls), calls=tuple(calls),
     )  # fmt: skip
     return answer.value, record

@@ -8,7 +8,7 @@ from typing import Any
 
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Degraded, Enhancement, Selection, Stage, StageRecord, TurnDecision
-from jazzmine_dspy.models.errors import format_error
+from jazzmine_dspy.models.errors import MAX_SHOWN, format_error
 from jazzmine_dspy.models.phrases import tell_of_language
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
@@ -20,7 +20,15 @@ from jazzmine_dspy.program.pauses import is_pause
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.recall_query import recall_query
 from jazzmine_dspy.program.sources import sources_of
-from jazzmine_dspy.program.stage import CANDIDATES, Context, Parallel, Recall, Steps, run_stage
+from jazzmine_dspy.program.stage import (
+    CANDIDATES,
+    Context,
+    Parallel,
+    Predicted,
+    Recall,
+    Steps,
+    run_stage,
+)  # fmt: skip
 from jazzmine_dspy.program.turn_problems import turn_problems
 
 log = logging.getLogger("jazzmine_dspy")
@@ -55,8 +63,6 @@ class TurnSteps:
         context = Context(turn=turn, registry=self.registry, exclude=frozenset(exclude))
         stages: dict[Stage, StageRecord] = {}
         stages["enhance"] = yield from self._enhanced(context)
-        enhancement = context.enhancement
-        assert enhancement is not None, "a stage always answers"
         if self.policy.shape == "staged" and turn.flow:
             # Both read the same running flow, so neither waits for the other.
             (selection, stages["select"]), (commands, stages["understand"]) = yield Parallel(
@@ -73,6 +79,7 @@ class TurnSteps:
             selection = self._undenied(selection, turn)
             context.selected = _new(selection, turn)
             commands, stages["understand"] = yield from self._stage("understand", context)
+        enhancement, stages["enhance"] = yield from self._as_answered(context, stages["enhance"])
         if context.recall_failure and stages["select"].source != "rule":
             record = stages["select"]
             cause = "; ".join(filter(None, (context.recall_failure, record.cause)))
@@ -114,6 +121,24 @@ class TurnSteps:
             yield from self.recall(context, context.enhancement.enhanced_query)
         return record
 
+    def _as_answered(self, context: Context, record: StageRecord) -> Steps[tuple[Enhancement, StageRecord]]:
+        """The enhancement of the one call for all stages, where a rule or the floor answered before it was made."""
+        enhancement = context.enhancement
+        assert enhancement is not None, "a stage always answers"
+        order = self.policy.orders["enhance"]
+        before_it = record.source == "rule" or (record.source == "floor" and "lm" not in order)
+        made = isinstance(context.memo.get("fused"), Predicted) and self.policy.asks("enhance")
+        if not (before_it and made):
+            return enhancement, record
+        orders = {**self.policy.orders, "enhance": ("lm", "floor")}
+        policy = self.policy.model_copy(update={"orders": orders})
+        said, later = yield from run_stage(
+            "enhance", sources_of("enhance", self.bindings, policy), {}, context
+        )
+        if later.source == "lm":
+            return said, _summed(record, later)
+        return enhancement, record.model_copy(update={"degraded": True, "cause": later.cause})
+
     def _decision(
         self,
         context: Context,
@@ -126,7 +151,12 @@ class TurnSteps:
             update={"candidates": [(found.name, found.score) for found in context.candidates[:CANDIDATES]],
                     "confidence": stages["select"].confidence}
         )  # fmt: skip
-        enhancement, selection, merged = merge(context.turn, self.registry, enhancement, selection, commands)
+        refused: list[str] = []
+        enhancement, selection, merged = merge(
+            context.turn, self.registry, enhancement, selection, commands, refused
+        )
+        if refused and stages["understand"].source == "lm":
+            stages["understand"] = _with_reasons(stages["understand"], refused)
         record = stages["enhance"]
         unasked = record.source == "lm" and "intent" in self.policy.unasked
         if unasked or (record.source in ("rule", "floor") and not record.degraded):
@@ -189,6 +219,12 @@ def _with_new_slots(first: Sequence[Command], again: Sequence[Command]) -> list[
     """What the first reading says of the running flow, and the second of the new flow's slots."""
     rest = [c for c in first if c.understood and c.place != "value"]
     return [*rest, *(c for c in again if c.place == "value")]
+
+
+def _with_reasons(record: StageRecord, reasons: Sequence[str]) -> StageRecord:
+    """The record of an answer of which parts were refused."""
+    cause = "; ".join(dict.fromkeys([*([record.cause] if record.cause else []), *reasons]))
+    return record.model_copy(update={"cause": cause[:MAX_SHOWN]})
 
 
 def _summed(first: StageRecord, second: StageRecord) -> StageRecord:

@@ -141,10 +141,26 @@ def read_answer(model: type[A], text: str, error: type[AnswerError] = AnswerErro
     except ValidationError as problem:
         first = problem.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise error(
+        refusal = error(
             f"The answer does not fit: {first['msg']}", where=f"field {field}",
             remedy="Ask again, or use a language model that holds its answer to a schema.",
-        ) from problem  # fmt: skip
+        )  # fmt: skip
+        refusal.readable, refusal.refused = _readable(model, data, problem)
+        raise refusal from problem
+
+
+def _readable(
+    model: type[BaseModel], data: dict[str, Any], problem: ValidationError
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The fields that fit, and for each other field why not; neither where a field is missing or none fits."""
+    reasons: dict[str, str] = {}
+    for each in problem.errors(include_input=False, include_url=False):
+        reasons.setdefault(str(each["loc"][0]), str(each["msg"]))
+    fitting = tuple(name for name in model.model_fields if name not in reasons)
+    if not fitting or not model.model_fields.keys() <= data.keys():
+        return {}, {}
+    fields = only(model, fitting).model_validate(data)
+    return {name: getattr(fields, name) for name in fitting}, reasons
 
 
 def _object(model: type[BaseModel], text: str, error: type[AnswerError]) -> dict[str, Any]:

@@ -165,17 +165,20 @@ class LMSource(Source[Any]):
             return Answer(Selection(reason="there are no candidates"))
         predicted: Predicted = yield from self._ask(context)
         outputs, calls = predicted.outputs, predicted.calls
+        own = CONTRACTS[self.stage].signature.output_fields
+        unread = tuple(f"{name}: {why}" for name, why in predicted.refused.items() if name in own)
+        if unread and not any(name in outputs for name in own):
+            return Declined(f"{CONTRACTS[self.stage].error.__name__}: {unread[0]}", failed=True, calls=calls)
         if self.stage == "enhance":
-            value, left_out = enhancement_of(outputs, context.turn.text, context.registry)
-            return Answer(value, self.trust, calls, refused=left_out)
+            value, left_out = enhancement_of(outputs, context.turn, context.registry)
+            return Answer(value, self.trust, calls, refused=(*unread, *left_out), degraded=bool(unread))
         if self.stage == "select":
             return self._selection(outputs["flows"], context, calls)
         commands, refused = _commands(outputs["commands"], self._reader(context))
+        reason = f"commands that do not fit the state: {', '.join(refused)}" if refused else ""
         if refused and not commands:
-            return Declined(
-                f"commands that do not fit the state: {', '.join(refused)}", failed=True, calls=calls
-            )
-        return Answer(commands, self.trust, calls)
+            return Declined(reason, failed=True, calls=calls)
+        return Answer(commands, self.trust, calls, refused=(reason,) if reason else ())
 
     def _reader(self, context: Context) -> Reader:
         if self.policy.wording == "full":
@@ -202,7 +205,7 @@ class LMSource(Source[Any]):
             if isinstance(earlier, Exception):
                 # The call is on the stage that made it.
                 raise PredictFailed(earlier) from earlier
-            return Predicted(earlier.outputs)
+            return replace(earlier, calls=())
         if self.policy.wording == "full":
             # As the prompt has them: another source may give the candidates another order afterwards.
             context.memo[self._addresses] = addresses_of(context, self._predictor, self.policy.offers)
@@ -211,9 +214,12 @@ class LMSource(Source[Any]):
         except Exception as error:
             failed = error if isinstance(error, PredictFailed) else PredictFailed(error)
             typed = self._typed(failed.error)
-            if shared:
-                context.memo["fused"] = typed
-            raise PredictFailed(typed, _failed(failed.calls, typed)) from error
+            calls = _failed(failed.calls, typed)
+            if not (isinstance(typed, AnswerError) and typed.readable):
+                if shared:
+                    context.memo["fused"] = typed
+                raise PredictFailed(typed, calls) from error
+            predicted = Predicted(typed.readable, calls, typed.refused)
         if _is_cut(predicted.outputs.get("enhanced_query"), context.turn.text, message_limit(self.policy)):
             whole = {**predicted.outputs, "enhanced_query": context.turn.text}
             predicted = replace(predicted, outputs=whole)
