@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from jazzmine_dspy.models._base import thaw
 from jazzmine_dspy.models.phrases import is_english, words
 from jazzmine_dspy.models.text import plain
-from jazzmine_dspy.program.heads.acts.readings import stem
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.flows import Flow
@@ -37,8 +36,8 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 _DENIAL = re.compile(
-    r"\b(?:no|nope|nah|nowt|nvm|never ?mind|keep|stay|away|scrap|cancel\w*|call(?:ed|ing)? off|forget|stop\w*|refus\w+|declin\w+|except|exclud\w+|"
-    r"instead|rather|leave|drop|skip|ignore|remove|fail\w*|miss\w*|lack\w*|hardly|barely|un\w{4,}|in(?:correct|valid)|"
+    r"\b(?:no|nope|nah|nowt|nvm|never ?mind|keep|stay|away|scrap|cancel\w*|call(?:ed|ing)? off|forget|"
+    r"stop\w*|refus\w+|declin\w+|except|exclud\w+|instead|rather|leave|drop|skip|ignore|remove|fail\w*|miss\w*|lack\w*|hardly|barely|un\w{4,}|in(?:correct|valid)|"
     r"wrong\w*|yet|was it heck|far from|anything but|less|lost|decid\w+ against|chang\w+)\b",
     re.IGNORECASE,
 )
@@ -54,7 +53,21 @@ _PRONOUN = re.compile(r"(?<!for )(?<!only )(?<!just )(?<!order )(?<!number )(?<!
 _NUMBERS = {
     word: str(number)
     for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve".split()
+        [
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+        ]
     )
 }
 _RELATIVE = re.compile(
@@ -69,9 +82,10 @@ _DAYS = " ".join([*calendar.day_name, *calendar.month_name])
 _LIGHT = words(
     "a an the and or but if so as at by for from in into of off on onto out over to up with within without about after "
     "again all also am an any are be because been before being both can could did do does doing down during each else "
-    "ever every few get gets getting give given go goes going gone got had has have having he her here hers him his how "
-    "i is it its itself just keep kept know known let like made make makes making many may me might mine more most much "
-    "must my need needs needed never no nor not now of once one ones only other others our ours own please put said "
+    "ever every few get gets getting give given go goes going gone got had has have having he her here hers him his "
+    "how "
+    "i is it its itself just keep kept know known let like made make makes making many may me might mine more most "
+    "much must my need needs needed never no nor not now of once one ones only other others our ours own please put said "
     "same say says shall she should some someone something still such take taken tell than that their theirs them then "
     "there these they thing things this those though through too under until upon us use used very want wanted wants "
     "was way we well were what when where which while who whom whose why will wish wishes would yes yet you your yours "
@@ -83,6 +97,9 @@ _LIGHT = words(
     "send bring back good bad mind "
 )
 """Words that bring no content of their own."""
+
+_FORM = words("a an the is are am please")
+"""Words in which two forms of one sentence may differ."""
 
 _LONG = 7
 """Signs from which on a number may be written in parts, as telephone numbers and dates are."""
@@ -118,15 +135,16 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
         'it brings words that neither the message nor its context has'
     """
     message = turn.text
-    if any(_quoted(quote) not in _quoted(rewrite) for quote in _quotes(message)):
+    told = f" {_quoted(rewrite)} "
+    if any(not re.search(rf"\W{re.escape(_quoted(quote))}\W", told) for quote in _quotes(message)):
         return "it drops a quoted text of the message"
-    told = _numbers(rewrite)
-    if _dropped(message, told):
+    numbers = _numbers(rewrite)
+    if _dropped(message, numbers):
         return "it drops a number of the message"
     context = "\n".join(_context(turn, flows))
     known = _numbers(f"{message}\n{context}") | _dates(turn, message)
     spelt = _digits(message) if len(_SPELT.findall(message)) < _SPELT_LEAST else None
-    strange = [number for number in told if number not in known and not _is_part(number, known)]
+    strange = [number for number in numbers if number not in known and not _is_part(number, known)]
     if spelt is not None and any(len(number) < _SPELT_LEAST or number not in spelt for number in strange):
         return "it brings a number that neither the message nor its context has"
     if is_english(turn.locale):
@@ -146,7 +164,7 @@ def _negates(text: str) -> bool:
 
 
 def says_the_same(rewrite: str, message: str) -> bool:
-    """Whether a rewrite says no more and no less than the message, in whatever order and signs.
+    """Whether a rewrite says no more and no less than the message, in in whatever order and with whatever signs.
 
     Example:
         >>> says_the_same("Where is my order 4471?", "where's my order 4471"), says_the_same("Order 2.", "the 2nd one")
@@ -156,7 +174,8 @@ def says_the_same(rewrite: str, message: str) -> bool:
 
 
 def _all_words(text: str) -> list[str]:
-    return sorted(stem(word) for word in plain(text).split() if word not in _LIGHT and len(word) > 1)
+    said = (word.removesuffix("'s") for word in plain(text).split())
+    return sorted(word for word in said if word not in _FORM)
 
 
 def _quotes(text: str) -> list[str]:
@@ -273,7 +292,7 @@ def _brings_words(rewrite: str, known: str, *, english: bool) -> bool:
     return any(
         word[:_ALIKE] not in heads and word[:_SHORT] not in starts and word not in known.casefold()
         for word in _content(rewrite)
-        if word not in _LIGHT and len(word) >= _SHORT
+        if word not in _LIGHT and len(word) >= _SHORT and _scripts(word) == {"LATIN"}
     )
 
 

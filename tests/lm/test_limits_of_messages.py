@@ -85,5 +85,5 @@ def test_a_short_rewrite_is_taken(no_proxy: None) -> None:
 
     with FakeOpenAI(flavour="vllm", answer=short) as server:
         lm = resolve_lm("openai/plain", api_base=server.address)
-        decision = decided(lm, "where is it, the parcel with the number 7", "sync", "bind", "brief")
+        decision = decided(lm, "where is it, the big brown parcel with the number 7", "sync", "bind", "brief")
     assert decision.enhancement.enhanced_query == "Where is parcel 7?"

@@ -20,7 +20,7 @@ FIELDS = {"enhanced_query", "sentiment_score", "intent", "entities", "is_cancell
 WORDS = "Work with the care of a cartographer."
 
 
-def message(text: str = "and the other one?") -> Message:
+def message(text: str = "and the other one, order 4471?") -> Message:
     return Message(
         id="m1", conversation_id="c1", user_id="u1", role="user", original_content=text, timestamp=5
     )
@@ -78,7 +78,7 @@ async def test_a_program_that_asks_no_language_model_enhances_without_one(regist
     lm = speak()
     program = TurnProgram(registry).with_policy("floor").bind(lm=lm)
     outcome = await MessageEnhancer(program, InMemoryMessageStore()).enhance(message())
-    assert outcome.message.enhanced_message == "and the other one?"
+    assert outcome.message.enhanced_message == "and the other one, order 4471?"
     assert not outcome.degraded
     assert lm.engine.calls == 0
 

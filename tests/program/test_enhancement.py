@@ -143,15 +143,21 @@ async def test_the_rewrite_is_kept_beside_the_original_in_the_store(speak: Make,
     [("is_cancellation", "false"), ("enhanced_query", None), ("entities", "red"), ("is_continuation", None),
      ("enhanced_query", " "), ("sentiment_score", "high")],
 )  # fmt: skip
-def test_what_is_of_another_type_never_reaches_the_decision(
+def test_what_is_of_another_type_never_reaches_the_decision_and_the_rest_does(
     speak: Make, make_program: Make, golden: Turn, shape: str, field: str, value: Any
 ) -> None:
     bad = ANSWER | {field: value}
-    lm = speak(enhance=bad, fused={**bad, "flows": [], "commands": []})
+    lm = speak(enhance=bad, fused={**bad, "flows": [], "commands": [{"type": "cancel_flow"}]},
+               understand={"commands": [{"type": "cancel_flow"}]})  # fmt: skip
     decision = make_program(lm, shape).decide(golden)
-    assert decision.enhancement == Enhancement(enhanced_query=GOLDEN)
-    assert decision.stages["enhance"].degraded
-    assert field in str(decision.stages["enhance"].cause)
+    rest = {name: value for name, value in ANSWER.items() if name != field}
+    # A flow is left, which is a cancellation whatever the answer says.
+    assert decision.enhancement == Enhancement(**{"enhanced_query": GOLDEN, **rest, "is_cancellation": True})
+    record = decision.stages["enhance"]
+    assert (record.source, record.degraded) == ("lm", True)
+    assert field in str(record.cause)
+    assert not decision.stages["understand"].degraded
+    assert lm.engine.calls == (1 if shape == "fused" else 3)
 
 
 @pytest.mark.row("E5")

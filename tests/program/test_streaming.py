@@ -27,7 +27,7 @@ REWRITE = "Where is order 4471?"
 
 def streamed(program: dspy.Module, way: str, **options: Any) -> list[Any]:
     """All that a stream yields about one message."""
-    given = {"text": "where is my order 4471"}
+    given = {"text": "it is late, my order 4471, where is it"}
     if way == "sync generator":
         return list(dspy.streamify(program, async_streaming=False, **options)(**given))
 
@@ -56,7 +56,7 @@ def test_tokens_come_first_and_the_decision_last(
 ) -> None:
     lm = speak()
     program = make_program(lm, shape)
-    plain = program.decide("where is my order 4471")
+    plain = program.decide("it is late, my order 4471, where is it")
     items = streamed(program, way)
     decision = decision_of(items)
     assert decision.content() == plain.content()

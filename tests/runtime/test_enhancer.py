@@ -124,7 +124,9 @@ async def test_the_calls_are_handed_over_for_the_trace() -> None:
 async def test_one_call_and_what_the_language_model_says_stays() -> None:
     """On the first message of a conversation too, and without a command that a cancellation would go with."""
     lm = says()
-    first = await MessageEnhancer(lm, InMemoryMessageStore()).enhance_message(message(1, "hello"))
+    first = await MessageEnhancer(lm, InMemoryMessageStore()).enhance_message(
+        message(1, "hello, the Dell XPS laptop and the kettle. its shipping status?")
+    )
     assert lm.engine.calls == 1
     assert first.enhanced_message == ANSWER["enhanced_query"]
     assert (first.sentiment_score, first.is_cancellation, first.is_continuation) == (-0.3, True, False)
@@ -242,8 +244,8 @@ async def test_a_closed_set_of_intents_is_enforced(
     lm = scripted_lm(lambda _: json.dumps(ANSWER | {"intent": said}), schema=schema)
     flows = [{"name": "track_order", "description": "Tell where an order is."}]
     for given in (flows, FlowRegistry(flows)):
-        enhancer = MessageEnhancer(lm, InMemoryMessageStore(), flows=given)
-        outcome = await enhancer.enhance(message(1, SHIFT))
+        enhancer = MessageEnhancer(lm, await talked(*TALK), flows=given)
+        outcome = await enhancer.enhance(message(9, SHIFT))
         assert outcome.message.intent == intent
         # The rest of the answer stays; the reason says why this field does not.
         assert outcome.message.enhanced_message == ANSWER["enhanced_query"]

@@ -19,7 +19,7 @@ from openai_server import serving
 
 SAID = "And the other one? my card is 4111 1111"
 ANSWER: dict[str, Any] = {
-    "enhanced_query": "Where is order 4471?",
+    "enhanced_query": "Where is order 4471? My card is 4111 1111.",
     "sentiment_score": 0.0,
     "intent": "track_order",
     "entities": [],
@@ -30,7 +30,8 @@ ESSAY = "Well, dear customer, " + "it depends on many things. " * 300
 
 
 def message(text: str = SAID, **fields: Any) -> Message:
-    given = {"id": "m1", "conversation_id": "c1", "user_id": "u1", "role": "user", "timestamp": 5}
+    given: dict[str, Any] = {"id": "m1", "conversation_id": "c1", "user_id": "u1", "role": "user", "timestamp": 5}
+    given["explicit_context"] = ["Orders 1, 2 and 4471 are late."]
     return Message(**{**given, "original_content": text, **fields})
 
 
@@ -221,7 +222,7 @@ async def test_two_enhancements_of_one_message_at_once_come_one_after_the_other(
         await asyncio.sleep(0)
         under_way.pop()
         calls.append(len(calls))
-        return json.dumps(ANSWER | {"enhanced_query": f"Where is order {len(calls)}?"})
+        return json.dumps(ANSWER | {"enhanced_query": f"Where is order {len(calls)}? My card is 4111 1111."})
 
     calls: list[int] = []
     store = InMemoryMessageStore()
@@ -233,5 +234,5 @@ async def test_two_enhancements_of_one_message_at_once_come_one_after_the_other(
     assert enhanced[1] is second
     assert (most, len(calls)) == (1, 2)
     assert await store.get_message("m1") == second
-    assert second.enhanced_message == "Where is order 2?"
+    assert second.enhanced_message == "Where is order 2? My card is 4111 1111."
     assert len(await store.get_messages_by_conversation_id("c1")) == 1

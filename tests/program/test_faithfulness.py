@@ -1,0 +1,78 @@
+"""E9: a rewrite keeps to the message and its context, and one that does not is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from jazzmine_dspy.datasets import load_dataset
+from jazzmine_dspy.models import FlowRegistry, Turn
+from jazzmine_dspy.program.faithfulness import says_the_same, unfaithful
+
+TALK = [
+    {"role": "user", "text": "Where are my orders 4471 and AB-12, the lamp and the kettle?"},
+    {"role": "assistant", "text": "The lamp comes on Friday 13 March, the kettle is lost."},
+]
+FLOWS = FlowRegistry([{"name": "refund_order", "description": "Pay the money back."}])
+
+FAITHFUL = [
+    ("and the second?", "Where is order AB-12, the kettle?"),
+    ("make it 2, no, 3", "Make it 3."),
+    ("8 4 7 1 is it", "The order is 8471."),
+    ("I don't want it any more", "Cancel order 4471."),
+    ("no, the kettle", "Where is the kettle?"),
+    ('put "for Ann" on it', 'Put "for Ann" on the lamp.'),
+    ("money back then", "Refund the kettle, order AB-12."),
+    ("call me at 11.30", "Call me about the lamp at 11:30."),
+    ("mail ann.99@example.org instead", "Mail ann.99@example.org about the lamp instead."),
+    ("tomorrow please", "Bring the lamp on 11 March please."),
+    (
+        "\u05d0\u05d9\u05e4\u05d4 \u05d6\u05d4?",
+        "\u05d0\u05d9\u05e4\u05d4 \u05d4\u05d4\u05d6\u05de\u05e0\u05d4?",
+    ),
+    ("👍", "👍 The lamp."),
+]
+UNFAITHFUL = [
+    ("and order 9032?", "Where is my order?", "drops a number"),
+    ("and order 9032?", "Where is order 9023?", "drops a number"),
+    ("and the other?", "Where is order 9032?", "brings a number"),
+    ("mail ann.99@example.org", "Mail anna@example.org", "drops a number"),
+    ("don't send it", "Send the lamp.", "drops a negation"),
+    ("is it late?", "The lamp is not late.", "brings a negation"),
+    ('put "for Ann" on it', 'Put "for Anna" on the lamp.', "drops a quoted text"),
+    ("and the other?", "Where is the toaster?", "brings words"),
+    ("and the other?", "Wo bleibt der Wasserkocher?", "brings words"),
+    ("and the other?", "Где чайник?", "brings words"),
+    ("👍", "The customer agrees to the purchase of a toaster.", "brings words"),
+]
+
+
+def turn(text: str) -> Turn:
+    return Turn(text=text, history=TALK, date="2026-03-10")
+
+
+@pytest.mark.row("E9")
+@pytest.mark.parametrize(("text", "rewrite"), FAITHFUL)
+def test_a_faithful_rewrite_is_taken(text: str, rewrite: str) -> None:
+    assert unfaithful(rewrite, turn(text), FLOWS) == ""
+    assert not says_the_same(rewrite, text)
+
+
+@pytest.mark.row("E9")
+@pytest.mark.parametrize(("text", "rewrite", "reason"), UNFAITHFUL)
+def test_what_loses_or_invents_content_is_refused_with_the_reason(
+    text: str, rewrite: str, reason: str
+) -> None:
+    assert reason in unfaithful(rewrite, turn(text), FLOWS)
+
+
+@pytest.mark.row("E9")
+def test_what_people_wrote_for_the_dataset_is_taken() -> None:
+    data = load_dataset("datasets/support")
+    rewrites = [
+        (each.labels.enhanced, each.turn)
+        for each in data.examples("train", "dev_a", "dev_b")
+        if each.labels.enhanced and each.labels.enhanced != each.turn.text
+    ]
+    refused = [text for text, turn in rewrites if unfaithful(text, turn, data.flows)]
+    assert len(rewrites) > 500
+    assert len(refused) <= 0.03 * len(rewrites)
