@@ -14,6 +14,7 @@ from jazzmine_dspy.models.commands import KINDS
 from jazzmine_dspy.models.flows import Flow, Slot
 
 DEFAULTS: dict[str, str] = {
+    "unavailable": "Sorry, I can't do that right now. Please try again in a moment.",
     "queue": "One moment, I'm still working on it.",
     "wait": "Take your time.",
     "confirm": "Shall I go ahead?",

@@ -2,47 +2,106 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 from jazzmine_dspy.memory.errors import ConflictError, NotStoredError
 from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working import QueuedMessage, WorkingMemory, WorkingMemoryStore
+from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError, format_error
 from jazzmine_dspy.models.messages import Conversation
+from jazzmine_dspy.runtime.bounded import BoundedStore
 from jazzmine_dspy.runtime.clock import Clock
+from jazzmine_dspy.runtime.loading import Loading
 from jazzmine_dspy.runtime.outbox import deliver, ensure_conversation
 from jazzmine_dspy.runtime.turns import resume_counting
 
+WORKING_MEMORY, MESSAGES = "working memory", "store of messages"
+"""What the stores are called in errors and causes."""
+
+MAX_OUTBOX = 20
+"""Turns that a conversation carries for a store of messages that is down; then no further one is taken."""
+
 
 class Conversations:
-    """Both stores of one agent's conversations. Call all methods but :meth:`locked` within it."""
+    """Both stores of one agent's conversations. Call all methods but :meth:`locked` within it.
+
+    Args:
+        deadline: Seconds of a turn; a call of a store may take half of them. None for no limit.
+    """
 
     def __init__(
-        self, working_memory: WorkingMemoryStore, messages: MessageStore, agent_id: str, clock: Clock
+        self,
+        working_memory: WorkingMemoryStore,
+        messages: MessageStore,
+        agent_id: str,
+        clock: Clock,
+        deadline: float | None = None,
     ) -> None:
-        self.working_memory = working_memory
-        self.messages = messages
+        seconds = None if deadline is None else deadline / 2
+        self.working_memory: WorkingMemoryStore = BoundedStore(working_memory, WORKING_MEMORY, seconds)  # type: ignore[assignment]
+        self.messages: MessageStore = BoundedStore(messages, MESSAGES, seconds)  # type: ignore[assignment]
         self._agent_id = agent_id
         self._clock = clock
+        self._deadline = deadline
+        self._turns: Counter[str] = Counter()
 
-    def locked(self, conversation_id: str) -> AbstractAsyncContextManager[Any]:
-        """Hold the conversation's turn: nobody else writes its state meanwhile."""
-        return self.working_memory.turn(conversation_id)
+    @asynccontextmanager
+    async def locked(self, conversation_id: str) -> AsyncIterator[None]:
+        """Hold the conversation's turn: nobody else writes its state meanwhile.
 
-    async def opened(self, conversation_id: str, incoming: QueuedMessage) -> WorkingMemory:
+        Raises:
+            LockTimeoutError: the turn before did not end in the store's waiting time.
+            MemoryUnavailableError: the store does not answer.
+        """
+        # A turn that waits for another one here is let in by that one, in the store's own time.
+        limit = None if self._turns[conversation_id] else self._deadline
+        self._turns[conversation_id] += 1
+        try:
+            async with AsyncExitStack() as turn:
+                with _unavailable():
+                    async with asyncio.timeout(limit):
+                        await turn.enter_async_context(self.working_memory.turn(conversation_id))
+                released = turn.pop_all()
+            try:
+                yield
+            except BaseException as error:
+                if not await released.__aexit__(type(error), error, error.__traceback__):
+                    raise
+            else:
+                with _unavailable():
+                    async with asyncio.timeout(self._deadline):
+                        await released.aclose()
+        finally:
+            self._turns -= Counter([conversation_id])
+
+    async def opened(
+        self, conversation_id: str, incoming: QueuedMessage, loading: Loading | None = None
+    ) -> WorkingMemory:
         """Give the state that a message comes to, once what the turn before left over is stored.
+
+        Args:
+            loading: Takes note of a store of messages that is down: the turn goes on, and the state carries what
+                is to be stored.
 
         Raises:
             ConflictError: the conversation belongs to another user.
+            MemoryUnavailableError: working memory is down, or the state carries as much as it may.
         """
         stamp = self._clock.milliseconds(incoming.now)
         user, agent = incoming.user_id, self._agent_id
-        await ensure_conversation(
-            Conversation(
-                id=conversation_id, user_id=user, agent_id=agent, created_at=stamp, last_updated_at=stamp
-            ),
-            self.messages,
+        conversation = Conversation(
+            id=conversation_id, user_id=user, agent_id=agent, created_at=stamp, last_updated_at=stamp
         )
+        try:
+            await ensure_conversation(conversation, self.messages)
+        except MemoryUnavailableError as error:
+            if loading is None:
+                raise
+            loading.note(MESSAGES, error)
         state = await self.working_memory.get_or_create(conversation_id, user, agent)
         if state.user_id != user:
             raise ConflictError(
@@ -50,9 +109,14 @@ class Conversations:
                 where=f"conversation {conversation_id!r}",
                 remedy="Give every conversation an id of its own.",
             )
-        state = await self.delivered(state)
-        if not state.turn_number:
-            await resume_counting(state, self.messages)
+        try:
+            state = await self.delivered(state)
+            if not state.turn_number:
+                await resume_counting(state, self.messages)
+        except MemoryUnavailableError as error:
+            if loading is None or len(state.outbox) >= MAX_OUTBOX:
+                raise
+            loading.note(MESSAGES, error)
         return state
 
     async def existing(self, conversation_id: str) -> WorkingMemory:
@@ -94,3 +158,16 @@ class Conversations:
     async def save(self, state: WorkingMemory) -> WorkingMemory:
         """The state as it is written: over the version that was read, or not at all."""
         return await self.working_memory.save(state)
+
+
+@contextmanager
+def _unavailable() -> Iterator[None]:
+    """Errors of others on entering or leaving a turn, as errors of a store that is down."""
+    try:
+        yield
+    except JazzmineError:
+        raise
+    except Exception as error:
+        raise MemoryUnavailableError(
+            f"The {WORKING_MEMORY} failed: {format_error(error)}", remedy="See whether it is up."
+        ) from error

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from jazzmine_dspy.memory.errors import ConflictError
@@ -19,6 +19,8 @@ from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.turn import MAX_TEXT, HistoryMessage, Turn
 from jazzmine_dspy.program.driver import adrive
 from jazzmine_dspy.program.enhance_stage import enhance_steps, enhancing_program
+from jazzmine_dspy.runtime.bounded import answered, one_turn
+from jazzmine_dspy.runtime.conversations import MESSAGES
 from jazzmine_dspy.runtime.message_access import MessageAccess, set_fields
 from jazzmine_dspy.runtime.outcome import EnhancementOutcome
 from jazzmine_dspy.runtime.tracing import call_records
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from jazzmine_dspy.program.turn import TurnProgram
 
 log = logging.getLogger("jazzmine_dspy")
+
+T = TypeVar("T")
 
 _CAUSE = "enhancement: "
 """What an entry of ``Message.errors`` begins with that tells of an enhancement."""
@@ -65,7 +69,8 @@ class MessageEnhancer:
     """
 
     deadline: float | None = 10.0
-    """Seconds for the language model; an answer that is late counts as none. None for no limit."""
+    """Seconds for the language model, and half of them for a call of the store; an answer that is late counts as none.
+    None for no limit."""
 
     def __init__(
         self,
@@ -125,7 +130,8 @@ class MessageEnhancer:
         key = (id(asyncio.get_running_loop()), str(message.id))
         lock = self._running.setdefault(key, asyncio.Lock())
         async with lock:
-            return await self._enhanced(message, text, snippets)
+            with one_turn():
+                return await self._enhanced(message, text, snippets)
 
     async def _enhanced(self, message: Message, text: str, snippets: Sequence[str]) -> EnhancementOutcome:
         started_ms = int(time.time() * 1000)
@@ -138,7 +144,7 @@ class MessageEnhancer:
         fields = _fields(message, enhancement, turn, before, reasons)
         set_fields(message, fields)
         try:
-            await self._messages.update(message, fields)
+            await self._bounded(self._messages.update(message, fields))
         except Exception as error:
             problems.append(f"update: {format_error(error)}")
             reasons.append(problems[-1])
@@ -160,9 +166,9 @@ class MessageEnhancer:
         """What the store holds before the message; a new message is stored first. Failures join the problems."""
         errors, listed = tuple(message.errors or ()), True
         try:
-            stored = await self._messages.get(message.id)
+            stored = await self._bounded(self._messages.get(message.id))
             if stored is None:
-                await self._messages.add(message, self.agent_id)
+                await self._bounded(self._messages.add(message, self.agent_id))
             else:
                 _check_same(stored, message, text)
                 errors, listed = tuple(stored.errors or ()), not stored.is_flagged
@@ -171,11 +177,15 @@ class MessageEnhancer:
         except Exception as error:
             problems.append(f"store: {format_error(error)}")
         try:
-            found = await self._messages.before(message, self.history_window, listed=listed)
+            found = await self._bounded(self._messages.before(message, self.history_window, listed=listed))
             return _Before(tuple(_view(each) for each in found), found[-1].episode_id if found else 0, errors)
         except Exception as error:
             problems.append(f"history: {format_error(error)}")
             return _Before((), message.episode_id, errors)
+
+    async def _bounded(self, call: Awaitable[T]) -> T:
+        """A call of the store within its half of the deadline; one that did not answer is not called again."""
+        return await answered(call, MESSAGES, None if self.deadline is None else self.deadline / 2)
 
     async def _answered(self, turn: Turn) -> tuple[Enhancement, StageRecord]:
         steps = enhance_steps(self._program, turn)

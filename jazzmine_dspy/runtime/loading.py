@@ -16,6 +16,7 @@ class Loading:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
         self._parts: dict[str, asyncio.Task[Any]] = {}
         self._limits: dict[str, tuple[float, float] | None] = {}
         self.failures: list[str] = []
@@ -27,6 +28,10 @@ class Loading:
     def __exit__(self, *_: object) -> None:
         for name in list(self._parts):
             self._drop(name)
+
+    def left(self, limit: float | None) -> float | None:
+        """Seconds that are left of those of a turn; None is no limit."""
+        return None if limit is None else max(0.0, limit - (self._loop.time() - self._began))
 
     def begin(self, name: str, part: Coroutine[Any, Any, Any], limit: float | None) -> None:
         """Begin to load a part; ``limit`` is in seconds from now, None is no limit."""
@@ -47,10 +52,10 @@ class Loading:
         await asyncio.wait([task], timeout=limit and max(0.0, limit[1] - self._loop.time()))
         if not task.done():
             self._drop(name)
-            self._fail(name, DeadlineError(f"No answer within {limit[0] if limit else 0:g} s"))
+            self.note(name, DeadlineError(f"No answer within {limit[0] if limit else 0:g} s"))
             return default
         if task.cancelled():
-            self._fail(name, asyncio.CancelledError())
+            self.note(name, asyncio.CancelledError())
             return default
         error = task.exception()
         if error is None:
@@ -58,11 +63,13 @@ class Loading:
             return found
         if not isinstance(error, errors):
             raise error
-        self._fail(name, error)
+        self.note(name, error)
         return default
 
-    def _fail(self, name: str, error: BaseException) -> None:
-        self.failures.append(f"{name}: {format_error(error)}")
+    def note(self, name: str, error: BaseException) -> None:
+        """Note why something is missing, once for each name."""
+        if not any(failure.startswith(f"{name}: ") for failure in self.failures):
+            self.failures.append(f"{name}: {format_error(error)}")
 
     def _drop(self, name: str) -> None:
         task = self._parts.pop(name)

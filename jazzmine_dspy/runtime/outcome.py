@@ -49,6 +49,9 @@ class TurnOutcome(Value):
     action has succeeded before the action ran. ``decision`` is None for a message that was queued. ``repeated`` says
     that the message had been handled before: decision, next step and reply are those of the first time, and the state
     is the one now; of a message before the last fifty the decision alone is known.
+    ``stored`` is False where working memory did not answer: the message was not taken, nothing was done,
+    ``decision.context_failures`` names the cause, and ``reply`` asks the user to try again. Deliver it once more under
+    its id, or let the user repeat it.
     ``new_episode`` says that the message opened the topic numbered ``episode_id``, so that the one before can
     be closed. ``message_id`` is the message's, to say which one a reply is to. ``drained`` holds the outcomes of
     messages that had waited for an action and were taken before this one, in their order; if the last of them is
@@ -61,6 +64,7 @@ class TurnOutcome(Value):
     reply: str
     route: MessageRoute
     repeated: bool = False
+    stored: bool = True
     episode_id: int = 0
     new_episode: bool = False
     message_id: str = ""

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.messages import InMemoryMessageStore, MessageStore
 from jazzmine_dspy.memory.procedural import FlowIndex
@@ -19,8 +20,8 @@ from jazzmine_dspy.memory.working import (
     WorkingMemoryStore,
 )  # fmt: skip
 from jazzmine_dspy.memory.working.operations import end_turn
-from jazzmine_dspy.models.decision import TurnDecision
-from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
+from jazzmine_dspy.models.errors import InputError, JazzmineError, MemoryUnavailableError, format_error
 from jazzmine_dspy.models.messages import Message, MessageRole
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -28,10 +29,12 @@ from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.traces import LLMCallRecord, TaskEmission, ToolTrace
 from jazzmine_dspy.models.validators import VALIDATION_DEADLINE
 from jazzmine_dspy.runtime.actions import Actions
+from jazzmine_dspy.runtime.bounded import one_turn
 from jazzmine_dspy.runtime.clock import Clock
-from jazzmine_dspy.runtime.conversations import Conversations
+from jazzmine_dspy.runtime.conversations import MESSAGES, Conversations
 from jazzmine_dspy.runtime.episodes import EpisodeHook, Episodes
 from jazzmine_dspy.runtime.hooks import RECALL_DEADLINE, Hooks, RecallHook, check_hook
+from jazzmine_dspy.runtime.loading import Loading
 from jazzmine_dspy.runtime.outcome import ActionOutcome, MessageRoute, TurnOutcome, known_step
 from jazzmine_dspy.runtime.recall import resilient
 from jazzmine_dspy.runtime.replies import Done, stored_reply
@@ -141,7 +144,9 @@ class Runtime:
         self.agent_id = agent_id
         self._clock = Clock(clock)
         self._ids = ids
-        self._conversations = Conversations(self.working_memory, self.messages, agent_id, self._clock)
+        self._conversations = Conversations(
+            self.working_memory, self.messages, agent_id, self._clock, deadline
+        )
         self._taker = TurnTaker(
             self._program,
             self._conversations,
@@ -198,15 +203,16 @@ class Runtime:
                 between; whoever gets the outcome that is not ``repeated`` runs it.
 
         Returns:
-            The outcome. Hand back what was then said to the user with :meth:`record_reply`.
+            The outcome. Hand back what was then said to the user with :meth:`record_reply`. While the store of messages
+            is down, decisions are degraded and states carry what is to be stored. While working memory is down,
+            nothing is done, ``outcome.stored`` is False, and the reply asks the user to try again.
 
         Raises:
             InputError: an empty text or id, a text over the limit, half of a surrogate pair, one text where a list is
                 wanted, or a clock that gives no Unix time.
             ConflictError: ``message_id`` belongs to another message, or the conversation to another user.
             QueueFullError: an action runs, and too many messages wait for its end.
-            LockTimeoutError: the turn before did not end in time.
-            MemoryUnavailableError: a store does not answer; deliver the message again.
+            LockTimeoutError: the turn before did not end in time; deliver the message again.
         """
         if now is not None and not isinstance(now, dt.datetime):
             raise InputError("The time is no datetime", where="now", remedy="Pass a datetime, or None.")
@@ -221,17 +227,16 @@ class Runtime:
             locale=checked_name(locale, "locale") if locale else None,
             user_attributes=clean_attributes(user_attributes),
         )
-        async with self._conversations.locked(conversation_id):
-            with self._taker.loading(conversation_id, incoming) as loading:
-                state = await self._conversations.opened(conversation_id, incoming)
-                known = await self._known(state, incoming)
-                if known is not None:
-                    return known
-                state, drained = await self._actions.drain(state, arriving=True)
-                if is_queued(state):
-                    outcome = await self._actions.enqueue(state, incoming)
-                else:
-                    outcome = await self._taker.take(state, incoming, begin=begin, loading=loading)
+        outcomes: list[TurnOutcome] = []
+        try:
+            with one_turn():
+                async with self._conversations.locked(conversation_id):
+                    await self._processed(conversation_id, incoming, begin, outcomes)
+        except MemoryUnavailableError as error:
+            logger.warning("conversation %r: %s", conversation_id, format_error(error))
+            if not outcomes or outcomes[-1].message_id != incoming.message_id:
+                outcomes.append(self._untaken(conversation_id, incoming, error))
+        *drained, outcome = outcomes
         self._episodes.hand_on(self.on_episode, (*drained, outcome))
         return outcome.model_copy(update={"drained": tuple(drained)})
 
@@ -351,10 +356,52 @@ class Runtime:
 
     # --- one turn, within its lock -----------------------------------------------------------------------
 
-    async def _known(self, state: WorkingMemory, incoming: QueuedMessage) -> TurnOutcome | None:
+    async def _processed(
+        self, conversation_id: str, incoming: QueuedMessage, begin: bool, outcomes: list[TurnOutcome]
+    ) -> None:
+        """Take a message after those that waited; ``outcomes`` takes theirs, and its own at the end."""
+        with self._taker.loading(conversation_id, incoming) as loading:
+            state = await self._conversations.opened(conversation_id, incoming, loading)
+            known = await self._known(state, incoming, loading)
+            if known is not None:
+                outcomes.append(known)
+                return
+            state, drained = await self._actions.drain(state, arriving=True)
+            outcomes += drained
+            if is_queued(state):
+                outcomes.append(await self._actions.enqueue(state, incoming))
+            else:
+                outcomes.append(await self._taker.take(state, incoming, begin=begin, loading=loading))
+
+    def _untaken(self, conversation_id: str, incoming: QueuedMessage, error: JazzmineError) -> TurnOutcome:
+        """The outcome of a message that a store kept from being taken."""
+        text = say("unavailable")
+        return TurnOutcome(
+            decision=TurnDecision(
+                enhancement=Enhancement(enhanced_query=incoming.text),
+                selection=Selection(reason="the message was not taken"),
+                context_failures=(f"store: {format_error(error)}",),
+            ),
+            state=WorkingMemory(
+                conversation_id=conversation_id, user_id=incoming.user_id, agent_id=self.agent_id
+            ),
+            next=NextStep(kind="none", text=text),
+            reply=text,
+            route=MessageRoute(type="nlu_understanding", reason="not_taken"),
+            stored=False,
+            message_id=incoming.message_id,
+        )
+
+    async def _known(
+        self, state: WorkingMemory, incoming: QueuedMessage, loading: Loading
+    ) -> TurnOutcome | None:
         """The outcome of a message that came before, or None."""
         waiting = next((one for one in state.queue if one.message_id == incoming.message_id), None)
-        stored = await self.messages.get_message(incoming.message_id)
+        try:
+            stored = await self._conversations.messages.get_message(incoming.message_id)
+        except MemoryUnavailableError as error:
+            loading.note(MESSAGES, error)
+            stored = None
         said = (state.conversation_id, incoming.text)
         other = stored is not None and (stored.conversation_id, stored.original_content) != said
         if other or (waiting is not None and waiting.text != incoming.text):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -163,8 +162,7 @@ class TurnTaker:
         self, before: WorkingMemory, incoming: QueuedMessage, loading: Loading
     ) -> tuple[Turn, Recollection, TurnDecision]:
         """Build the turn of what was loaded in time, and decide it in the time that is left."""
-        loop = asyncio.get_running_loop()
-        began, stores = loop.time(), self._conversations
+        stores = self._conversations
         limit = None if self._deadline is None else self._deadline / 2
         read = pruned_history(stores.messages, before.conversation_id, exclude=incoming.message_id)
         loading.begin("history", read, limit)
@@ -182,8 +180,7 @@ class TurnTaker:
             facts=recalled.facts,
             now=incoming.now or self._clock.now(),
         )
-        left = None if self._deadline is None else max(0.0, self._deadline - (loop.time() - began))
-        decision = await self._program.adecide(turn, deadline=left)
+        decision = await self._program.adecide(turn, deadline=loading.left(self._deadline))
         if loading.failures:
             logger.warning("the turn is degraded: %s", "; ".join(loading.failures))
             decision = decision.model_copy(update={"context_failures": tuple(loading.failures)})

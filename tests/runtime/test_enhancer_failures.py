@@ -30,7 +30,13 @@ ESSAY = "Well, dear customer, " + "it depends on many things. " * 300
 
 
 def message(text: str = SAID, **fields: Any) -> Message:
-    given: dict[str, Any] = {"id": "m1", "conversation_id": "c1", "user_id": "u1", "role": "user", "timestamp": 5}
+    given: dict[str, Any] = {
+        "id": "m1",
+        "conversation_id": "c1",
+        "user_id": "u1",
+        "role": "user",
+        "timestamp": 5,
+    }
     given["explicit_context"] = ["Orders 1, 2 and 4471 are late."]
     return Message(**{**given, "original_content": text, **fields})
 
@@ -236,3 +242,48 @@ async def test_two_enhancements_of_one_message_at_once_come_one_after_the_other(
     assert await store.get_message("m1") == second
     assert second.enhanced_message == "Where is order 2? My card is 4111 1111."
     assert len(await store.get_messages_by_conversation_id("c1")) == 1
+
+
+@pytest.mark.row("E7", "U15")
+@pytest.mark.parametrize(
+    "silent", ["get_message", "store_message", "get_immediate_context", "update_message"]
+)
+@pytest.mark.parametrize("clings", [False, True])
+async def test_a_store_that_never_answers_is_left_within_the_deadline(
+    silent: str, clings: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    over = asyncio.Event()
+
+    async def hang(*_: Any, fields: Any = None, **__: Any) -> Any:
+        while not over.is_set():
+            try:
+                await over.wait()
+            except asyncio.CancelledError:
+                if not clings:
+                    raise
+
+    store = InMemoryMessageStore()
+    setattr(store, silent, hang)
+    enhancer = MessageEnhancer(scripted_lm(lambda _: json.dumps(ANSWER)), store)
+    enhancer.deadline = 1.0
+    async with asyncio.timeout(20):
+        began = asyncio.get_running_loop().time()
+        outcome = await enhancer.enhance(message())
+        took = asyncio.get_running_loop().time() - began
+    over.set()
+    # What waits for the store once does not wait again.
+    assert took < 1.5
+    assert outcome.message.enhanced_message == ANSWER["enhanced_query"]
+    assert outcome.degraded
+    assert "did not answer within 0.5 s" in str(outcome.cause)
+    assert len(warnings(caplog)) == 1
+
+
+@pytest.mark.row("E7", "E18")
+async def test_an_answer_in_another_language_keeps_the_message() -> None:
+    answer = ANSWER | {"enhanced_query": "¿Dónde está el pedido 4471? Mi tarjeta es 4111 1111."}
+    outcome = await MessageEnhancer(
+        scripted_lm(lambda _: json.dumps(answer)), InMemoryMessageStore()
+    ).enhance(message())
+    assert (outcome.message.enhanced_message, outcome.message.intent) == (SAID, "track_order")
+    assert "brings words" in str(outcome.cause)

@@ -209,8 +209,10 @@ class Failing(InMemoryWorkingMemoryStore):
 
 async def test_a_turn_that_could_not_be_written_can_be_sent_again(make_chat: Any, floor: TurnProgram) -> None:
     chat = make_chat(Runtime(floor, working_memory=Failing()))
-    with pytest.raises(MemoryUnavailableError):
-        await chat("where is my order", message_id="m1")
+    lost = await chat.runtime.process(
+        conversation_id="c1", user_id="u1", text="where is my order", message_id="m1"
+    )
+    assert (lost.stored, lost.next.kind) == (False, "none")
     outcome = await chat("where is my order", message_id="m1")
     assert (outcome.repeated, outcome.reply, outcome.state.turn_number) == (False, "Which order?", 1)
     assert outcome.route.context is not None

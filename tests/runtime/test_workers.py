@@ -95,12 +95,12 @@ async def test_a_turn_applied_while_messages_were_down_is_stored_with_the_next(o
     office.messages.down = True
     first = await runtime.process(**ANN, text="one", message_id="m1")
     assert (await office.texts(), len(first.state.outbox)) == ([], 1)
-    with pytest.raises(MemoryUnavailableError):
-        await runtime.process(**ANN, text="two", message_id="m2")
+    second = await runtime.process(**ANN, text="two", message_id="m2")
+    assert (second.stored, second.decision.degraded, len(second.state.outbox)) == (True, True, 2)
     office.messages.down = False
-    second = await office.worker().process(**ANN, text="two", message_id="m2")
-    assert await office.texts() == ["one", "two"]
-    assert (second.state.turn_number, second.state.outbox) == (2, [])
+    third = await office.worker().process(**ANN, text="three", message_id="m3")
+    assert await office.texts() == ["one", "two", "three"]
+    assert (third.state.turn_number, third.state.outbox) == (3, [])
     assert (await runtime.process(**ANN, text="one", message_id="m1")).repeated
 
 
