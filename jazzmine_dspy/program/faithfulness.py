@@ -259,7 +259,7 @@ def _context(turn: Turn, flows: FlowRegistry) -> Iterator[str]:
     yield from _texts(thaw(turn.user_attributes))
     names = {turn.flow, turn.offering, *turn.paused, *turn.clarifying}
     yield from flows
-    for flow in (flows[name] for name in names if name in flows):
+    for flow in (flows[name] for name in names if name is not None and name in flows):
         yield from _flow_texts(flow)
 
 

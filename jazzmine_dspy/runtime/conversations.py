@@ -30,7 +30,8 @@ class Conversations:
     """Both stores of one agent's conversations. Call all methods but :meth:`locked` within it.
 
     Args:
-        deadline: Seconds of a turn; a call of a store may take half of them. None for no limit.
+        deadline: Seconds of a turn: a call of working memory may take half of them, one of the store of messages a
+            quarter. None for no limit.
     """
 
     def __init__(
@@ -41,9 +42,9 @@ class Conversations:
         clock: Clock,
         deadline: float | None = None,
     ) -> None:
-        seconds = None if deadline is None else deadline / 2
-        self.working_memory: WorkingMemoryStore = BoundedStore(working_memory, WORKING_MEMORY, seconds)  # type: ignore[assignment]
-        self.messages: MessageStore = BoundedStore(messages, MESSAGES, seconds)  # type: ignore[assignment]
+        half, quarter = (None, None) if deadline is None else (deadline / 2, deadline / 4)
+        self.working_memory: WorkingMemoryStore = BoundedStore(working_memory, WORKING_MEMORY, half)
+        self.messages: MessageStore = BoundedStore(messages, MESSAGES, quarter)
         self._agent_id = agent_id
         self._clock = clock
         self._deadline = deadline

@@ -201,7 +201,7 @@ class LMSource(Source[Any]):
         # In the staged shape understanding may be asked twice in a turn, with other slots.
         shared = self._predictor == "fused"
         if shared and "fused" in context.memo:
-            earlier = context.memo["fused"]
+            earlier: Predicted | Exception = context.memo["fused"]
             if isinstance(earlier, Exception):
                 # The call is on the stage that made it.
                 raise PredictFailed(earlier) from earlier
