@@ -102,7 +102,7 @@ async def test_jazzmines_message_is_taken_by_our_store(models: Any) -> None:
     async def answer(prompt: str) -> str:
         return json.dumps(ANSWER)
 
-    raw = message(models, 1, "Where is it?")
+    raw = message(models, 1, "Where is it, my lamp?")
     store = InMemoryMessageStore()
     outcome = await MessageEnhancer(answer, store).enhance(raw)
     assert outcome.message is raw
