@@ -7,14 +7,16 @@ from typing import Any
 
 from jazzmine_dspy.dialogue.next_steps import complete
 from jazzmine_dspy.dialogue.texts import say
-from jazzmine_dspy.memory.errors import StateError
+from jazzmine_dspy.memory.errors import ConflictError, StateError
 from jazzmine_dspy.memory.working import FinishedAction, QueuedMessage, WorkingMemory, operations
 from jazzmine_dspy.memory.working.state import FINISHED_KEPT, QUEUE_KEPT
-from jazzmine_dspy.models.errors import JazzmineError
+from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.runtime.conversations import Conversations
-from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, known_step
+from jazzmine_dspy.runtime.conversations import MESSAGES, Conversations
+from jazzmine_dspy.runtime.loading import Loading
+from jazzmine_dspy.runtime.outcome import ActionOutcome, MessageRoute, TurnOutcome, known_step
 from jazzmine_dspy.runtime.router import is_queued, route
 from jazzmine_dspy.runtime.taking import TurnTaker
 
@@ -131,6 +133,42 @@ class Actions:
         repeated = incoming not in state.queue
         saved = await self._conversations.save(state)
         return self.queued(saved, incoming.message_id, repeated=repeated)
+
+    async def known(
+        self, state: WorkingMemory, incoming: QueuedMessage, loading: Loading
+    ) -> TurnOutcome | None:
+        """The outcome of a message that came before, or None."""
+        waiting = next((one for one in state.queue if one.message_id == incoming.message_id), None)
+        try:
+            stored = await self._conversations.messages.get_message(incoming.message_id)
+        except MemoryUnavailableError as error:
+            loading.note(MESSAGES, error)
+            stored = None
+        said = (state.conversation_id, incoming.text)
+        other = stored is not None and (stored.conversation_id, stored.original_content) != said
+        if other or (waiting is not None and waiting.text != incoming.text):
+            raise ConflictError(
+                "The id belongs to another message",
+                where=f"message {incoming.message_id!r}",
+                remedy="Give every message an id of its own, or none.",
+            )
+        if waiting is not None:
+            return self.queued(state, incoming.message_id, repeated=True)
+        handled = next((h for h in state.handled if h.message_id == incoming.message_id), None)
+        # A decision is stored only of a turn that was applied.
+        decided = stored.decision if stored else None
+        if handled is None and decided is None:
+            return None
+        return TurnOutcome(
+            decision=TurnDecision.model_validate(decided) if decided else None,
+            state=state,
+            next=known_step(handled.next_step) if handled else NextStep(kind="none"),
+            reply=handled.reply if handled else "",
+            route=MessageRoute(type="nlu_understanding", reason="already_handled"),
+            repeated=True,
+            episode_id=stored.episode_id if stored else state.episode_id,
+            message_id=incoming.message_id,
+        )
 
     def queued(self, state: WorkingMemory, message_id: str, *, repeated: bool) -> TurnOutcome:
         """The outcome of a message that waits."""

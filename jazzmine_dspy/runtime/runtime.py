@@ -9,8 +9,6 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.dialogue.texts import say
-from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.messages import InMemoryMessageStore, MessageStore
 from jazzmine_dspy.memory.procedural import FlowIndex
 from jazzmine_dspy.memory.working import (
@@ -20,10 +18,8 @@ from jazzmine_dspy.memory.working import (
     WorkingMemoryStore,
 )  # fmt: skip
 from jazzmine_dspy.memory.working.operations import end_turn
-from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
-from jazzmine_dspy.models.errors import InputError, JazzmineError, MemoryUnavailableError, format_error
+from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError, format_error
 from jazzmine_dspy.models.messages import Message, MessageRole
-from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.traces import LLMCallRecord, TaskEmission, ToolTrace
@@ -31,15 +27,14 @@ from jazzmine_dspy.models.validators import VALIDATION_DEADLINE
 from jazzmine_dspy.runtime.actions import Actions
 from jazzmine_dspy.runtime.bounded import one_turn
 from jazzmine_dspy.runtime.clock import Clock
-from jazzmine_dspy.runtime.conversations import MESSAGES, Conversations
+from jazzmine_dspy.runtime.conversations import Conversations
 from jazzmine_dspy.runtime.episodes import EpisodeHook, Episodes
 from jazzmine_dspy.runtime.hooks import RECALL_DEADLINE, Hooks, RecallHook, check_hook
-from jazzmine_dspy.runtime.loading import Loading
-from jazzmine_dspy.runtime.outcome import ActionOutcome, MessageRoute, TurnOutcome, known_step
+from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome
 from jazzmine_dspy.runtime.recall import resilient
 from jazzmine_dspy.runtime.replies import Done, stored_reply
 from jazzmine_dspy.runtime.router import is_queued
-from jazzmine_dspy.runtime.taking import TurnTaker
+from jazzmine_dspy.runtime.taking import TurnTaker, untaken
 from jazzmine_dspy.runtime.turns import (
     checked_name,
     clean_attributes,
@@ -235,7 +230,7 @@ class Runtime:
         except MemoryUnavailableError as error:
             logger.warning("conversation %r: %s", conversation_id, format_error(error))
             if not outcomes or outcomes[-1].message_id != incoming.message_id:
-                outcomes.append(self._untaken(conversation_id, incoming, error))
+                outcomes.append(untaken(conversation_id, self.agent_id, incoming, error))
         *drained, outcome = outcomes
         self._episodes.hand_on(self.on_episode, (*drained, outcome))
         return outcome.model_copy(update={"drained": tuple(drained)})
@@ -362,7 +357,7 @@ class Runtime:
         """Take a message after those that waited; ``outcomes`` takes theirs, and its own at the end."""
         with self._taker.loading(conversation_id, incoming) as loading:
             state = await self._conversations.opened(conversation_id, incoming, loading)
-            known = await self._known(state, incoming, loading)
+            known = await self._actions.known(state, incoming, loading)
             if known is not None:
                 outcomes.append(known)
                 return
@@ -372,61 +367,6 @@ class Runtime:
                 outcomes.append(await self._actions.enqueue(state, incoming))
             else:
                 outcomes.append(await self._taker.take(state, incoming, begin=begin, loading=loading))
-
-    def _untaken(self, conversation_id: str, incoming: QueuedMessage, error: JazzmineError) -> TurnOutcome:
-        """The outcome of a message that a store kept from being taken."""
-        text = say("unavailable")
-        return TurnOutcome(
-            decision=TurnDecision(
-                enhancement=Enhancement(enhanced_query=incoming.text),
-                selection=Selection(reason="the message was not taken"),
-                context_failures=(f"store: {format_error(error)}",),
-            ),
-            state=WorkingMemory(
-                conversation_id=conversation_id, user_id=incoming.user_id, agent_id=self.agent_id
-            ),
-            next=NextStep(kind="none", text=text),
-            reply=text,
-            route=MessageRoute(type="nlu_understanding", reason="not_taken"),
-            stored=False,
-            message_id=incoming.message_id,
-        )
-
-    async def _known(
-        self, state: WorkingMemory, incoming: QueuedMessage, loading: Loading
-    ) -> TurnOutcome | None:
-        """The outcome of a message that came before, or None."""
-        waiting = next((one for one in state.queue if one.message_id == incoming.message_id), None)
-        try:
-            stored = await self._conversations.messages.get_message(incoming.message_id)
-        except MemoryUnavailableError as error:
-            loading.note(MESSAGES, error)
-            stored = None
-        said = (state.conversation_id, incoming.text)
-        other = stored is not None and (stored.conversation_id, stored.original_content) != said
-        if other or (waiting is not None and waiting.text != incoming.text):
-            raise ConflictError(
-                "The id belongs to another message",
-                where=f"message {incoming.message_id!r}",
-                remedy="Give every message an id of its own, or none.",
-            )
-        if waiting is not None:
-            return self._actions.queued(state, incoming.message_id, repeated=True)
-        handled = next((h for h in state.handled if h.message_id == incoming.message_id), None)
-        # A decision is stored only of a turn that was applied.
-        decided = stored.decision if stored else None
-        if handled is None and decided is None:
-            return None
-        return TurnOutcome(
-            decision=TurnDecision.model_validate(decided) if decided else None,
-            state=state,
-            next=known_step(handled.next_step) if handled else NextStep(kind="none"),
-            reply=handled.reply if handled else "",
-            route=MessageRoute(type="nlu_understanding", reason="already_handled"),
-            repeated=True,
-            episode_id=stored.episode_id if stored else state.episode_id,
-            message_id=incoming.message_id,
-        )
 
 
 async def process_message(user_msg: str, user_id: str, *, runtime: Runtime) -> TurnOutcome:

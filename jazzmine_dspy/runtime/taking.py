@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.dialogue.machine import carry_out
 from jazzmine_dspy.dialogue.next_steps import reconcile
+from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working import HandledMessage, QueuedMessage, WorkingMemory, operations
 from jazzmine_dspy.memory.working.state import HANDLED_KEPT
-from jazzmine_dspy.models.decision import TurnDecision
-from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError
+from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
+from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError, format_error
+from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import reading_context
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.runtime.clock import Clock
@@ -20,7 +22,7 @@ from jazzmine_dspy.runtime.conversations import Conversations
 from jazzmine_dspy.runtime.hooks import Hooks, Recollection
 from jazzmine_dspy.runtime.loading import Loading
 from jazzmine_dspy.runtime.outbox import entry
-from jazzmine_dspy.runtime.outcome import TurnOutcome
+from jazzmine_dspy.runtime.outcome import MessageRoute, TurnOutcome
 from jazzmine_dspy.runtime.router import route
 from jazzmine_dspy.runtime.tracing import enriched, turn_trace
 from jazzmine_dspy.runtime.turns import build_turn, pruned_history
@@ -209,3 +211,23 @@ def _keep_recalled(after: WorkingMemory, incoming: QueuedMessage, recalled: Reco
     cache.retrieved_same_conv_episodes = here
     cache.retrieved_prev_conv_episodes = elsewhere
     cache.retrieved_semantic_terms = recalled.terms
+
+
+def untaken(
+    conversation_id: str, agent_id: str, incoming: QueuedMessage, error: JazzmineError
+) -> TurnOutcome:
+    """The outcome of a message that a store kept from being taken."""
+    text = say("unavailable")
+    return TurnOutcome(
+        decision=TurnDecision(
+            enhancement=Enhancement(enhanced_query=incoming.text),
+            selection=Selection(reason="the message was not taken"),
+            context_failures=(f"store: {format_error(error)}",),
+        ),
+        state=WorkingMemory(conversation_id=conversation_id, user_id=incoming.user_id, agent_id=agent_id),
+        next=NextStep(kind="none", text=text),
+        reply=text,
+        route=MessageRoute(type="nlu_understanding", reason="not_taken"),
+        stored=False,
+        message_id=incoming.message_id,
+    )
