@@ -254,9 +254,9 @@ async def test_a_history_that_cannot_be_read_degrades_the_decision(by_hand: Any,
     outcome = await runtime.process(**ANN, text="hi")
     assert outcome.decision is not None
     assert outcome.decision.degraded
-    assert outcome.decision.context_failures[0].startswith(
-        "history: DeadlineError" if late else "history: MemoryUnavailableError"
-    )
+    cause = outcome.decision.context_failures[0]
+    assert cause.startswith("history: MemoryUnavailableError")
+    assert ("did not answer within" in cause) == late
     assert outcome.reply
 
 
