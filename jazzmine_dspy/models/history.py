@@ -175,12 +175,19 @@ def episode_lines(history: Sequence[E]) -> tuple[str, ...]:
         ('I want a refund for order 5519.',)
     """
     starts = [0, *(at for at in _openings(history) if at > 0)]
-    lines = []
-    for start, end in itertools.pairwise(starts):
-        said = [_rewritten(each) for each in history[start:end] if each.role.value == MessageRole.USER.value]
-        wishes = [text for text in said if len(text.split()) >= _WISH] or [text for text in said if text]
-        lines += [_line("", wishes[0])] if wishes else []
-    return tuple(lines)
+    lines = (episode_line(history[start:end]) for start, end in itertools.pairwise(starts))
+    return tuple(filter(None, lines))
+
+
+def episode_line(messages: Sequence[Said]) -> str:
+    """The first wish of an episode, 120 characters at most; empty where its messages have no text of the user.
+
+    Args:
+        messages: Those of the episode, oldest first.
+    """
+    texts = [_rewritten(each) for each in messages if each.role.value == MessageRole.USER.value]
+    wishes = [text for text in texts if len(text.split()) >= _WISH] or [text for text in texts if text]
+    return _line("", wishes[0]) if wishes else ""
 
 
 def _openings(history: Sequence[SaidInEpisode]) -> list[int]:

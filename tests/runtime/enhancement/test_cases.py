@@ -27,7 +27,12 @@ async def enhance(case: dict[str, Any], lm: Any) -> Any:
         mark, _, text = line.partition(": ")
         role, same = ROLES[mark]
         said = Message(
-            id=f"m{number}", role=role, original_content=text, timestamp=number, is_continuation=same, **fields
+            id=f"m{number}",
+            role=role,
+            original_content=text,
+            timestamp=number,
+            is_continuation=same,
+            **fields,
         )
         await store.store_message(said)
     last = Message(id="last", role="user", original_content=case["message"], timestamp=99, **fields)
