@@ -42,9 +42,9 @@ def recall_query(turn: Turn, query: str, flows: FlowRegistry) -> tuple[str, tupl
     rewrite may have lost. Beside a short message stand the last messages of the user and the assistant, unless a slot
     or a yes or no is open, which it answers. A yes says only what the assistant suggested, which joins the query.
 
-    Summaries of earlier episodes (:func:`~.episodes.earlier_episodes`) count as much as the message lacks (:func:`~.vagueness.vagueness`): a vague message
-    that follows nothing is searched for by them alone, they stand next to one that says a part, and are left out where
-    the message is clear.
+    Summaries of earlier episodes (:func:`~.episodes.earlier_episodes`) count as much as the message lacks
+    (:func:`~.vagueness.vagueness`): a vague message that follows nothing is searched for by them alone, they stand next
+    to one that says a part, and are left out where the message is clear.
 
     Args:
         turn: The turn.
