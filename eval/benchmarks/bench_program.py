@@ -59,9 +59,7 @@ def test_decision_by_the_embedded_language_model(benchmark: Any, examples: list[
     from jazzmine_dspy.lm import resolve_lm
 
     dataset = load_dataset(ROOT / "datasets" / "support")
-    chosen = TurnProgram(dataset.flows, policy=Policy(shape=shape, top_k=3, history_shown=2)).with_policy(
-        "lm"
-    )
+    chosen = TurnProgram(dataset.flows, policy=Policy(shape=shape, top_k=3)).with_policy("lm")
     bind_recall(chosen, "minilm")
     chosen.bind(lm=resolve_lm("local/smollm2-135m"))
     turns = iter([examples[0].turn, *(example.turn for example in examples[:LM_TURNS])])

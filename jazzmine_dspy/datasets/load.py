@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 from jazzmine_dspy.datasets._read import read
 from jazzmine_dspy.datasets._values import with_normal_values
 from jazzmine_dspy.datasets.problems import Problem
-from jazzmine_dspy.datasets.schema import ROLES, SPLITS_FILE, Example, LabelledConversation, Role
+from jazzmine_dspy.datasets.schema import (
+    ROLES,
+    SPLITS_FILE,
+    Example,
+    LabelledConversation,
+    LabelledTurn,
+    Role,
+)
 from jazzmine_dspy.datasets.split import group, roles_hash
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.errors import DatasetError
@@ -139,7 +146,7 @@ class Dataset:
         return wanted
 
     def _of(self, conversation: LabelledConversation, role: Role) -> list[Example]:
-        said = [HistoryMessage(role=turn.role, text=turn.text) for turn in conversation.turns]
+        said = [_history_message(turn) for turn in conversation.turns]
         at = reading_context(self.flows, conversation.date, conversation.locale)
         examples = []
         for index, labelled in enumerate(conversation.turns):
@@ -251,3 +258,9 @@ def load_dataset(path: str | Path) -> Dataset:
 
 def _raise(problem: Problem) -> None:
     raise problem.error()
+
+
+def _history_message(turn: LabelledTurn) -> HistoryMessage:
+    """The message as later turns see it; a label says whether it changes the topic."""
+    changes = turn.labels is not None and turn.labels.is_continuation is False
+    return HistoryMessage(role=turn.role, text=turn.text, is_continuation=not changes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -16,6 +17,9 @@ USER_TURNS = 8
 AT_LEAST = 10
 """Messages that are kept at least, whoever they are from."""
 
+MAX_WINDOW = 1_000
+"""Turns of the user that a prompt may show."""
+
 MAX_SUMMARIES = 20
 """Summaries of single messages that are kept, the newest."""
 
@@ -24,6 +28,8 @@ MAX_SUMMARY = 120
 
 _SENTENCE_END = re.compile("(?<=[.!?\u2026])[\"'\u201d\u2019\xbb)\\]]*\\s+|(?<=[\u3002\uff01\uff1f])\\s*")
 _JOINER = "\u200d"
+_WISH = 4
+"""Words that a message has at least which states a wish."""
 _TELLING = 16
 """Characters from which on a sentence is taken to say something; a shorter one ("Hi.") takes the next along."""
 
@@ -102,7 +108,7 @@ def summary_lines(messages: Sequence[Said]) -> tuple[str, ...]:
         for message in messages
         if message.role != MessageRole.SYSTEM and (text := _text(message))
     ]
-    lines = [_line(role, text) for role, text in told[-MAX_SUMMARIES:]]
+    lines = [_line(f"{role.value}: ", text) for role, text in told[-MAX_SUMMARIES:]]
     if len(told) > MAX_SUMMARIES:
         lines.insert(0, f"({len(told) - MAX_SUMMARIES} earlier messages are left out)")
     return tuple(lines)
@@ -125,19 +131,85 @@ def trim_to_current_episode(history: Sequence[E]) -> list[E]:
         >>> [message.text for message in trim_to_current_episode(history)]
         ['where is order 5519?', 'and when?']
     """
-    opening = [
+    openings = _openings(history)
+    return list(history[openings[-1] :] if openings else history)
+
+
+def split_episode(history: Sequence[E], user_turns: int = USER_TURNS) -> tuple[list[E], list[E]]:
+    """Split a history where a prompt begins to show it.
+
+    Args:
+        history: Messages of a conversation, oldest first.
+        user_turns: Turns of the user that the prompt may show.
+
+    Returns:
+        The messages from the last change of topic among these turns on, or all of these turns where none changes it,
+        after the messages of the system; and the messages before them.
+
+    Example:
+        >>> from jazzmine_dspy.models.turn import HistoryMessage
+        >>> texts = [("the kettle leaks", True), ("where is order 5519?", False), ("and when?", True)]
+        >>> history = [HistoryMessage(role="user", text=text, is_continuation=same) for text, same in texts]
+        >>> [[message.text for message in part] for part in split_episode(history)]
+        [['where is order 5519?', 'and when?'], ['the kettle leaks']]
+    """
+    window = _start(history, user_turns)
+    start = max((at for at in _openings(history) if at >= window), default=window)
+    system = [message for message in history[:start] if message.role.value == MessageRole.SYSTEM.value]
+    return [*system, *history[start:]], list(history[:start])
+
+
+def episode_lines(history: Sequence[E]) -> tuple[str, ...]:
+    """One line for each episode before the current one: its first wish. No language model is called.
+
+    Args:
+        history: Messages of a conversation, oldest first.
+
+    Returns:
+        The first sentence of the user's first message of at least four words, in the rewrite if there is one.
+
+    Example:
+        >>> from jazzmine_dspy.models.turn import HistoryMessage
+        >>> texts = [("I want a refund for order 5519.", True), ("where is my parcel?", False), ("and when?", True)]
+        >>> episode_lines([HistoryMessage(role="user", text=text, is_continuation=same) for text, same in texts])
+        ('I want a refund for order 5519.',)
+    """
+    starts = [0, *(at for at in _openings(history) if at > 0)]
+    lines = (episode_line(history[start:end]) for start, end in itertools.pairwise(starts))
+    return tuple(filter(None, lines))
+
+
+def episode_line(messages: Sequence[Said]) -> str:
+    """The first wish of an episode, 120 characters at most; empty where its messages have no text of the user.
+
+    Args:
+        messages: Those of the episode, oldest first.
+    """
+    texts = [_rewritten(each) for each in messages if each.role.value == MessageRole.USER.value]
+    wishes = [text for text in texts if len(text.split()) >= _WISH] or [text for text in texts if text]
+    return _line("", wishes[0]) if wishes else ""
+
+
+def _openings(history: Sequence[SaidInEpisode]) -> list[int]:
+    """The places of the user's messages that change the topic."""
+    return [
         at
         for at, message in enumerate(history)
         if message.role.value == MessageRole.USER.value and not message.is_continuation
     ]
-    return list(history[opening[-1] :] if opening else history)
+
+
+def _rewritten(message: Said) -> str:
+    """The message as it reads alone, on one line."""
+    rewrite = message.enhanced_message if isinstance(message, Message) else getattr(message, "enhanced", "")
+    return " ".join(str(rewrite).split()) or _text(message)
 
 
 def _start(messages: Sequence[Said], user_turns: int) -> int:
     """Where the last turns of the user begin; the end where none are asked for."""
     if user_turns == 0:
         return len(messages)
-    said = [at for at, message in enumerate(messages) if message.role == MessageRole.USER]
+    said = [at for at, message in enumerate(messages) if message.role.value == MessageRole.USER.value]
     return said[-user_turns] if len(said) >= user_turns else 0
 
 
@@ -147,8 +219,7 @@ def _text(message: Said) -> str:
     return " ".join(str(found).split())
 
 
-def _line(role: MessageRole, text: str) -> str:
-    prefix = f"{role.value}: "
+def _line(prefix: str, text: str) -> str:
     line = prefix + _first_sentence(text)
     if len(line) <= MAX_SUMMARY:
         return line

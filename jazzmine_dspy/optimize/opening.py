@@ -78,6 +78,7 @@ def start_program(
     shown: dict[str, Any] = {
         "shape": recipe.shape,
         "top_k": recipe.top_k,
+        "history_window": recipe.history_window,
         "history_shown": recipe.history_shown,
         "max_commands": recipe.max_commands,
         "unasked": unlabelled_fields(dataset.examples("train")),

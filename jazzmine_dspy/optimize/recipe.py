@@ -14,6 +14,7 @@ from jazzmine_dspy.eval.objective import CONSTRAINTS, OBJECTIVES
 from jazzmine_dspy.models._base import Value, sha256
 from jazzmine_dspy.models.decision import SourceKind, Stage
 from jazzmine_dspy.models.errors import RecipeError
+from jazzmine_dspy.models.history import USER_TURNS
 from jazzmine_dspy.models.parsing import MalformedError, from_toml, read_file
 from jazzmine_dspy.optimize.calibration.gates import DELTA, TARGET_ERROR
 from jazzmine_dspy.optimize.registered import optimizers
@@ -155,7 +156,8 @@ class Recipe(Value):
         wording: How its prompts are worded, ``brief`` or ``full``. Left out, the prompts of a hosted model are tried in
             both, and compiled in full; those of a local one are brief.
         top_k: Flows offered to the language model in the brief wording; the full one offers 8.
-        history_shown: Earlier messages shown to it.
+        history_window: Turns of the user, 1 to 50, that prompts show with the replies between them; those of
+            ``understand`` show ``history_shown`` messages.
         max_commands: Commands that one answer may hold; a tiny model rambles less with few.
         head: Whether a local head for selection is trained and raced.
         acts: Whether the head of acts is trained and raced for the commands, where ``heads`` names no other one.
@@ -187,6 +189,7 @@ class Recipe(Value):
     optimizer: str = "bootstrap_random_search"
     seed: int = Field(default=0, ge=0)
     top_k: int = Field(default=4, ge=1, le=8)
+    history_window: int = Field(default=USER_TURNS, ge=1, le=50, exclude_if=lambda turns: turns == USER_TURNS)
     history_shown: int = Field(default=5, ge=0, le=10)
     max_commands: int = Field(default=6, ge=1, le=16)
     head: bool = True

@@ -8,7 +8,7 @@ from jazzmine_dspy.lm.text_methods import as_lm
 from jazzmine_dspy.models.decision import Enhancement, StageRecord
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.policy import FLOOR, MAX_HISTORY_SHOWN, Policy
+from jazzmine_dspy.program.policy import FLOOR, Policy
 from jazzmine_dspy.program.stage import Steps
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.contract import CONTRACTS, without
@@ -28,7 +28,7 @@ def enhance_steps(program: TurnProgram, turn: Turn) -> Steps[tuple[Enhancement, 
     return (yield from steps._stage("enhance", context))
 
 
-def enhancing_program(llm: Any, registry: FlowRegistry | None = None) -> TurnProgram:
+def enhancing_program(llm: Any, registry: FlowRegistry | None, history_window: int) -> TurnProgram:
     """A program whose first stage asks a language model for the enhancement.
 
     Args:
@@ -36,25 +36,26 @@ def enhancing_program(llm: Any, registry: FlowRegistry | None = None) -> TurnPro
             enhancement, or in the fused shape the compiled one for all stages with the fields of the enhancement alone.
             Rules leave the message to its language model; a program that asks none answers from its own sources.
         registry: Flows whose names are the closed set of intents, where they are not the program's own.
+        history_window: Turns of the user that its prompt shows.
 
     Raises:
         InputError: ``llm`` is no language model.
     """
     if isinstance(llm, TurnProgram):
-        program = llm.with_policy(_alone(llm))
+        program = llm.with_policy(_alone(llm, history_window))
         return program if registry is None else program.bind(registry=registry)
     lm = as_lm(llm)
     tiny = str(lm.model).startswith("local/")
     policy = Policy(
         shape="staged",
         orders={**FLOOR, "enhance": ("lm", "floor")},
-        history_shown=MAX_HISTORY_SHOWN,
+        history_window=history_window,
         wording="brief" if tiny else "full",
     )
     return TurnProgram(registry, policy=policy).bind(lm=lm)
 
 
-def _alone(program: TurnProgram) -> Policy:
+def _alone(program: TurnProgram, history_window: int) -> Policy:
     policy = program.policy
     order = policy.orders["enhance"]
     if "lm" in order:
@@ -64,7 +65,7 @@ def _alone(program: TurnProgram) -> Policy:
     )
     update: dict[str, Any] = {
         "orders": {**policy.orders, "enhance": order},
-        "history_shown": MAX_HISTORY_SHOWN,
+        "history_window": history_window,
         "shape": "fused" if fused else "staged",
     }
     if fused:

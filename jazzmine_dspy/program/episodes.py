@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jazzmine_dspy.models.history import episode_lines
+from jazzmine_dspy.models.turn import Turn
+
 MOST = 3
 """Earlier episodes that are looked at, the newest."""
 
@@ -27,3 +30,8 @@ def recent(summaries: Sequence[str]) -> tuple[str, ...]:
         if line:
             told.insert(0, line[:LONGEST].rstrip())
     return tuple(told)
+
+
+def earlier_episodes(turn: Turn) -> tuple[str, ...]:
+    """The newest summaries of a turn; where it has none, a line for each earlier episode in its history."""
+    return recent(turn.episode_summaries or episode_lines(turn.history))

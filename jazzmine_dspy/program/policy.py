@@ -11,13 +11,11 @@ from jazzmine_dspy.models._base import Value, frozen_dict
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.escalation import EscalationRule
+from jazzmine_dspy.models.history import MAX_WINDOW, USER_TURNS
 from jazzmine_dspy.models.turn import Load
 from jazzmine_dspy.program.sureness import Sureness
 from jazzmine_dspy.signatures.answers import ALIASES
 from jazzmine_dspy.signatures.contract import ANSWERED, CONTRACTS, Wording
-
-MAX_HISTORY_SHOWN = 10_000
-"""Earlier messages that a prompt may show."""
 
 Shape = Literal["staged", "fused"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -48,6 +46,10 @@ def _is_default_rule(rule: EscalationRule) -> bool:
     return rule == EscalationRule()
 
 
+def _is_default_window(turns: int) -> bool:
+    return turns == USER_TURNS
+
+
 def _is_brief(wording: str) -> bool:
     return wording == "brief"
 
@@ -64,8 +66,9 @@ class Policy(Value):
         trust: Share of dev turns that a source got right, per stage and kind: the confidence of sources that
             know none of their own.
         top_k: Flows offered to the language model, 1 to 8; in the full wording it is always 8.
-        history_shown: Earlier messages shown to the language model. If the turn has fewer, prompts also show its
-            summaries of what came before them.
+        history_window: Turns of the user, 1 to 1,000, that the prompts of ``enhance`` and ``fused`` show with the
+            replies between them, from the last change of topic on. Each message before them is a line.
+        history_shown: Messages of the history that the prompt of ``understand`` shows.
         max_commands: Commands that one answer of the language model may hold.
         floor_score: Recall score that the best candidate needs for the floor to choose it, idle and busy.
         clarify: Margin of the two best flows under which a source of selection asks which of them is meant, instead of
@@ -90,7 +93,9 @@ class Policy(Value):
     gates: Annotated[dict[Stage, dict[SourceKind, float]], Frozen] = Field(default={})
     trust: Annotated[dict[Stage, dict[SourceKind, Share]], Frozen] = Field(default={})
     top_k: int = Field(default=4, ge=1, le=8)
-    history_shown: int = Field(default=5, ge=0, le=MAX_HISTORY_SHOWN)
+    # Left out of the JSON form where it is the default: programs from before it keep their fingerprints.
+    history_window: int = Field(default=USER_TURNS, ge=1, le=MAX_WINDOW, exclude_if=_is_default_window)
+    history_shown: int = Field(default=5, ge=0)
     max_commands: int = Field(default=6, ge=1, le=16)
     floor_score: Annotated[dict[Load, float], Frozen] = Field(default={"idle": 0.12, "busy": 1.0})
     clarify: Annotated[dict[SourceKind, float], Frozen] = Field(default={})

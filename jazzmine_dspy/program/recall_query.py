@@ -9,7 +9,7 @@ from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.phrases import is_english, words
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.acts import REPEAT, YES, picked, plain
-from jazzmine_dspy.program.episodes import recent
+from jazzmine_dspy.program.episodes import earlier_episodes
 from jazzmine_dspy.program.vagueness import Vagueness, vagueness
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def recall_query(turn: Turn, query: str, flows: FlowRegistry) -> tuple[str, tupl
     rewrite may have lost. Beside a short message stand the last messages of the user and the assistant, unless a slot
     or a yes or no is open, which it answers. A yes says only what the assistant suggested, which joins the query.
 
-    Summaries of earlier episodes count as much as the message lacks (:func:`~.vagueness.vagueness`): a vague message
-    that follows nothing is searched for by them alone, they stand next to one that says a part, and are left out where
-    the message is clear.
+    Summaries of earlier episodes (:func:`~.episodes.earlier_episodes`) count as much as the message lacks
+    (:func:`~.vagueness.vagueness`): a vague message that follows nothing is searched for by them alone, they stand next
+    to one that says a part, and are left out where the message is clear.
 
     Args:
         turn: The turn.
@@ -64,7 +64,7 @@ def recall_query(turn: Turn, query: str, flows: FlowRegistry) -> tuple[str, tupl
     if query == turn.text:
         query = picked_wish(turn) or _repeated(turn, flows) or query
     found, beside = _beside(turn, query)
-    summaries = recent(turn.episode_summaries)
+    summaries = earlier_episodes(turn)
     how = _vagueness(turn, query, flows) if summaries else "clear"
     if how == "clear":
         return found, beside

@@ -8,9 +8,10 @@ from typing import Any
 
 from jazzmine_dspy.models._base import thaw
 from jazzmine_dspy.models.flows import Slot
+from jazzmine_dspy.models.history import MAX_SUMMARIES, split_episode, summary_lines
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.slots import ReadingContext
-from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.models.turn import HistoryMessage, Turn
 from jazzmine_dspy.program.addresses import Addresses
 from jazzmine_dspy.program.episodes import recent
 from jazzmine_dspy.program.ports import Recalled
@@ -99,16 +100,26 @@ def _value(value: Any, limit: int) -> str:
     return shown if len(shown) <= limit else quoted(shown, limit)
 
 
-def history(turn: Turn, last: int, limit: int = _SHOWN) -> str:
-    """The newest earlier messages, one a line; where all are shown, before them the lines of what they follow."""
-    shown = turn.history[-last:] if last else ()
-    before = turn.history_summaries if last > len(turn.history) else ()
-    return "\n".join(
-        [
-            *(f"earlier: {quoted(line)}" for line in before),
-            *(f"{message.role}: {quoted(message.text, limit)}" for message in shown),
-        ]
-    )
+def last_messages(turn: Turn, last: int, limit: int = _SHOWN) -> str:
+    """The newest messages of the history, one a line."""
+    return _messages(turn.history[-last:] if last else (), limit)
+
+
+def current_episode(turn: Turn, user_turns: int, limit: int = _SHOWN) -> str:
+    """The history from the last change of topic on, one message a line, after a short line for each message before.
+
+    Args:
+        user_turns: Turns of the user that are shown at most, with the replies between them.
+        limit: Characters of a message.
+    """
+    shown, before = split_episode(turn.history, user_turns)
+    lines = [*turn.history_summaries, *summary_lines(before)][-MAX_SUMMARIES:]
+    parts = [*(f"earlier: {quoted(line)}" for line in lines), _messages(shown, limit)]
+    return "\n".join(filter(None, parts))
+
+
+def _messages(messages: Sequence[HistoryMessage], limit: int) -> str:
+    return "\n".join(f"{message.role}: {quoted(message.text, limit)}" for message in messages)
 
 
 def context_snippets(turn: Turn) -> str:

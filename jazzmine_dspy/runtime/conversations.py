@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import Any
 
 from jazzmine_dspy.memory.errors import ConflictError, NotStoredError
 from jazzmine_dspy.memory.messages import MessageStore
@@ -144,17 +143,12 @@ class Conversations:
             return state
         return await self.working_memory.save(state.model_copy(update={"outbox": left}))
 
-    async def episode_summaries(self, state: WorkingMemory) -> list[dict[str, Any]]:
-        """The summaries of earlier episodes, oldest first, as a turn's cache keeps recalled episodes."""
+    async def episode_summaries(self, state: WorkingMemory) -> dict[int, str]:
+        """The recorded summaries of episodes, by number."""
         if not state.episode_id:
-            return []
+            return {}
         current = await self.messages.get_conversation(state.conversation_id)
-        summaries = sorted(current.episode_summaries.items()) if current else []
-        return [
-            {"episode_id": episode_id, "short_summary": summary}
-            for episode_id, summary in summaries
-            if episode_id < state.episode_id
-        ]
+        return dict(current.episode_summaries) if current else {}
 
     async def save(self, state: WorkingMemory) -> WorkingMemory:
         """The state as it is written: over the version that was read, or not at all."""

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.models.decision import Enhancement, StageRecord
 from jazzmine_dspy.models.errors import MAX_SHOWN, InputError, format_error
-from jazzmine_dspy.models.history import prune, summary_lines, trim_to_current_episode
+from jazzmine_dspy.models.history import MAX_WINDOW
 from jazzmine_dspy.models.messages import Message, next_episode
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
@@ -81,7 +81,7 @@ class MessageEnhancer:
         flows: FlowRegistry | Mapping[Any, Any] | Iterable[Any] | None = None,
         agent_id: str = "",
     ) -> None:
-        if type(history_window) is not int or not 1 <= history_window <= 1_000:
+        if type(history_window) is not int or not 1 <= history_window <= MAX_WINDOW:
             raise InputError(
                 f"history_window is {history_window!r}",
                 where="history_window",
@@ -93,7 +93,7 @@ class MessageEnhancer:
         self.message_store = message_store
         self.history_window = history_window
         self.agent_id = agent_id
-        self._program = enhancing_program(llm, flows)
+        self._program = enhancing_program(llm, flows, history_window)
         self._messages = MessageAccess(message_store)
         self._running: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
@@ -137,7 +137,7 @@ class MessageEnhancer:
         started_ms = int(time.time() * 1000)
         problems: list[str] = []
         before = await self._before(message, text, problems)
-        turn = _turn(text, snippets, before.history, self.history_window)
+        turn = Turn(text=text, history=before.history, explicit_context=tuple(snippets))
         enhancement, record = await self._answered(turn)
         reasons = [*problems, *([f"enhance: {record.cause}"] if record.cause else [])]
         problems += reasons[len(problems) :] if record.degraded else []
@@ -236,19 +236,6 @@ def _view(message: Any) -> HistoryMessage:
         text=message.original_content,
         enhanced=message.enhanced_message,
         is_continuation=message.is_continuation,
-    )
-
-
-def _turn(text: str, snippets: Sequence[str], history: Sequence[HistoryMessage], window: int) -> Turn:
-    """The message with the current episode, and a line for each message before that."""
-    in_window, _ = prune(history, user_turns=window, at_least=0)
-    episode = trim_to_current_episode(in_window)
-    shown = {id(each) for each in episode}
-    return Turn(
-        text=text,
-        history=tuple(episode),
-        history_summaries=summary_lines([each for each in history if id(each) not in shown]),
-        explicit_context=tuple(snippets),
     )
 
 

@@ -14,6 +14,7 @@ from jazzmine_dspy.memory.working import HandledMessage, QueuedMessage, WorkingM
 from jazzmine_dspy.memory.working.state import HANDLED_KEPT
 from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
 from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError, format_error
+from jazzmine_dspy.models.history import USER_TURNS
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import reading_context
 from jazzmine_dspy.models.turn import Turn
@@ -25,7 +26,7 @@ from jazzmine_dspy.runtime.outbox import entry
 from jazzmine_dspy.runtime.outcome import MessageRoute, TurnOutcome
 from jazzmine_dspy.runtime.router import route
 from jazzmine_dspy.runtime.tracing import enriched, turn_trace
-from jazzmine_dspy.runtime.turns import build_turn, pruned_history
+from jazzmine_dspy.runtime.turns import ReadHistory, build_turn, read_history
 from jazzmine_dspy.runtime.validation import with_validators
 
 if TYPE_CHECKING:
@@ -166,18 +167,29 @@ class TurnTaker:
         """Build the turn of what was loaded in time, and decide it in the time that is left."""
         stores = self._conversations
         limit = None if self._deadline is None else self._deadline / 2
-        read = pruned_history(stores.messages, before.conversation_id, exclude=incoming.message_id)
+        read = read_history(
+            stores.messages,
+            before.conversation_id,
+            exclude=incoming.message_id,
+            user_turns=max(USER_TURNS, self._program.policy.history_window),
+        )
         loading.begin("history", read, limit)
         loading.begin("episode_summaries", stores.episode_summaries(before), limit)
-        history, summaries = await loading.part("history", ((), ()), errors=MemoryUnavailableError)
-        earlier: list[dict[str, Any]] = await loading.part("episode_summaries", [], errors=JazzmineError)
+        history: ReadHistory = await loading.part("history", ReadHistory(), errors=MemoryUnavailableError)
+        recorded: dict[int, str] = await loading.part("episode_summaries", {}, errors=JazzmineError)
+        lines = {**history.episodes, **recorded}
+        earlier = [
+            {"episode_id": number, "short_summary": lines[number]}
+            for number in sorted(lines)
+            if number < before.episode_id
+        ]
         recalled = await self._hooks.recollection(loading)
         recalled.episodes[:0] = earlier
         turn = build_turn(
             before,
             incoming,
-            history,
-            summaries=summaries,
+            history.messages,
+            summaries=history.summaries,
             episodes=recalled.summaries,
             facts=recalled.facts,
             now=incoming.now or self._clock.now(),

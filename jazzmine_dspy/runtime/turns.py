@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from jazzmine_dspy.dialogue.escalation import open_yes_no
 from jazzmine_dspy.memory.errors import DamagedRecordError
@@ -15,7 +17,7 @@ from jazzmine_dspy.memory.working.records import QueuedMessage
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.models._base import FrozenMap, canonical_json
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.models.history import USER_TURNS, prune
+from jazzmine_dspy.models.history import USER_TURNS, episode_line, prune
 from jazzmine_dspy.models.messages import Message, MessageRole
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.text import clean_text
@@ -26,8 +28,8 @@ MAX_SNIPPETS = 50
 MAX_CONTEXT = 100_000
 _NO_NAME = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 OPENING_READ = 4
-HISTORY_READ = (24, 96)
-"""Messages to look at: first as many as usually hold enough turns of the user, then as many as are ever read."""
+HISTORY_READ = (3, 12)
+"""Messages to read for each turn of the user: first as many as usually hold enough turns, then the most."""
 
 
 def clean_message(conversation_id: str, text: str) -> str:
@@ -110,25 +112,48 @@ def clean_attributes(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
     return data
 
 
-async def pruned_history(
-    messages: MessageStore, conversation_id: str, *, exclude: str
-) -> tuple[tuple[Message, ...], tuple[str, ...]]:
-    """What a turn sees of a conversation, oldest first: messages, and a line for each that it sees no longer.
+class ReadHistory(NamedTuple):
+    """What a turn sees of a conversation, oldest first.
+
+    Args:
+        messages: The newest messages.
+        summaries: A line for each message before them that was read.
+        episodes: A line for each episode that was read, by its number.
+    """
+
+    messages: tuple[Message, ...] = ()
+    summaries: tuple[str, ...] = ()
+    episodes: Mapping[int, str] = MappingProxyType({})
+
+
+async def read_history(
+    messages: MessageStore, conversation_id: str, *, exclude: str, user_turns: int = USER_TURNS
+) -> ReadHistory:
+    """Read what a turn sees of a conversation.
 
     If the conversation is long, the system messages among its first ones are read too.
+
+    Args:
+        exclude: The id of the turn's own message.
+        user_turns: Turns of the user that the history holds at least.
     """
     found: list[Message] = []
-    for read in HISTORY_READ:
+    for read in (each * user_turns for each in HISTORY_READ):
         found = list(await messages.get_immediate_context(conversation_id, read, exclude=exclude))
         turns = sum(message.role is MessageRole.USER for message in found)
-        if len(found) < read or turns >= USER_TURNS:
+        if len(found) < read or turns >= user_turns:
             break
     if len(found) == read:
         known = {message.id for message in found}
         first = await messages.get_messages_by_conversation_id(conversation_id, limit=OPENING_READ)
         system = (m for m in first if m.role is MessageRole.SYSTEM and m.id not in known)
         found = [*(message for message in system if not message.is_flagged), *found]
-    return prune(found)
+    lines = {
+        number: episode_line(list(group))
+        for number, group in itertools.groupby(found, key=lambda message: message.episode_id)
+    }
+    kept, summaries = prune(found, user_turns=user_turns)
+    return ReadHistory(kept, summaries, {number: line for number, line in lines.items() if line})
 
 
 async def resume_counting(state: WorkingMemory, messages: MessageStore) -> None:

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from jazzmine_dspy.models import HistoryMessage, Message, MessageRole
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.models.history import MAX_SUMMARIES, MAX_SUMMARY, prune
+from jazzmine_dspy.models.history import (
+    MAX_SUMMARIES,
+    MAX_SUMMARY,
+    episode_line,
+    episode_lines,
+    prune,
+    split_episode,
+)
 
 ROLES = ("user", "assistant", "colleague_assistant", "system")
 
@@ -145,3 +152,32 @@ def test_nothing_gets_lost_and_enough_is_kept(talk: list[Any], user_turns: int, 
     assert lines <= MAX_SUMMARIES
     assert all(len(one) <= MAX_SUMMARY and len(one.splitlines()) <= 1 for one in summaries)
     assert prune(kept, user_turns=user_turns, at_least=at_least)[0] == kept
+
+
+@pytest.mark.row("E3")
+@given(st.lists(st.tuples(st.sampled_from(ROLES), st.booleans()), max_size=30), st.integers(1, 12))
+def test_a_prompt_shows_one_episode_and_no_message_twice(talk: list[tuple[Any, bool]], window: int) -> None:
+    history = [
+        HistoryMessage(role=role, text=f"text {number}", is_continuation=same)
+        for number, (role, same) in enumerate(talk)
+    ]
+    shown, before = split_episode(history, window)
+    assert [each for each in history if each in shown or each in before] == history
+    assert {each.role for each in shown if each in before} <= {MessageRole.SYSTEM}
+    users = [each for each in shown if each.role is MessageRole.USER]
+    assert len(users) <= window
+    assert all(each.is_continuation for each in users[1:])
+
+
+@pytest.mark.row("E3")
+def test_an_episode_is_summed_up_by_its_first_wish() -> None:
+    wish = HistoryMessage(role="user", text="do that again for 7", enhanced="Refund order 7 too. Now.")
+    assert episode_line([*said("user", "assistant", text="hi"), wish]) == "Refund order 7 too."
+    assert episode_line(said("user", text="hi")) == "hi"
+    assert episode_line(said("assistant", text="Shall I go on with it?")) == ""
+    assert len(episode_line(said("user", text="word " * 100))) <= MAX_SUMMARY
+    kept = HistoryMessage(role="user", text="where is my parcel now", is_continuation=False)
+    # The current episode has no line, nor one whose messages are the assistant's alone.
+    assert episode_lines([wish, kept, kept, wish]) == ("Refund order 7 too.", "where is my parcel now")
+    assert episode_lines([*said("assistant"), kept]) == ()
+    assert episode_lines([]) == ()

@@ -174,6 +174,40 @@ async def test_a_summary_that_cannot_be_used_is_refused(shifting: Any, episode_i
         await runtime.record_episode_summary("c2", 1, "x")
 
 
+@pytest.mark.row("E3")
+async def test_an_episode_without_a_summary_is_seen_by_its_first_wish(
+    shifting: Any, messages: MessageStore, decision: Callable[..., Any]
+) -> None:
+    shifting.table["now 1"] = decision("chitchat", text="Where is order 4471?", is_continuation=False)
+    for text in ("hello", "I want a refund for order 5519. It leaks."):
+        shifting.table[text] = decision("chitchat", text=text)
+    runtime = Runtime(shifting, messages=messages)
+    await say(
+        runtime, "hello", "I want a refund for order 5519. It leaks.", "now 1", "more", "now 2", "that one"
+    )
+    assert shifting.turns[-1].episode_summaries == (
+        "I want a refund for order 5519.",
+        "Where is order 4471?",
+    )
+    # A summary that is recorded stands in the place of the line.
+    await runtime.record_episode_summary("c1", 1, "asked for the time")
+    await say(runtime, "and?")
+    assert shifting.turns[-1].episode_summaries == ("I want a refund for order 5519.", "asked for the time")
+    assert [message.text for message in shifting.turns[-1].history if not message.is_continuation] == [
+        "now 1",
+        "now 2",
+    ]
+
+
+@pytest.mark.row("E3", "U3")
+async def test_as_many_turns_are_read_as_the_prompts_of_the_program_show(shifting: Any) -> None:
+    program = shifting.with_policy(shifting.policy.model_copy(update={"history_window": 50}))
+    program.turns, program.table, program.default, program.running = [], {}, shifting.default, 0
+    await say(Runtime(program), *(f"text {number}" for number in range(60)))
+    users = [message.text for message in program.turns[-1].history if message.role == "user"]
+    assert users == [f"text {number}" for number in range(9, 59)]
+
+
 class Forgetful(InMemoryMessageStore):
     """Does not give conversations."""
 

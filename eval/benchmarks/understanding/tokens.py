@@ -45,7 +45,12 @@ def tokens_of(request: Request) -> int:
     """Tokens of the messages and of the schema, which services put into the prompt."""
     schema = response_schema(request)
     texts = [each["content"] for each in chat_messages(request)] + ([json.dumps(schema)] if schema else [])
-    return sum(len(_encoding().encode(text, disallowed_special=())) for text in texts)
+    return sum(map(count, texts))
+
+
+def count(text: str) -> int:
+    """Tokens of a text."""
+    return len(_encoding().encode(text, disallowed_special=()))
 
 
 def counted(lm: dspy.LM) -> tuple[dspy.LM, list[int]]:

@@ -102,6 +102,7 @@ def call_for(context: Context, predictor: str, policy: Policy) -> Predict:
     slots = slots_in_play(context, predictor, top_k)
     full = policy.wording == "full"
     message_shown = message_limit(policy)
+    message_length = [_LONG_MESSAGE] if full else []
     addresses = addresses_of(context, predictor, top_k) if full else None
     enhanced = context.enhancement.enhanced_query if context.enhancement else None
     every = {
@@ -114,7 +115,11 @@ def call_for(context: Context, predictor: str, policy: Policy) -> Predict:
         ),
         "slots": render.slots_by_flow(addresses) if addresses else render.slots_offered(slots),
         "situation": render.situation(turn, context.at if full else None),
-        "history": render.history(turn, policy.history_shown, *([_LONG_MESSAGE] if full else [])),
+        "history": (
+            render.last_messages(turn, policy.history_shown, *message_length)
+            if predictor == "understand"
+            else render.current_episode(turn, policy.history_window, *message_length)
+        ),
         "context": render.context_snippets(turn),
         "message": render.message(
             turn, enhanced if predictor in ("select", "understand") else None, message_shown
