@@ -46,6 +46,11 @@ _TO_UNDO = re.compile(
 )
 
 
+def undoes(flow: Flow) -> bool:
+    """Whether a flow cancels, ends or blocks something."""
+    return _undoes(flow)
+
+
 def undoes_unasked(flow: Flow, turn: Turn) -> bool:
     """Whether a flow undoes something and nothing in a message says that it should.
 

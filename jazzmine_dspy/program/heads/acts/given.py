@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot
+from jazzmine_dspy.models.slot_types._numbers import numbers
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.free_texts import (
     awaited_items,
@@ -15,6 +16,7 @@ from jazzmine_dspy.program.heads.acts.free_texts import (
     is_telling,
     text_apart,
 )
+from jazzmine_dspy.program.heads.acts.mentions import conclusion, without_mentions
 from jazzmine_dspy.program.heads.acts.named import named_texts
 from jazzmine_dspy.program.heads.acts.opening import texts_in
 from jazzmine_dspy.program.heads.acts.questions import (
@@ -40,6 +42,7 @@ from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_val
 from jazzmine_dspy.program.heads.acts.scene import Scene, meant, telling
 from jazzmine_dspy.program.heads.acts.stays import stay_days
 from jazzmine_dspy.program.heads.acts.tried import named_try, tried_value
+from jazzmine_dspy.program.undoing import undoes
 from jazzmine_dspy.program.wishes import parts_of
 
 if TYPE_CHECKING:
@@ -124,12 +127,16 @@ class Values:
             return [meant_for]
         found: dict[str, Any] = self._named(flow)
         told = dict(found)
+        if not undoes(flow) and (slot is None or not is_telling(slot)):
+            self._text = without_mentions(self._text, denials=not corrects(self._text))
         if found and not plain(self._text):
             return self._all(flow, found)
-        taken: list[Any] = []
         order = self._order(flow)
+        days = stay_days(flow.slots, self._text, self._scene.at)
+        taken: list[Any] = [*days.values()]
+        found |= {name: day for name, day in days.items() if day != held.get(name)}
         for each in order:
-            if each.name in found:
+            if each.name in found or each.name in days:
                 continue
             asked = slot is not None and each.name == slot.name
             if asked:
@@ -138,9 +145,6 @@ class Values:
                     return self._all(flow, {**told, each.name: value} if found == told else found)
             for value in self._typed(each, taken, asked=asked):
                 found[each.name] = value
-        days = stay_days(flow.slots, self._text, self._scene.at)
-        taken += [*days.values()]
-        found |= {name: day for name, day in days.items() if day != held.get(name)}
         found |= self._beside(flow, found, taken)
         if found:
             return self._all(flow, found)
@@ -175,7 +179,9 @@ class Values:
             self._text = rest
         if awaited is not None and isinstance(found.get(awaited.name), list) and plain(rest):
             # The items that it names the slot of, behind those that it just says.
-            found[awaited.name] = list(dict.fromkeys([*(awaited_items(rest) or ()), *found[awaited.name]]))
+            found[awaited.name] = list(
+                dict.fromkeys([*(awaited_items(rest, awaited) or ()), *found[awaited.name]])
+            )
         return found
 
     def _corrected_instead(self, flow: Flow) -> Command | None:
@@ -212,7 +218,9 @@ class Values:
         """The value of a slot that its type reads, or that the message refers to; none where it is not one."""
         known = self._scene.turn.slots.get(slot.name)
         focused = wish_of(self._text)
-        read = values_in(slot, focused, self._scene.at) or values_in(slot, self._text, self._scene.at)
+        read = values_in(slot, focused, self._scene.at)
+        if not read and (not asked or slot.pattern or slot.type in _AS_SAID or slot.type == "choice"):
+            read = values_in(slot, self._text, self._scene.at)
         values = [value for value in read if value not in taken]
         fresh = [value for value in values if value != known]
         if not asked and self._scene.awaited is not None and len(self._text.split()) > LONG:
@@ -228,10 +236,22 @@ class Values:
             return [told]
         if known is None and not asked and self._is_held(slot, fresh):
             return []
-        if not fresh or (len(fresh) > 1 and not (asked or self._changes)):
+        if len(fresh) > 1 and not (self._changes and (slot.type == "choice" or corrects(self._text))):
+            concluded = values_in(slot, conclusion(self._text), self._scene.at) if asked else []
+            fresh = [value for value in fresh if value in concluded]
+            # Of several ids the first is the one that was asked for.
+            fresh = fresh if len(fresh) == 1 else values[:1] if asked and slot.pattern else []
+        if not fresh or (asked and self._is_one_of_several(slot)):
             return []
         taken += values
         return [fresh[-1] if self._changes else fresh[0]]
+
+    def _is_one_of_several(self, slot: Slot) -> bool:
+        """Whether a message counts several things: "us 6 and the 4 from sales"."""
+        if slot.type != "number" or slot.pattern or corrects(self._text):
+            return False
+        alone = lone_number(slot, self._text, self._scene.at)
+        return alone is None and len(numbers(self._text, self._scene.at)) > 1
 
     def _may_change(self, slot: Slot) -> bool:
         """Whether the message changes a value that is held, rather than mention one: by its words or by its act.
@@ -288,7 +308,9 @@ class Values:
         """The filled slot that a part of the message is another value of."""
         held = self._scene.turn.slots
         for slot in order:
-            if slot.name in held.names and slot.type not in _OPEN:
+            # Who is asked for something else may count other things.
+            counts = slot.type == "number" and self._scene.awaited is not None and not corrects(self._text)
+            if slot.name in held.names and slot.type not in _OPEN and not counts:
                 value = part_value(slot, self._text, self._scene.at, last=True)
                 if value is not None and value != held.get(slot.name):
                     return self._all(flow, {slot.name: value})
@@ -312,8 +334,9 @@ class Values:
     def _loose(self, slot: Slot, beside: bool, taken: Sequence[Any]) -> Any:
         """The value of a slot whose type does not tell where it ends: the message, unless an act is surer."""
         if slot.type not in _OPEN and self._on & {"value", "correct"}:
-            value = part_value(slot, self._text, self._scene.at, last="correct" in self._on, taken=taken)
-            if isinstance(value, int) and is_day(value, taken):
+            text = wish_of(self._text)
+            value = part_value(slot, text, self._scene.at, last="correct" in self._on, taken=taken)
+            if value in taken or (isinstance(value, int) and is_day(value, taken)):
                 return None
             return None if self._counts_another(slot, value) else value
         if slot.pattern or self._on & {"correct", "deny", "ask"} or "value" not in self._on:
@@ -327,7 +350,7 @@ class Values:
             # A bare yes or no, thanks and the like say nothing of what was asked.
             return None if is_talk(self._text) else awaited_text(slot, self._text)
         if slot.type == "list":
-            return awaited_items(self._text)
+            return awaited_items(self._text, slot)
         return None
 
     def _counts_another(self, slot: Slot, value: Any) -> bool:

@@ -52,10 +52,10 @@ _PLACES = {
         rf"|(?P<w>{_NAME}) is where (?:we|i)\b[^,.]*\b(?:end up|go|going|get to|land|headed|arrive)\b"
     ),
 }
-_AVOIDED = re.compile(r"allerg|intoleran|must not|not be in|\bavoid|diet", re.IGNORECASE)
+AVOIDED = re.compile(r"allerg|intoleran|must not|not be in|\bavoid|diet", re.IGNORECASE)
 _AVOIDS = re.compile(
-    r"(?:\b(?:(?:some|any)?one'?s?|somebody'?s?|\w+'?s) (?:is )?)?\ballergic to (?P<a>[^.;!?]+)"
-    r"|\b(?:\w+ )?(?:can'?t|cannot|doesn'?t|don'?t|won'?t) (?:have|eat|do|touch) (?P<b>[^.;!?]+)"
+    r"(?:\b(?:oh |and |also )*(?:(?:some|any)?one'?s?|somebody'?s?|\w+'?s) (?:is )?)?\ballergic to (?P<a>[^.;!?]+)"
+    r"|\b(?:(?:oh |and |also )*(?:one|two|some|a|another|my|our|the) )?(?:\w+ )?(?:can'?t|cannot|doesn'?t|don'?t|won'?t) (?:have|eat|do|touch) (?P<b>[^.;!?]+)"
     r"|\bno (?P<c>[\w ,&]+?) in (?:anything|any of it|it|any|there|them)\b",
     re.IGNORECASE,
 )
@@ -158,10 +158,10 @@ def _patterns(slot: Slot) -> tuple[re.Pattern[str], ...]:
                        re.IGNORECASE),
             re.compile(rf"\b(?:for|as) (?:the |my |our )?{name},? (?:put|write|use|say|it'?s|its|have) {_SAID}",
                        re.IGNORECASE),
-            re.compile(rf"(?:^|[,.;!?]\s*)(?:the |my |our )?{name} ?[:=] ?{_SAID}", re.IGNORECASE),
+            re.compile(rf"(?:^|[,.;!?]\s*)(?:first |oh |and |also |so )*(?:the |my |our )?{name}(?: first)? ?[:=] ?{_SAID}", re.IGNORECASE),
         ]  # fmt: skip
     asked = f"{slot.name.replace('_', ' ')} {slot.description} {slot.ask}"
-    if slot.type.value == "list" and _AVOIDED.search(asked):
+    if slot.type.value == "list" and AVOIDED.search(asked):
         told.append(_AVOIDS)
     elif slot.type.value == "text":
         told += [_NAMED] if re.search(r"\bname\b", asked, re.IGNORECASE) else []
