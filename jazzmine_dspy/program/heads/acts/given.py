@@ -335,6 +335,9 @@ class Values:
         """The value of a slot whose type does not tell where it ends: the message, unless an act is surer."""
         if slot.type not in _OPEN and self._on & {"value", "correct"}:
             text = wish_of(self._text)
+            if len(self._text.split()) > LONG and slot.type in ("number", "money"):
+                # One part of a long message that holds a number may tell of anything.
+                return lone_number(slot, text, self._scene.at)
             value = part_value(slot, text, self._scene.at, last="correct" in self._on, taken=taken)
             if value in taken or (isinstance(value, int) and is_day(value, taken)):
                 return None
