@@ -26,12 +26,13 @@ _NEGATION = re.compile(
 )
 _LINKS = words(
     "new to the a an my our your any please want need you we i have going be being been ever me it would like "
-    "should think wish needing wanting after looking just here  trying asking asked said told signed really yet even actually that this wanna gonna intend plan"
+    "should think wish needing wanting after looking just here there  trying asking asked said told signed really yet even actually that this wanna gonna intend plan"
 )
 _UNDERGONE = words("got get getting gotten been being receive received had come came arrive arrived")
 """What did not happen to the user is a complaint, and no denial: "never got credited"."""
 
 _PERFECT = re.compile(r"\bi (?:have not|haven'?t|did not|didn'?t|never)\b", re.IGNORECASE)
+_ANY = re.compile(r"(?:a|an|any)\b", re.IGNORECASE)
 _NOT_YET = re.compile(
     r"\b(?:have not|haven'?t|hasn'?t|did not|didn'?t|isn'?t|aren'?t|wasn'?t|is not|are not)\b.*\b(?:yet|still)\b|"
     r"\bstill (?:have not|haven'?t|did not|didn'?t|isn'?t|not|no)\b",
@@ -104,18 +105,21 @@ def _denies(text: str, flow: Flow) -> bool:
     for clause in _CLAUSE.split(text.replace("\u2019", "'")):
         verb = _denied_verb(clause)
         may = told if _PERFECT.search(clause) else affirmed
-        if (verb is not None and verb in may and verb not in denied) or (needs and _is_unneeded(clause, told, denied)):
+        if (verb is not None and verb in may and verb not in denied) or _is_unneeded(clause, needs, told, denied):
             hit = True
         elif verb is None and affirmed & {_stem(word) for word in plain(clause).split()}:
             return False
     return hit
 
 
-def _is_unneeded(clause: str, told: frozenset[str], denied: frozenset[str]) -> bool:
+def _is_unneeded(clause: str, needs: bool, told: frozenset[str], denied: frozenset[str]) -> bool:
     """Whether a clause says that something of the flow is not needed."""
     match = _NEEDED.search(clause)
     if match is None or _ASKED.match(clause.lower()):
         return False
+    if not needs:
+        # Who needs no unit rents none, and gives none up.
+        return match["it"] is not None and _ANY.match(match["it"]) is not None
     said = {_stem(word) for word in plain(match["it"] or match["none"]).split() if word not in _LINKS}
     return bool(said & told) and not said & denied
 

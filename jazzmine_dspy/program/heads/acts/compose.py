@@ -23,11 +23,12 @@ from jazzmine_dspy.models.commands import (
     SkipSlot,
     SlotValue,
 )
+from jazzmine_dspy.models.phrases import is_english
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.edits import edits, named_alone
 from jazzmine_dspy.program.heads.acts.free_texts import is_name, is_telling, only_answers
 from jazzmine_dspy.program.heads.acts.given import Values
-from jazzmine_dspy.program.heads.acts.readings import free_text, named_most, whole_value
+from jazzmine_dspy.program.heads.acts.readings import free_text, named_most, stem, whole_value
 from jazzmine_dspy.program.heads.acts.scene import Scene, meant
 
 if TYPE_CHECKING:
@@ -155,8 +156,26 @@ def _possible(act: str, scene: Scene, said: Stance | None) -> bool:
     if act == "cancel_flow":
         return bool(turn.flow or turn.paused)
     if act == "resume_flow":
-        return bool(turn.paused)
+        return bool(turn.paused) and takes_up(turn)
     return True
+
+
+_TAKES_UP = re.compile(
+    r"\b(?:back|continue|carry on|resume|go on|going|finish|again|where were we|pick up|return|proceed|keep|"
+    r"let'?s do|do (?:it|that)|now)\b",
+    re.IGNORECASE,
+)
+_PUTS_OFF = re.compile(r"\b(?:later|not (?:now|yet)|first|before (?:that|we)|another time|instead)\b", re.IGNORECASE)
+
+
+def takes_up(turn: Turn) -> bool:
+    """Whether an English message says that a task is taken up again; messages in other languages are not judged."""
+    if not is_english(turn.locale):
+        return True
+    names = {stem(word) for name in turn.paused for word in name.lower().split("_")}
+    said = stance(turn.text)
+    evident = said.hints or _TAKES_UP.search(turn.text) or names & {stem(word) for word in plain(turn.text).split()}
+    return bool(evident) and not _PUTS_OFF.search(turn.text)
 
 
 def compose(p: Mapping[str, float], scene: Scene, agrees: Callable[[], bool]) -> list[Command]:

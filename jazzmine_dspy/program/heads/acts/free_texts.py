@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.acts import LEAVE, NO, REPEAT, TALK, YES
@@ -182,8 +182,8 @@ def awaited_text(slot: Slot, text: str) -> str | None:
     text = _COMMENT.sub("", text)
     if not is_name(text) and _NO_ANSWER.match(text):
         return None
-    if _NAMED.search(f"{slot.name} {slot.description} {slot.ask}") and (relative := _RELATIVE.match(text)):
-        return relative["name"]
+    if (name := own_name(slot, text)) != text:
+        return str(name)
     if _NUMBERED.search(text) and (apart := text_apart(text)) is not None:
         return apart
     bare = _bare_of(text)
@@ -209,7 +209,7 @@ _NO_ANSWER = re.compile(
 _NAMED = re.compile(r"\bname\b", re.IGNORECASE)
 _RELATIVE = re.compile(
     r"\W*(?:(?:it'?s|its|this is|that'?s|for|called|so|well|um+|yeah|yes)\b[\s,]*)*"
-    r"(?:my|our|the|his|her|a) (?:[a-z]+[\s,]+){1,4}(?:called |named |is )?"
+    r"(?:(?:my|our|the|his|her|a) )?(?:[a-z]+[\s,]+){1,4}(?:called |named |is )?"
     r"(?P<name>[A-Z][\w'-]*(?: [A-Z][\w'-]*)*)\W*$"
 )
 """Somebody's relative by name: "my little lad Owen Pike"."""
@@ -217,6 +217,15 @@ _RELATIVE = re.compile(
 _TRAILING = re.compile(
     r"[,.]?\s+(?:what else|that'?s it|that'?s all|you know|i guess|lol)\W*$", re.IGNORECASE
 )
+
+
+def own_name(slot: Slot | None, value: Any) -> Any:
+    """A name without who it is of, where a slot asks for one: "my wee boy Callum Reid"; any other value as it is."""
+    if slot is None or not isinstance(value, str):
+        return value
+    asked = _NAMED.search(f"{slot.name} {slot.description} {slot.ask}")
+    relative = _RELATIVE.match(value) if asked else None
+    return value if relative is None else relative["name"]
 
 
 def _text_of(slot: Slot, text: str) -> str:

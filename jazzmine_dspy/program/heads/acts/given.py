@@ -14,9 +14,11 @@ from jazzmine_dspy.program.heads.acts.free_texts import (
     awaited_text,
     is_talk,
     is_telling,
+    own_name,
     text_apart,
 )
 from jazzmine_dspy.program.heads.acts.mentions import conclusion, without_mentions
+from jazzmine_dspy.program.heads.acts.moved import in_held_month
 from jazzmine_dspy.program.heads.acts.named import named_texts
 from jazzmine_dspy.program.heads.acts.opening import texts_in
 from jazzmine_dspy.program.heads.acts.questions import (
@@ -92,7 +94,8 @@ class Values:
         if own or len(starting) < 2:
             named = named_texts(flow, text)
             told = texts_in(flow, named.rest, opening=flow.name in self._scene.starting)
-            found = {**told, **named.values, **found}
+            texts = {**told, **named.values}
+            found = {**{name: own_name(flow.slot(name), value) for name, value in texts.items()}, **found}
         for slot in flow.slots:
             if slot.type == "boolean" and (yes := named_boolean(slot, text)) is not None:
                 found[slot.name] = yes
@@ -128,7 +131,7 @@ class Values:
         found: dict[str, Any] = self._named(flow)
         told = dict(found)
         if not undoes(flow) and (slot is None or not is_telling(slot)):
-            self._text = without_mentions(self._text, denials=not corrects(self._text))
+            self._text = without_mentions(self._text)
         if found and not plain(self._text):
             return self._all(flow, found)
         order = self._order(flow)
@@ -244,6 +247,8 @@ class Values:
         if not fresh or (asked and self._is_one_of_several(slot)):
             return []
         taken += values
+        if slot.type == "date" and isinstance(known, str):
+            fresh = [in_held_month(value, self._text, known) for value in fresh]
         return [fresh[-1] if self._changes else fresh[0]]
 
     def _is_one_of_several(self, slot: Slot) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from jazzmine_dspy.program.heads.acts.questions import corrects
 from jazzmine_dspy.program.pauses import asks_for_time
 
 _CLAUSE = re.compile(
@@ -33,6 +34,7 @@ _DENIES = re.compile(
     r"couldn'?t|wouldn'?t)\b",
     re.IGNORECASE,
 )
+_ISNT = re.compile(r"\bisn['\u2019]?t\b", re.IGNORECASE)
 _REFERS = re.compile(
     r"\b(?:not|n'?t) (?:a |an )?(?:sure|certain|bothered|mind|matter|care|too)\b", re.IGNORECASE
 )
@@ -55,12 +57,8 @@ _CONCLUDES = re.compile(
 )
 
 
-def without_mentions(text: str, *, denials: bool = True) -> str:
+def without_mentions(text: str) -> str:
     """Blanks out the clauses of a text that only mention a day, an hour or a number, and the pauses.
-
-    Args:
-        text: The message.
-        denials: Whether a clause that denies something mentions its values.
 
     Example:
         >>> without_mentions("monday's out, how's wednesday").strip(" ,")
@@ -68,7 +66,7 @@ def without_mentions(text: str, *, denials: bool = True) -> str:
         >>> without_mentions("I'm busy on the 22nd").strip(), without_mentions("the 22nd")
         ('', 'the 22nd')
     """
-    told = list(text)
+    told, denials = list(text), not corrects(_ISNT.sub("", text))
     for match in _CLAUSE.finditer(text.replace("\u2019", "'")):
         if _is_mention(match.group(), denials=denials):
             told[match.start() : match.end()] = " " * (match.end() - match.start())

@@ -18,7 +18,7 @@ _PAIR = re.compile(
 
 _BETWEEN = re.compile(r"\bbetween\b.+\band\b", re.IGNORECASE)
 _BACK_FIRST = re.compile(r"\b(?:back|return(?:ing|s)?)\b", re.IGNORECASE)
-_BACK = re.compile(r"\b(?:back|return\w*|home|coming home)\b", re.IGNORECASE)
+_BACK = re.compile(r"\b(?:back|bakc|abck|bak|bck|return\w*|home|coming home)\b", re.IGNORECASE)
 _OUT = re.compile(r"\b(?:out|outward|outbound|leav\w+|depart\w*|going|setting off|there)\b", re.IGNORECASE)
 _OF_BACK = re.compile(r"\b(?:back|return|home)\b", re.IGNORECASE)
 
