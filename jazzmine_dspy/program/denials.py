@@ -21,7 +21,7 @@ _CLAUSE = re.compile(
 )
 _NEGATION = re.compile(
     r"\b(?:do not|don'?t|dont|did not|didn'?t|have not|haven'?t|am not|i'?m not|never|not to|no need|no reason|"
-    r"without|rather not|refuse|won'?t|wont|will not|not|isn'?t|isnt|aren'?t|wasn'?t)\b",
+    r"without|rather not|refuse|won'?t|wont|will not|not(?= (?:\w+ )?(?:\w+ing|to|after|gonna|lost|stolen)\b)|isn'?t|isnt|aren'?t|wasn'?t)\b",
     re.IGNORECASE,
 )
 _LINKS = words(
@@ -50,6 +50,17 @@ _NEEDED = re.compile(
 _ASKED = re.compile(
     r"^\W*(?:why|how|what|when|where|can|could|would|will|won'?t|isn'?t|don'?t you|is|are|do|does)\b"
 )
+_YES = re.compile(
+    r"\W*(?:(?:ok|okay|yes|yeah|yep|sure|fine|alright|all right)\b|\U0001f44d|\U0001f44c|\u2705|\u2714)",
+    re.IGNORECASE,
+)
+_FEW = 6
+"""Words of a message that is rather an answer."""
+
+_WHEN = words(
+    "monday tuesday wednesday thursday friday saturday sunday today tomorrow morning afternoon evening week next only "
+    "before after until since till from"
+)
 _LEAST, _BEGUN = 3, 3
 """Letters of a verb, and words of a text among which its verb is."""
 
@@ -72,6 +83,8 @@ def without_denied(turn: Turn, names: Sequence[str], registry: FlowRegistry) -> 
     """
     if not is_english(turn.locale):
         return list(names)
+    if _answers_nothing(turn):
+        names = [name for name in names if name not in registry or _affirms(turn.text, registry[name])]
     others = any(_denies(turn.text, flow) for flow in registry.values())
     return [
         name
@@ -80,6 +93,12 @@ def without_denied(turn: Turn, names: Sequence[str], registry: FlowRegistry) -> 
         or not is_denied(turn, registry[name])
         and (not others or undoes(registry[name]) or _affirms(turn.text, registry[name]))
     ]
+
+
+def _answers_nothing(turn: Turn) -> bool:
+    """Whether a short message begins with a yes, and nothing was asked."""
+    asked = turn.flow or turn.paused or turn.offering or turn.clarifying or turn.confirming
+    return not asked and len(turn.text.split()) <= _FEW and _YES.match(turn.text) is not None
 
 
 def is_denied(turn: Turn, flow: Flow) -> bool:
@@ -91,8 +110,10 @@ def is_denied(turn: Turn, flow: Flow) -> bool:
 def _affirms(text: str, flow: Flow) -> bool:
     """Whether a clause that denies nothing holds a word of the flow."""
     _, told, _ = _verbs(flow)
-    clauses = [clause for clause in _CLAUSE.split(text.replace("\u2019", "'")) if not _NEGATION.search(clause)]
-    said = {_stem(word) for clause in clauses for word in plain(clause).split() if word not in _LINKS}
+    clauses = [
+        clause for clause in _CLAUSE.split(text.replace("\u2019", "'")) if not _NEGATION.search(clause)
+    ]
+    said = {_stem(word) for clause in clauses for word in plain(clause).split() if word not in _LINKS | _WHEN}
     return bool(told & said)
 
 
@@ -105,7 +126,9 @@ def _denies(text: str, flow: Flow) -> bool:
     for clause in _CLAUSE.split(text.replace("\u2019", "'")):
         verb = _denied_verb(clause)
         may = told if _PERFECT.search(clause) else affirmed
-        if (verb is not None and verb in may and verb not in denied) or _is_unneeded(clause, needs, told, denied):
+        if (verb is not None and verb in may and verb not in denied) or _is_unneeded(
+            clause, needs, told, denied
+        ):
             hit = True
         elif verb is None and affirmed & {_stem(word) for word in plain(clause).split()}:
             return False

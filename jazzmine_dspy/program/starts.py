@@ -113,7 +113,11 @@ def starts(
     others = [one for one in recalled if one.name != running]
     if not others or not any(one.similarity for one in others):
         return None
-    instead = [act for act in _INSTEAD if act != "resume_flow" or takes_up(turn)]
+    instead = [
+        act
+        for act in _INSTEAD
+        if act != "resume_flow" or takes_up(turn) or any(values(name).marked for name in turn.paused)
+    ]
     if any(acts[act] >= 0.5 and acts[act] > acts["start"] for act in instead):
         return Starts(tuple((one.name, 0.0) for one in others), 0.0)
     near = max(one.similarity for one in others)

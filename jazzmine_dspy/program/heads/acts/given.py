@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jazzmine_dspy.models.agreement import stance
 from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot
 from jazzmine_dspy.models.slot_types._numbers import numbers
 from jazzmine_dspy.models.text import plain
@@ -137,7 +138,9 @@ class Values:
         order = self._order(flow)
         days = stay_days(flow.slots, self._text, self._scene.at)
         taken: list[Any] = [*days.values()]
-        found |= {name: day for name, day in days.items() if day != held.get(name)}
+        for name, day in days.items():
+            day = in_held_month(day, self._text, str(held.get(name))) if name in held.names else day
+            found |= {name: day} if day != held.get(name) else {}
         for each in order:
             if each.name in found or each.name in days:
                 continue
@@ -350,7 +353,8 @@ class Values:
         if slot.pattern or self._on & {"correct", "deny", "ask"} or "value" not in self._on:
             return None
         if slot.type == "boolean":
-            return self._agrees()
+            said = stance(re.split(r"[,.;!?\n]", self._text.strip(), maxsplit=1)[0])
+            return said.agrees if said.agrees or said.refuses else self._agrees()
         if slot.type == "text" and beside and not self._changes:
             # What stands apart from the other values: "Priya Nair, Thursday at 9".
             return text_apart(self._text)

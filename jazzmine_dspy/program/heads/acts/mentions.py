@@ -13,7 +13,7 @@ _CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _TYPED = re.compile(
-    r"\d|day\b|\b(?:today|tonight|tomorrow|tmrw|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|noon|"
+    r"\d|day\b|\b(?:todays?|tonights?|tomorrows?|tmrw|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|noon|"
     r"midday|hundred|grand|(?:jan|feb|mar|apr|jun|jul|aug|sep|oct|nov|dec)\w*|mon|tues?|wed|thurs?|fri|sat|sun|week|"
     r"month|year)\b",
     re.IGNORECASE,
