@@ -21,7 +21,7 @@ _CLAUSE = re.compile(
 )
 _NEGATION = re.compile(
     r"\b(?:do not|don'?t|dont|did not|didn'?t|have not|haven'?t|am not|i'?m not|never|not to|no need|no reason|"
-    r"without|rather not|refuse|won'?t|wont|will not|not(?= (?:\w+ )?(?:\w+ing|to|after|gonna|lost|stolen)\b)|isn'?t|isnt|aren'?t|wasn'?t)\b",
+    r"without|rather not|refuse|won'?t|wont|will not|no way|not(?= \w+[,;]| (?:\w+ )?(?:\w+ing|to|after|gonna|lost|stolen)\b)|isn'?t|isnt|aren'?t|wasn'?t)\b",
     re.IGNORECASE,
 )
 _LINKS = words(
@@ -121,6 +121,7 @@ def _affirms(text: str, flow: Flow) -> bool:
 def _denies(text: str, flow: Flow) -> bool:
     """Whether a clause denies a verb that the flow's texts affirm, and no other clause affirms one."""
     affirmed, told, denied = _verbs(flow)
+    things = {_stem(word) for word in flow.name.lower().split("_")[1:]}
     hit = False
     needs = not undoes(flow)
     for clause in _CLAUSE.split(text.replace("\u2019", "'")):
@@ -130,7 +131,7 @@ def _denies(text: str, flow: Flow) -> bool:
             clause, needs, told, denied
         ):
             hit = True
-        elif verb is None and affirmed & {_stem(word) for word in plain(clause).split()}:
+        elif verb is None and (affirmed - things) & {_stem(word) for word in plain(clause).split()}:
             return False
     return hit
 

@@ -68,9 +68,18 @@ _APART = re.compile(
 """Between two counts of different things: "2 adults 2 kids"."""
 
 
+_AND_ONE = re.compile(
+    r"\b(?:and|plus|n|with)\b (?:a|an|one|my|our|the|his|her) (?:\w+ )?(?:baby|child|kid|toddler|infant|wife|husband|partner|"
+    r"mum|mom|dad|nan|friend|mate)\b|[+&] ?(?:a|one|my) (?:baby|child|kid)\b",
+    re.IGNORECASE,
+)
+"""One more that is counted in no number: "6 adults and a baby"."""
+
+
 def count_apart(text: str, found: Sequence[Found]) -> bool:
     """Whether two neighbours among the numbers of a text count different things."""
-    return any(_APART.search(text[one.end : other.start]) for one, other in pairwise(found))
+    apart = any(_APART.search(text[one.end : other.start]) for one, other in pairwise(found))
+    return apart or any(_AND_ONE.search(text, each.end) for each in found)
 
 
 def _with_hundredths(text: str, found: list[Found]) -> list[Found]:

@@ -182,7 +182,7 @@ def _possible(act: str, scene: Scene, said: Stance | None) -> bool:
 
 
 _TAKES_UP = re.compile(
-    r"\b(?:back|continue|carry on|resume|go on|going|finish|again|where were we|pick up|return|proceed|keep|"
+    r"\b(?:back|continue|carry on|resume|go on|going|finish|where were we|pick up|return|proceed|keep|"
     r"let'?s do|do (?:it|that)|now)\b",
     re.IGNORECASE,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.acts import LEAVE, NO, REPEAT, TALK, YES
-from jazzmine_dspy.program.heads.acts.named import AVOIDED
+from jazzmine_dspy.program.heads.acts.named import AVOIDED, NO_BETWEEN
 from jazzmine_dspy.program.heads.acts.readings import free_text
 from jazzmine_dspy.program.pauses import WAIT
 
@@ -45,7 +45,7 @@ _LEAD = re.compile(
     r"(?:that|it)(?:'?d| would) be(?: for)?|(?:we'?re|i'?m) (?:saving|paying|looking|asking|here|coming) for|"
     r"(?:how|what) about|it says|it was|it'?s (?:for|from|to|at)|"
     r"(?:we|i) (?:want|wanna|need|would like) (?:to get |to go )?to|"
-    r"(?:(?:we'?re|i'?m|we|i) )?(?:going|go|heading|headed|head|off|leaving|leave|sailing|sail|departing|travelling|"
+    r"(?:(?:we'?re|i'?m|we|i) )?(?:going|goes|go|heading|headed|head|off|leaving|leave|sailing|sail|departing|travelling|"
     r"starting|setting off|over|back) (?:out )?(?:to|for|from|of|outta|over to))"
     r"\s+(?:(?:that|my|the|a|an|from|to)\s+)?(?=\w)",
     re.IGNORECASE,
@@ -201,7 +201,8 @@ _NO_ANSWER = re.compile(
     r"(?:you|u) (?:guys|lot|do|have|got|sell|stock)\b|(?:do|does|did|is|are|can|could|would|will|have|has|what(?! about)|"
     r"whats|which|who|whos|where|wheres|when|whens|why|how(?! about)) \w|any\b|any(?:thing|one|where|body)\b|"
     r"(?:whatever|whichever|wherever|whoever)\b|(?:not sure|no idea|dunno|idk|no clue)\b|"
-    r"(?:looking|searching|checking|thinking|counting|still) )",
+    r"(?:looking|searching|checking|thinking|counting|still) |\w+ing (?:for|my|her|his|the|through|thru|up|it)\b)|"
+    r".*\b(?:lol|lmao|haha+)\W*$",
     re.IGNORECASE,
 )
 """Interjections, questions without their sign, and doubt: what begins so names nothing."""
@@ -274,7 +275,7 @@ _COUNTED = re.compile(
     re.IGNORECASE,
 )
 _ITEM_END = re.compile(
-    r"\s+(?:for|on|at|by) (?:the )?(?:\d|(?:two|three|four|five|six|eight|ten|twelve|twenty|today|tomorrow|tonight|"
+    r"\s+(?:for|on|at|by) (?:the )?(?:\d|(?:everyone|everybody|all|us|eleven|two|three|four|five|six|eight|ten|twelve|twenty|today|tomorrow|tonight|"
     r"mon|tues?|wed|thur?s?|fri|sat|sun)\b|\w+day\b).*$",
     re.IGNORECASE,
 )
@@ -295,7 +296,7 @@ def awaited_items(text: str, slot: Slot | None = None) -> list[str] | None:
     if is_talk(text) or _NO_ANSWER.match(text):
         return None
     avoided = slot is not None and AVOIDED.search(f"{slot.name} {slot.description} {slot.ask}")
-    parts = [part for part in _PART.split(text) if part.strip()]
+    parts = [part for part in _PART.split(NO_BETWEEN.sub(",", text) if avoided else text) if part.strip()]
     kept: list[str] = []
     for place, part in enumerate(parts):
         item = _ITEM_END.sub("", free_text(part)).strip()
@@ -310,7 +311,7 @@ def awaited_items(text: str, slot: Slot | None = None) -> list[str] | None:
             or _FILLER.fullmatch(item)
         ):
             continue
-        if not avoided and _WITHOUT.match(part):
+        if _PLACED.match(part) or (not avoided and _WITHOUT.match(part)):
             continue
         kept.append(item)
     return kept or None
@@ -322,7 +323,7 @@ _PART = re.compile(
 )
 _OF_ONE = re.compile(
     r"^one\b|\b(?:one|another|two|some(?:one|body)|every(?:one|body)|any(?:one|body)|guy|bloke|lad|lass|girl|mate|boss|"
-    r"colleague|intern|he|she|they|hates?|can'?t|cant|won'?t|wont|off) \w|\?",
+    r"colleague|intern|he|she|they|says?|said|wants?|reckons?|hates?|can'?t|cant|won'?t|wont|off) \w|\?",
     re.IGNORECASE,
 )
 """What is said of somebody among items, whose item cannot be told apart."""
@@ -330,6 +331,7 @@ _OF_ONE = re.compile(
 _WITHOUT = re.compile(
     r"\W*(?:(?:but|and|with)\b\s*)*(?:no|without|minus|hold the|keep|leave)\b", re.IGNORECASE
 )
+_PLACED = re.compile(r"\W*(?:for|on|at|by) (?:the )?(?:\d|[a-z]+\W*$)", re.IGNORECASE)
 _FILLER = re.compile(r"(?:oh|um+|er+m?|pls|please|plz|thanks|thx|ta|cheers|ok|okay|also|first|lol|yeah|yes|too|that'?s it)\W*",
                      re.IGNORECASE)  # fmt: skip
 

@@ -59,6 +59,9 @@ _AS_SAID = frozenset(("phone", "email", "text", "number"))
 """Types whose values stand in the message as they are."""
 
 
+_DEPENDS = re.compile(r"\b(?:only if|depends?|depending|unless|what if)\b", re.IGNORECASE)
+
+
 class Values:
     """The values of a message, and whose they are."""
 
@@ -353,6 +356,8 @@ class Values:
         if slot.pattern or self._on & {"correct", "deny", "ask"} or "value" not in self._on:
             return None
         if slot.type == "boolean":
+            if _DEPENDS.search(self._text):
+                return None
             said = stance(re.split(r"[,.;!?\n]", self._text.strip(), maxsplit=1)[0])
             return said.agrees if said.agrees or said.refuses else self._agrees()
         if slot.type == "text" and beside and not self._changes:

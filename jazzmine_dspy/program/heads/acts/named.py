@@ -66,7 +66,7 @@ _ABOUT = re.compile(
 )
 
 
-_NO = re.compile(r"(?<=\w)\s+no\s+", re.IGNORECASE)
+NO_BETWEEN = re.compile(r"(?<=\w)\s+no\s+", re.IGNORECASE)
 
 
 class Named(NamedTuple):
@@ -103,7 +103,7 @@ def named_texts(flow: Flow, text: str) -> Named:
             if match is None:
                 continue
             said = next(value for value in match.groupdict().values() if value is not None)
-            value = items(_NO.sub(",", said)) if slot.type.value == "list" else free_text(said, led=True)
+            value = items(NO_BETWEEN.sub(",", said)) if slot.type.value == "list" else free_text(said, led=True)
             if value:
                 found[slot.name] = value
                 text = f"{text[: match.start()]} {text[match.end() :]}"

@@ -58,7 +58,7 @@ _COUNTED = re.compile(
 )
 _OF_US = re.compile(r"of us|people|persons?|ppl|guests|adults", re.IGNORECASE)
 _ALONE = re.compile(
-    r"\b(?:(?:just|only) (?:me|myself|for me)|me only|(?:just|only) the one|by myself|on my own|me alone|"
+    r"\b(?:(?:just|only) (?:me|myself|for me)(?! (?:n|and|plus|with)\b| ?[&+])|me only|(?:just|only) the one|by myself|on my own|me alone|"
     r"no ?(?:body|one) else)\b",
     re.IGNORECASE,
 )
