@@ -21,12 +21,14 @@ _CLAUSE = re.compile(
 )
 _NEGATION = re.compile(
     r"\b(?:do not|don'?t|dont|did not|didn'?t|have not|haven'?t|am not|i'?m not|never|not to|no need|no reason|"
-    r"without|rather not|refuse|won'?t|wont|will not|no way|not(?= \w+[,;]| (?:\w+ )?(?:\w+ing|to|after|gonna|lost|stolen)\b)|isn'?t|isnt|aren'?t|wasn'?t)\b",
+    r"without|rather not|refuse|won'?t|wont|will not|no way|not(?= \w+[,;]| (?:\w+ )?(?:\w+ing|to|after|"
+    r"gonna|lost|stolen)\b)|isn'?t|isnt|aren'?t|wasn'?t)\b",
     re.IGNORECASE,
 )
 _LINKS = words(
     "new to the a an my our your any please want need you we i have going be being been ever me it would like "
-    "should think wish needing wanting after looking just here there  trying asking asked said told signed really yet even actually that this wanna gonna intend plan"
+    "should think wish needing wanting after looking just here there  "
+    "trying asking asked said told signed really yet even actually that this wanna gonna intend plan"
 )
 _UNDERGONE = words("got get getting gotten been being receive received had come came arrive arrived")
 """What did not happen to the user is a complaint, and no denial: "never got credited"."""
@@ -41,7 +43,8 @@ _NOT_YET = re.compile(
 """What is only not done yet is wanted."""
 
 _NEEDED = re.compile(
-    r"\b(?:do not|don'?t|dont|won'?t|wont|will not|not)(?: \w+){0,2} (?:need|want|after|looking for)(?:ing)?\b (?P<it>.+)|"
+    r"\b(?:do not|don'?t|dont|won'?t|wont|will not|not)(?: \w+){0,2} (?:need|want|after|"
+    r"looking for)(?:ing)?\b (?P<it>.+)|"
     r"\bno (?P<none>(?:\w+ ){1,3})(?:needed|required|wanted|necessary|thanks|thank you|thx|ta|for (?:me|us))\b",
     re.IGNORECASE,
 )
@@ -90,8 +93,10 @@ def without_denied(turn: Turn, names: Sequence[str], registry: FlowRegistry) -> 
         name
         for name in names
         if name not in registry
-        or not is_denied(turn, registry[name])
-        and (not others or undoes(registry[name]) or _affirms(turn.text, registry[name]))
+        or (
+            not is_denied(turn, registry[name])
+            and (not others or undoes(registry[name]) or _affirms(turn.text, registry[name]))
+        )
     ]
 
 

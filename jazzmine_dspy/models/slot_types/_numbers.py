@@ -69,7 +69,8 @@ _APART = re.compile(
 
 
 _AND_ONE = re.compile(
-    r"\b(?:and|plus|n|with)\b (?:a|an|one|my|our|the|his|her) (?:\w+ )?(?:baby|child|kid|toddler|infant|wife|husband|partner|"
+    r"\b(?:and|plus|n|with)\b (?:a|an|one|my|our|the|his|her) (?:\w+ )?(?:baby|child|kid|toddler|infant|"
+    r"wife|husband|partner|"
     r"mum|mom|dad|nan|friend|mate)\b|[+&] ?(?:a|one|my) (?:baby|child|kid)\b",
     re.IGNORECASE,
 )

@@ -94,11 +94,14 @@ _GIVES_UP = re.compile(
 
 
 _ELSEWHERE = re.compile(
-    r"\b(?:found|got|getting|going|gone|went|using|try|go) (?:\w+ ){0,3}?(?:(?:somewhere|someone|somebody) (?:else|cheaper|better|"
+    r"\b(?:found|got|getting|going|gone|went|using|try|go) (?:\w+ ){0,3}?(?:(?:somewhere|someone|"
+    r"somebody) (?:else|cheaper|better|"
     r"closer|nearer)|elsewhere|another (?:place|company|shop)|a better (?:offer|deal|price|one))\b|"
     r"\b(?:i'?ll|we'?ll|i will|we will|gonna) (?:just |rather )?(?:phone|call|ring|drive|walk|pop|go|do|take|use|ask|"
-    r"e?mail|sort|pay|bring|come)\b.*\b(?:myself|ourselves|instead|in person|desk|branch|office|shop|round|direct(?:ly)?)\b|"
-    r"\b(?:don'?t|do not|no longer) (?:want|wanna|fancy|need) (?:to \w+ \w+|to \w+|this|it)\b.*\b(?:any ?more|after all)\b|"
+    r"e?mail|sort|pay|bring|come)\b.*\b(?:myself|ourselves|instead|in person|desk|branch|office|shop|"
+    r"round|direct(?:ly)?)\b|"
+    r"\b(?:don'?t|do not|no longer) (?:want|wanna|fancy|need) (?:to \w+ \w+|to \w+|this|"
+    r"it)\b.*\b(?:any ?more|after all)\b|"
     r"\bgone off the idea\b|\bnot worth (?:it|the)\b|\bcan'?t be (?:bothered|arsed)\b|"
     r"\b(?:trip|meeting|party|move|wedding|holiday|event)(?:'?s| is| has been| got) (?:off|cancelled|called off)\b",
     re.IGNORECASE,

@@ -45,7 +45,8 @@ _LEAD = re.compile(
     r"(?:that|it)(?:'?d| would) be(?: for)?|(?:we'?re|i'?m) (?:saving|paying|looking|asking|here|coming) for|"
     r"(?:how|what) about|it says|it was|it'?s (?:for|from|to|at)|"
     r"(?:we|i) (?:want|wanna|need|would like) (?:to get |to go )?to|"
-    r"(?:(?:we'?re|i'?m|we|i) )?(?:going|goes|go|heading|headed|head|off|leaving|leave|sailing|sail|departing|travelling|"
+    r"(?:(?:we'?re|i'?m|we|i) )?(?:going|goes|go|heading|headed|head|off|leaving|leave|sailing|sail|"
+    r"departing|travelling|"
     r"starting|setting off|over|back) (?:out )?(?:to|for|from|of|outta|over to))"
     r"\s+(?:(?:that|my|the|a|an|from|to)\s+)?(?=\w)",
     re.IGNORECASE,
@@ -198,7 +199,8 @@ _NO_ANSWER = re.compile(
     r"(?:ugh+|o+mg|lol|lmao|ha(?:ha)+|hehe|je+z|ge+z|jeez|argh+|a+w+|ooh+|w+o+w|phew|gosh|damn|dang|god|gah|meh|yay|"
     r"wh?oah?|blimey|crikey|oof|yikes|cheers|thx|bless)\b|"
     r"(?:(?:you|u|ya) )?(?:got|have|do|sell|stock) (?:any|some|you|u|much)\b|"
-    r"(?:you|u) (?:guys|lot|do|have|got|sell|stock)\b|(?:do|does|did|is|are|can|could|would|will|have|has|what(?! about)|"
+    r"(?:you|u) (?:guys|lot|do|have|got|sell|stock)\b|(?:do|does|did|is|are|can|could|would|will|have|has|"
+    r"what(?! about)|"
     r"whats|which|who|whos|where|wheres|when|whens|why|how(?! about)) \w|any\b|any(?:thing|one|where|body)\b|"
     r"(?:whatever|whichever|wherever|whoever)\b|(?:not sure|no idea|dunno|idk|no clue)\b|"
     r"(?:looking|searching|checking|thinking|counting|still) |\w+ing (?:for|my|her|his|the|through|thru|up|it)\b)|"
@@ -271,11 +273,13 @@ def text_apart(text: str) -> str | None:
 _COUNTED = re.compile(
     r"\b(?:\d+|\w+) of us\b|\b(?:people|ppl|guests|persons?|heads)\b|^\W*keep\b|^\W*\d+(?:st|nd|rd|th)?\W*$|"
     r"\b(?:\w*(?<!sun)(?<!mon)day|today|tomorrow|tmrw|tonight|sunday|monday)\b|\b\d+(?:st|nd|rd|th)?\W+"
-    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)|^(?:mon|tues?|wed|thurs?|fri|sat|sun)\b(?: (?:the )?\d+\w*)?$",
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)|^(?:mon|tues?|wed|thurs?|fri|sat|"
+    r"sun)\b(?: (?:the )?\d+\w*)?$",
     re.IGNORECASE,
 )
 _ITEM_END = re.compile(
-    r"\s+(?:for|on|at|by) (?:the )?(?:\d|(?:everyone|everybody|all|us|eleven|two|three|four|five|six|eight|ten|twelve|twenty|today|tomorrow|tonight|"
+    r"\s+(?:for|on|at|by) (?:the )?(?:\d|(?:everyone|everybody|all|us|eleven|two|three|four|five|six|"
+    r"eight|ten|twelve|twenty|today|tomorrow|tonight|"
     r"mon|tues?|wed|thur?s?|fri|sat|sun)\b|\w+day\b).*$",
     re.IGNORECASE,
 )
@@ -332,8 +336,10 @@ _WITHOUT = re.compile(
     r"\W*(?:(?:but|and|with)\b\s*)*(?:no|without|minus|hold the|keep|leave)\b", re.IGNORECASE
 )
 _PLACED = re.compile(r"\W*(?:for|on|at|by) (?:the )?(?:\d|[a-z]+\W*$)", re.IGNORECASE)
-_FILLER = re.compile(r"(?:oh|um+|er+m?|pls|please|plz|thanks|thx|ta|cheers|ok|okay|also|first|lol|yeah|yes|too|that'?s it)\W*",
-                     re.IGNORECASE)  # fmt: skip
+_FILLER = re.compile(
+    r"(?:oh|um+|er+m?|pls|please|plz|thanks|thx|ta|cheers|ok|okay|also|first|lol|yeah|yes|too|that'?s it)\W*",
+    re.IGNORECASE,
+)
 
 
 def _names(text: str, slot: Slot) -> bool:

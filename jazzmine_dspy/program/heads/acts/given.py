@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.models.agreement import stance
 from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot
-from jazzmine_dspy.models.slot_types._numbers import numbers
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.free_texts import (
     awaited_items,
@@ -31,6 +30,7 @@ from jazzmine_dspy.program.heads.acts.questions import (
     without_questions,
 )
 from jazzmine_dspy.program.heads.acts.readings import (
+    counts_several,
     free_text,
     is_day,
     lone_number,
@@ -43,7 +43,7 @@ from jazzmine_dspy.program.heads.acts.readings import (
 )
 from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_value
 from jazzmine_dspy.program.heads.acts.scene import Scene, meant, telling
-from jazzmine_dspy.program.heads.acts.stays import stay_days
+from jazzmine_dspy.program.heads.acts.stays import stay_days, without_twins
 from jazzmine_dspy.program.heads.acts.tried import named_try, tried_value
 from jazzmine_dspy.program.undoing import undoes
 from jazzmine_dspy.program.wishes import parts_of
@@ -248,21 +248,15 @@ class Values:
         if len(fresh) > 1 and not (self._changes and (slot.type == "choice" or corrects(self._text))):
             concluded = values_in(slot, conclusion(self._text), self._scene.at) if asked else []
             fresh = [value for value in fresh if value in concluded]
-            # Of several ids the first is the one that was asked for.
             fresh = fresh if len(fresh) == 1 else values[:1] if asked and slot.pattern else []
-        if not fresh or (asked and self._is_one_of_several(slot)):
+        if not fresh or (
+            asked and not corrects(self._text) and counts_several(slot, self._text, self._scene.at)
+        ):
             return []
         taken += values
         if slot.type == "date" and isinstance(known, str):
             fresh = [in_held_month(value, self._text, known) for value in fresh]
         return [fresh[-1] if self._changes else fresh[0]]
-
-    def _is_one_of_several(self, slot: Slot) -> bool:
-        """Whether a message counts several things: "us 6 and the 4 from sales"."""
-        if slot.type != "number" or slot.pattern or corrects(self._text):
-            return False
-        alone = lone_number(slot, self._text, self._scene.at)
-        return alone is None and len(numbers(self._text, self._scene.at)) > 1
 
     def _may_change(self, slot: Slot) -> bool:
         """Whether the message changes a value that is held, rather than mention one: by its words or by its act.
@@ -319,7 +313,6 @@ class Values:
         """The filled slot that a part of the message is another value of."""
         held = self._scene.turn.slots
         for slot in order:
-            # Who is asked for something else may count other things.
             counts = slot.type == "number" and self._scene.awaited is not None and not corrects(self._text)
             if slot.name in held.names and slot.type not in _OPEN and not counts:
                 value = part_value(slot, self._text, self._scene.at, last=True)
@@ -385,22 +378,10 @@ class Values:
     def _all(self, flow: Flow, found: Mapping[str, Any], *, anew: bool = False) -> list[Command]:
         """In the order of the message, as far as it shows; the values of a flow that starts are its first ones."""
         slots = {slot.name: slot for slot in flow.slots}
-        names = self._in_order(slots, self._once(slots, found))
+        names = self._in_order(slots, without_twins(slots, found, self._scene.turn.slots.names))
         if anew:
             return [SetSlot(name=name, value=found[name]) for name in names]
         return [self._put(slots[name], found[name]) for name in names]
-
-    def _once(self, slots: Mapping[str, Slot], found: Mapping[str, Any]) -> dict[str, Any]:
-        """What was found, a day or an hour for one slot alone: for one that is changed, else for the first."""
-        held, kept = self._scene.turn.slots.names, dict(found)
-        for name in found:
-            twins = [other for other in slots if other in kept and other != name
-                     and slots[other].type == slots[name].type and kept[other] == found[name]]  # fmt: skip
-            if name in kept and twins and slots[name].type in ("date", "time") and name not in held:
-                first = next(iter(slot for slot in slots if slot == name or slot in twins))
-                if first != name or any(other in held for other in twins):
-                    del kept[name]
-        return kept
 
     def _in_order(self, slots: Mapping[str, Slot], found: Mapping[str, Any]) -> list[str]:
         """The names of what was found, by where in the message it is said, then in the order of the slots."""

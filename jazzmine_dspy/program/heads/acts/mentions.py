@@ -20,17 +20,22 @@ _TYPED = re.compile(
 )
 _TAKEN = re.compile(
     r"\b(?:busy|away|working|in court|on holiday|off work|tied up|unavailable|booked(?: up| out)?|closed|no good|"
-    r"no use|only if|(?:less|more|fewer) than (?:last|usual|before)|any(?:thing| time| ?time) (?:before|after|under|over|between)|a no-?go|out of the question|too (?:late|early|soon|far)|normally|usually|currently|at the moment|"
-    r"as (?:it|things) stands?|^\W*last time|last time (?:it|we|i|you|they|round|was)|used to|previously|before that it was|in (?:line|front|the queue)|"
+    r"no use|only if|(?:less|more|fewer) than (?:last|usual|before)|any(?:thing| time| ?time) (?:before|"
+    r"after|under|over|between)|a no-?go|out of the question|too (?:late|early|soon|far)|normally|usually|"
+    r"currently|at the moment|"
+    r"as (?:it|things) stands?|^\W*last time|last time (?:it|we|i|you|they|round|was)|used to|previously|"
+    r"before that it was|in (?:line|front|the queue)|"
     r"(?:any|every)(?: ?day|thing|one| time)? (?:but|except|apart from|other than|bar)|"
     r"(?:day|\d(?:st|nd|rd|th)?)(?:'?s| is| was) (?:out|off|gone|taken|full|my|our|the|a|when|no)|"
     r"not (?:after|until|till|on|in|around|free|available)|"
     r"(?:lease|contract|rent|shift|work|school|term|class|meeting|tenancy|holiday|warranty) "
-    r"(?:ends?|starts?|finish\w*|runs? out|expires?)|(?:was|were|am|i'?m|we'?re) .*(?:till|until)|i (?:finish|start|get off|get back|work))\b",
+    r"(?:ends?|starts?|finish\w*|runs? out|expires?)|(?:was|were|am|i'?m|we'?re) .*(?:till|until)|"
+    r"i (?:finish|start|get off|get back|work))\b",
     re.IGNORECASE,
 )
 _DENIES = re.compile(
-    r"\b(?:never|not (?:going|coming|there|here|free|available|working|around|able|yet|been|now|then)|cannot|can'?t|won'?t|don'?t|doesn'?t|didn'?t|isn'?t|wasn'?t|aren'?t|hasn'?t|haven'?t|hadn'?t|"
+    r"\b(?:never|not (?:going|coming|there|here|free|available|working|around|able|yet|been|now|then)|"
+    r"cannot|can'?t|won'?t|don'?t|doesn'?t|didn'?t|isn'?t|wasn'?t|aren'?t|hasn'?t|haven'?t|hadn'?t|"
     r"couldn'?t|wouldn'?t)\b",
     re.IGNORECASE,
 )
@@ -42,7 +47,8 @@ _ASKED = re.compile(
     r"^\W*(?:wasn'?t|is|isn'?t|are|aren'?t|can|can'?t|could|couldn'?t|would|wouldn'?t|do|does|don'?t)\b"
 )
 _PASSING = re.compile(
-    r"\b(?:my|our|his|her|their|the|a|some) (?:\w+ )?(?:cousin|bro|sis|brother|sister|mum|mom|dad|mother|father|son|daughter|wife|"
+    r"\b(?:my|our|his|her|their|the|a|some) (?:\w+ )?(?:cousin|bro|sis|brother|sister|mum|mom|dad|mother|"
+    r"father|son|daughter|wife|"
     r"husband|partner|boss|friend|mate|neighbour|uncle|aunt|nan|gran(?:ny|ma|dma|dad|ddad|pa|dpa)?|kids?|lad|car|boiler|guy|bloke|girl)\b|"
     r"\b(?:got|get|were|was|fell) (?:ill|sick|hurt)\b",
     re.IGNORECASE,
@@ -51,7 +57,8 @@ _PASSING = re.compile(
 
 _CONCLUDES = re.compile(
     r"\b(?:so|then|call it|let'?s (?:say|go|do|make)|make it|make that|go for|go with|this time|better|best|rather|"
-    r"instead|from now on|(?:do|take|have) the|how about|how'?s|what about|i'?d (?:like|want|say)|i'?ll (?:take|have|do)|comes? to|total|"
+    r"instead|from now on|(?:do|take|have) the|how about|how'?s|what about|i'?d (?:like|want|say)|"
+    r"i'?ll (?:take|have|do)|comes? to|total|"
     r"leaves|agreed|i make (?:it|that)|up to|down to|to be|has to be|have to be|'d be)\b",
     re.IGNORECASE,
 )

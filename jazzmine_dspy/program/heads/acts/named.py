@@ -55,7 +55,8 @@ _PLACES = {
 AVOIDED = re.compile(r"allerg|intoleran|must not|not be in|\bavoid|diet", re.IGNORECASE)
 _AVOIDS = re.compile(
     r"(?:\b(?:oh |and |also )*(?:(?:some|any)?one'?s?|somebody'?s?|\w+'?s) (?:is )?)?\ballergic to (?P<a>[^.;!?]+)"
-    r"|\b(?:(?:oh |and |also )*(?:one|two|some|a|another|my|our|the) )?(?:\w+ )?(?:can'?t|cannot|doesn'?t|don'?t|won'?t) (?:have|eat|do|touch) (?P<b>[^.;!?]+)"
+    r"|\b(?:(?:oh |and |also )*(?:one|two|some|a|another|my|our|the) )?(?:\w+ )?(?:can'?t|cannot|doesn'?t|"
+    r"don'?t|won'?t) (?:have|eat|do|touch) (?P<b>[^.;!?]+)"
     r"|\bno (?P<c>[\w ,&]+?) in (?:anything|any of it|it|any|there|them)\b",
     re.IGNORECASE,
 )
@@ -103,7 +104,9 @@ def named_texts(flow: Flow, text: str) -> Named:
             if match is None:
                 continue
             said = next(value for value in match.groupdict().values() if value is not None)
-            value = items(NO_BETWEEN.sub(",", said)) if slot.type.value == "list" else free_text(said, led=True)
+            value = (
+                items(NO_BETWEEN.sub(",", said)) if slot.type.value == "list" else free_text(said, led=True)
+            )
             if value:
                 found[slot.name] = value
                 text = f"{text[: match.start()]} {text[match.end() :]}"
@@ -161,7 +164,8 @@ def _patterns(slot: Slot) -> tuple[re.Pattern[str], ...]:
                        re.IGNORECASE),
             re.compile(rf"\b(?:for|as) (?:the |my |our )?{name},? (?:put|write|use|say|it'?s|its|have) {_SAID}",
                        re.IGNORECASE),
-            re.compile(rf"(?:^|[,.;!?]\s*)(?:first |oh |and |also |so )*(?:the |my |our )?{name}(?: first)? ?[:=] ?{_SAID}", re.IGNORECASE),
+            re.compile(rf"(?:^|[,.;!?]\s*)(?:first |oh |and |also |so )*(?:the |my |"
+            rf"our )?{name}(?: first)? ?[:=] ?{_SAID}", re.IGNORECASE),
         ]  # fmt: skip
     asked = f"{slot.name.replace('_', ' ')} {slot.description} {slot.ask}"
     if slot.type.value == "list" and AVOIDED.search(asked):

@@ -58,7 +58,8 @@ _COUNTED = re.compile(
 )
 _OF_US = re.compile(r"of us|people|persons?|ppl|guests|adults", re.IGNORECASE)
 _ALONE = re.compile(
-    r"\b(?:(?:just|only) (?:me|myself|for me)(?! (?:n|and|plus|with)\b| ?[&+])|me only|(?:just|only) the one|by myself|on my own|me alone|"
+    r"\b(?:(?:just|only) (?:me|myself|for me)(?! (?:n|and|plus|with)\b| ?[&+])|me only|(?:just|"
+    r"only) the one|by myself|on my own|me alone|"
     r"no ?(?:body|one) else)\b",
     re.IGNORECASE,
 )
@@ -254,6 +255,13 @@ def lone_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
     if not values and _ALONE.search(text) and _PEOPLE.search(f"{slot.name} {slot.description}"):
         return whole_value(slot, "1", at)
     return next(iter(values)) if len(values) == 1 else None
+
+
+def counts_several(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
+    """Whether a message holds several numbers and none of them is the slot's alone: "us 6 and the 4 from sales"."""
+    if slot.type != "number" or slot.pattern:
+        return False
+    return lone_number(slot, text, at) is None and len(numbers(text, at)) > 1
 
 
 def named_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
