@@ -349,7 +349,7 @@ class Values:
         if slot.pattern or self._on & {"correct", "deny", "ask"} or "value" not in self._on:
             return None
         if slot.type == "boolean":
-            if _DEPENDS.search(self._text):
+            if _DEPENDS.search(self._whole):
                 return None
             said = stance(re.split(r"[,.;!?\n]", self._text.strip(), maxsplit=1)[0])
             return said.agrees if said.agrees or said.refuses else self._agrees()
