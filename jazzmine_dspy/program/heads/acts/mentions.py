@@ -66,12 +66,6 @@ _CONCLUDES = re.compile(
 
 def without_mentions(text: str) -> str:
     """Blanks out the clauses of a text that only mention a day, an hour or a number, and the pauses.
-
-    Example:
-        >>> without_mentions("monday's out, how's wednesday").strip(" ,")
-        "how's wednesday"
-        >>> without_mentions("I'm busy on the 22nd").strip(), without_mentions("the 22nd")
-        ('', 'the 22nd')
     """
     told, denials = list(text), not corrects(_ISNT.sub("", text))
     for match in _CLAUSE.finditer(text.replace("\u2019", "'")):
