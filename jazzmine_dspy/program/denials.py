@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from jazzmine_dspy.models.phrases import is_english, words
 from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.program.undoing import undoes
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.flows import Flow
@@ -20,19 +21,48 @@ _CLAUSE = re.compile(
 )
 _NEGATION = re.compile(
     r"\b(?:do not|don'?t|dont|did not|didn'?t|have not|haven'?t|am not|i'?m not|never|not to|no need|no reason|"
-    r"without|rather not|refuse)\b",
+    r"without|rather not|refuse|won'?t|wont|will not|no way|not(?= \w+[,;]| (?:\w+ )?(?:\w+ing|to|after|"
+    r"gonna|lost|stolen)\b)|isn'?t|isnt|aren'?t|wasn'?t)\b",
     re.IGNORECASE,
 )
 _LINKS = words(
     "new to the a an my our your any please want need you we i have going be being been ever me it would like "
-    "should think wish trying asking asked said told signed really yet even actually that this wanna gonna intend plan"
+    "should think wish needing wanting after looking just here there  "
+    "trying asking asked said told signed really yet even actually that this wanna gonna intend plan"
 )
 _UNDERGONE = words("got get getting gotten been being receive received had come came arrive arrived")
 """What did not happen to the user is a complaint, and no denial: "never got credited"."""
 
 _PERFECT = re.compile(r"\bi (?:have not|haven'?t|did not|didn'?t|never)\b", re.IGNORECASE)
+_ANY = re.compile(r"(?:a|an|any)\b", re.IGNORECASE)
+_NOT_YET = re.compile(
+    r"\b(?:have not|haven'?t|hasn'?t|did not|didn'?t|isn'?t|aren'?t|wasn'?t|is not|are not)\b.*\b(?:yet|still)\b|"
+    r"\bstill (?:have not|haven'?t|did not|didn'?t|isn'?t|not|no)\b",
+    re.IGNORECASE,
+)
+"""What is only not done yet is wanted."""
+
+_NEEDED = re.compile(
+    r"\b(?:do not|don'?t|dont|won'?t|wont|will not|not)(?: \w+){0,2} (?:need|want|after|"
+    r"looking for)(?:ing)?\b (?P<it>.+)|"
+    r"\bno (?P<none>(?:\w+ ){1,3})(?:needed|required|wanted|necessary|thanks|thank you|thx|ta|for (?:me|us))\b",
+    re.IGNORECASE,
+)
+"""What is not needed: "we won't be needing a van"."""
+
 _ASKED = re.compile(
     r"^\W*(?:why|how|what|when|where|can|could|would|will|won'?t|isn'?t|don'?t you|is|are|do|does)\b"
+)
+_YES = re.compile(
+    r"\W*(?:(?:ok|okay|yes|yeah|yep|sure|fine|alright|all right)\b|\U0001f44d|\U0001f44c|\u2705|\u2714)",
+    re.IGNORECASE,
+)
+_FEW = 6
+"""Words of a message that is rather an answer."""
+
+_WHEN = words(
+    "monday tuesday wednesday thursday friday saturday sunday today tomorrow morning afternoon evening week next only "
+    "before after until since till from"
 )
 _LEAST, _BEGUN = 3, 3
 """Letters of a verb, and words of a text among which its verb is."""
@@ -56,29 +86,78 @@ def without_denied(turn: Turn, names: Sequence[str], registry: FlowRegistry) -> 
     """
     if not is_english(turn.locale):
         return list(names)
-    return [name for name in names if name not in registry or not _denies(turn.text, registry[name])]
+    if _answers_nothing(turn):
+        names = [name for name in names if name not in registry or _affirms(turn.text, registry[name])]
+    others = any(_denies(turn.text, flow) for flow in registry.values())
+    return [
+        name
+        for name in names
+        if name not in registry
+        or (
+            not is_denied(turn, registry[name])
+            and (not others or undoes(registry[name]) or _affirms(turn.text, registry[name]))
+        )
+    ]
+
+
+def _answers_nothing(turn: Turn) -> bool:
+    """Whether a short message begins with a yes, and nothing was asked."""
+    asked = turn.flow or turn.paused or turn.offering or turn.clarifying or turn.confirming
+    return not asked and len(turn.text.split()) <= _FEW and _YES.match(turn.text) is not None
+
+
+def is_denied(turn: Turn, flow: Flow) -> bool:
+    """Whether an English message says that it does not want what a flow does."""
+    return is_english(turn.locale) and _denies(turn.text, flow)
+
+
+@lru_cache(maxsize=256)
+def _affirms(text: str, flow: Flow) -> bool:
+    """Whether a clause that denies nothing holds a word of the flow."""
+    _, told, _ = _verbs(flow)
+    clauses = [
+        clause for clause in _CLAUSE.split(text.replace("\u2019", "'")) if not _NEGATION.search(clause)
+    ]
+    said = {_stem(word) for clause in clauses for word in plain(clause).split() if word not in _LINKS | _WHEN}
+    return bool(told & said)
 
 
 @lru_cache(maxsize=256)
 def _denies(text: str, flow: Flow) -> bool:
     """Whether a clause denies a verb that the flow's texts affirm, and no other clause affirms one."""
     affirmed, told, denied = _verbs(flow)
+    things = {_stem(word) for word in flow.name.lower().split("_")[1:]}
     hit = False
+    needs = not undoes(flow)
     for clause in _CLAUSE.split(text.replace("\u2019", "'")):
         verb = _denied_verb(clause)
         may = told if _PERFECT.search(clause) else affirmed
-        if verb is not None and verb in may and verb not in denied:
+        if (verb is not None and verb in may and verb not in denied) or _is_unneeded(
+            clause, needs, told, denied
+        ):
             hit = True
-        elif verb is None and affirmed & {_stem(word) for word in plain(clause).split()}:
+        elif verb is None and (affirmed - things) & {_stem(word) for word in plain(clause).split()}:
             return False
     return hit
+
+
+def _is_unneeded(clause: str, needs: bool, told: frozenset[str], denied: frozenset[str]) -> bool:
+    """Whether a clause says that something of the flow is not needed."""
+    match = _NEEDED.search(clause)
+    if match is None or _ASKED.match(clause.lower()):
+        return False
+    if not needs:
+        # Who needs no unit rents none, and gives none up.
+        return match["it"] is not None and _ANY.match(match["it"]) is not None
+    said = {_stem(word) for word in plain(match["it"] or match["none"]).split() if word not in _LINKS}
+    return bool(said & told) and not said & denied
 
 
 def _denied_verb(clause: str) -> str | None:
     """The stem of the first word behind a negation that says something; None where nothing is denied, "
     "or it is asked."""
     match = _NEGATION.search(clause)
-    if match is None or _ASKED.match(clause.lower()):
+    if match is None or _NOT_YET.search(clause) or _ASKED.match(clause.lower()):
         return None
     words = [word for word in plain(clause[match.end() :]).split() if word not in _LINKS]
     if not words or len(words[0]) < _LEAST or words[0] in _UNDERGONE:
@@ -92,7 +171,8 @@ def _verbs(flow: Flow) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
     texts = [flow.name.replace("_", " "), flow.description, flow.condition, *flow.examples, *flow.keywords]
     denied = {verb for text in texts for clause in _CLAUSE.split(text) if (verb := _denied_verb(clause))}
     begun = [plain(text).split()[:_BEGUN] for text in (flow.description, *flow.examples)]
-    words = {word for each in (flow.name.lower().split("_"), *begun) for word in each}
+    own = [plain(word).split() for word in flow.keywords if len(plain(word).split()) == 1]
+    words = {word for each in (flow.name.lower().split("_"), *begun, *own) for word in each}
     affirmed = {_stem(word) for word in words if len(word) >= _LEAST and word not in _LINKS}
     every = {_stem(word) for text in texts for word in plain(text).split() if len(word) >= _LEAST}
     return frozenset(affirmed), frozenset(every), frozenset(denied)

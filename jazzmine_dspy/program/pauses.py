@@ -43,6 +43,8 @@ def _notes(text: str) -> bool:
 
 
 def is_pause(turn: Turn) -> bool:
-    """Whether a message asks for time, or notes that it is given, while the assistant waits for something."""
+    """Whether a message asks for time, or notes that it is given while the assistant waits for something."""
+    if not is_english(turn.locale):
+        return False
     waiting = turn.flow or turn.offering or turn.clarifying or turn.confirming
-    return bool(waiting) and is_english(turn.locale) and (asks_for_time(turn.text) or notes_pause(turn))
+    return asks_for_time(turn.text) or (bool(waiting) and notes_pause(turn))

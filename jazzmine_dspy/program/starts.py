@@ -12,6 +12,7 @@ import numpy as np
 
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.slots import ReadingContext
+from jazzmine_dspy.program.heads.acts.compose import takes_up
 from jazzmine_dspy.program.heads.acts.named import named_texts
 from jazzmine_dspy.program.heads.acts.readings import values_in
 from jazzmine_dspy.program.ports import Recalled
@@ -112,7 +113,12 @@ def starts(
     others = [one for one in recalled if one.name != running]
     if not others or not any(one.similarity for one in others):
         return None
-    if any(acts[act] >= 0.5 and acts[act] > acts["start"] for act in _INSTEAD):
+    instead = [
+        act
+        for act in _INSTEAD
+        if act != "resume_flow" or takes_up(turn) or any(values(name).marked for name in turn.paused)
+    ]
+    if any(acts[act] >= 0.5 and acts[act] > acts["start"] for act in instead):
         return Starts(tuple((one.name, 0.0) for one in others), 0.0)
     near = max(one.similarity for one in others)
     beside = max(share for act, share in acts.items() if act not in ("start", "value"))

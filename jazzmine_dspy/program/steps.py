@@ -106,11 +106,12 @@ class TurnSteps:
     def _undenied(self, selection: Selection, turn: Turn) -> Selection:
         """The selection without flows that the message says it does not want."""
         flows = without_denied(turn, selection.flows, self.registry)
-        if flows == list(selection.flows):
+        clarify = without_denied(turn, selection.clarify, self.registry)
+        if flows == list(selection.flows) and clarify == list(selection.clarify):
             return selection
-        return selection.model_copy(
-            update={"flows": flows, "reason": "the message says that it is not wanted"}
-        )
+        clarify = clarify if len(clarify) > 1 else []
+        reason = "the message says that it is not wanted"
+        return selection.model_copy(update={"flows": flows, "clarify": clarify, "reason": reason})
 
     def _enhanced(self, context: Context) -> Steps[StageRecord]:
         """Rewrite the message, and recall for it: before the rewrite in the fused shape, else after it."""

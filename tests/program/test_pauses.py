@@ -66,12 +66,13 @@ def test_a_pause_is_decided_by_rule(state: dict[str, Any]) -> None:
 
 
 @pytest.mark.row("U18")
-def test_a_value_is_no_pause_and_where_nothing_waits_there_is_none() -> None:
+def test_a_value_is_no_pause_and_one_may_be_where_nothing_waits() -> None:
     program = TurnProgram(FlowRegistry(FLOWS)).with_policy("floor")
     asked = {"flow": "pay_bill", "status": "collecting_slots", "awaiting": "stay"}
     decided = program.decide(Turn(text="one minute", **asked))
     assert ([c.type for c in decided.commands], decided.pause) == (["set_slot"], False)
-    assert not program.decide(Turn(text="hang on")).pause
+    assert program.decide(Turn(text="hang on")).pause
+    assert not program.decide(Turn(text="ok")).pause
     assert not program.decide(Turn(text="hang on", **{**asked, "locale": "de"})).pause
     assert "pause" not in decided.model_dump(mode="json")
 

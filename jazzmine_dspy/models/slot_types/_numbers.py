@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
+from itertools import pairwise
 
 from jazzmine_dspy.models.other_languages import TOGETHER, number_language, together
 from jazzmine_dspy.models.phrases import WORD, Found, is_english, words
@@ -57,7 +58,48 @@ def numbers(text: str, at: ReadingContext, *, spaced: bool = False, money: bool 
         found.sort()
         if is_english(at.locale):
             found = [*_joined(text, found or _elsewhere(text, at), money=money)]
+            found = _with_hundredths(text, found) if money else found
     return found
+
+
+_APART = re.compile(
+    r"^\s+(?!or\b|to\b|maybe\b|perhaps\b|no\b|not\b)[a-z]{3,}\s+(?:and |plus |& )?$", re.IGNORECASE
+)
+"""Between two counts of different things: "2 adults 2 kids"."""
+
+
+_AND_ONE = re.compile(
+    r"\b(?:and|plus|n|with)\b (?:a|an|one|my|our|the|his|her) (?:\w+ )?(?:baby|child|kid|toddler|infant|"
+    r"wife|husband|partner|"
+    r"mum|mom|dad|nan|friend|mate)\b|[+&] ?(?:a|one|my) (?:baby|child|kid)\b",
+    re.IGNORECASE,
+)
+"""One more that is counted in no number: "6 adults and a baby"."""
+
+
+def count_apart(text: str, found: Sequence[Found]) -> bool:
+    """Whether two neighbours among the numbers of a text count different things."""
+    apart = any(_APART.search(text[one.end : other.start]) for one, other in pairwise(found))
+    return apart or any(_AND_ONE.search(text, each.end) for each in found)
+
+
+def _with_hundredths(text: str, found: list[Found]) -> list[Found]:
+    """Amounts in words with their hundredths: "twelve fifty" is 12.50."""
+    made: list[Found] = []
+    for each in found:
+        last = made[-1] if made else None
+        spoken = last is not None and not any(map(str.isdigit, text[last.start : each.end]))
+        if (
+            last is not None
+            and spoken
+            and not text[last.end : each.start].strip(" -")
+            and each.value == each.value.to_integral_value()
+            and 10 <= each.value < 100 <= 10_000 // max(1, last.value)
+        ):
+            made[-1] = Found(last.start, each.end, last.value + each.value / 100)
+        else:
+            made.append(each)
+    return made
 
 
 def _elsewhere(text: str, at: ReadingContext) -> list[Found]:

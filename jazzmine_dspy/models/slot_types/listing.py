@@ -31,7 +31,10 @@ _AFTER = re.compile(
 _ARTICLE = re.compile(r"^(?:an?|the|some|my|our)\s+(?=\S)", re.IGNORECASE)
 _NO_ITEM = re.compile(
     r"\b(?:i|you|it|he|she|they|we|what|where|when|why|who|how|which|is|are|was|were|am|do|does|did|don't|have|has|can|"
-    r"could|will|would|not|no|never|cancel|stop|forget|nothing|none|hi|hello|thanks|because|but|if|broken|arrived)\b|[?@]",
+    r"could|will|would|can't|cant|won't|hates?|us|there|there's|theres|people|one|first|whatever|whatever's|lol|pls|"
+    r"today|tomorrow|\w{3,6}day|for \d+|any|anything|some(?:one|body)|not|no|never|cancel|stop|forget|"
+    r"nothing|none|hi|hello|thanks|because|but|if|broken|arrived)\b|[?@:]|^(?:for|on|at|by)\b|"
+    r"\bfor (?:everyone|all|us)\b",
     re.IGNORECASE,
 )
 

@@ -25,7 +25,7 @@ from jazzmine_dspy.models.slots import (
 
 _NORMAL = re.compile(r"-?\d{1,15}\.\d{2} [A-Z]{3}")
 _WORD_AFTER = re.compile(r"\s?([^\W\d_]+\.?(?:\s[^\W\d_]+)?)")
-_CODE_BEFORE = re.compile(r"(?<!\w)([A-Za-z]{3})\s?$")
+_CODE_BEFORE = re.compile(r"(?<!\w)([A-Z]{3}|[a-z]{3})\s?$")
 _MINUS_BEFORE = re.compile(r"(?<![\w])[-\u2212]\s?$")
 _OF_IT = ("worth", "each", "total", "exactly", "gift", "card", "voucher", "cash", "max", "maximum", "minimum")
 

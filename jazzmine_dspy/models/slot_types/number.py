@@ -16,7 +16,7 @@ from jazzmine_dspy.models.phrases import (
     rest,
     words,
 )
-from jazzmine_dspy.models.slot_types._numbers import numbers, plain
+from jazzmine_dspy.models.slot_types._numbers import count_apart, numbers, plain
 from jazzmine_dspy.models.slots import (
     ANYWHERE,
     Ambiguous,
@@ -62,6 +62,8 @@ class Number(Ambiguous):
             return []
         if len(found) == 2 and _OUT_OF.fullmatch(text[found[0].end : found[1].start]):
             found = found[:1]
+        if count_apart(text, found):
+            return []
         values = [plain(value) for value in meant(text, found)]
         if len(values) < 2:
             return values

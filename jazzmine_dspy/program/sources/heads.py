@@ -12,9 +12,10 @@ from jazzmine_dspy.models.decision import Selection
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.clarify import NONE, TOO_CLOSE, close_pair, margin_of
 from jazzmine_dspy.program.clauses import selection_of
+from jazzmine_dspy.program.denials import is_denied
 from jazzmine_dspy.program.heads.acts import Acts
 from jazzmine_dspy.program.heads.acts.free_texts import only_answers
-from jazzmine_dspy.program.heads.acts.questions import without_correcting
+from jazzmine_dspy.program.heads.acts.questions import LONG, without_correcting
 from jazzmine_dspy.program.heads.acts.readings import free_text, whole_value
 from jazzmine_dspy.program.heads.acts.shipped import SHIPPED, shipped_head
 from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_NEAR
@@ -42,6 +43,9 @@ LIKELY = 0.5
 _BOTH_LIKELY, _BEGUN_LIKELY, _HEAD_LIKELY = 0.78, 0.55, 0.75
 """How likely each of two wishes has to be; where the second begins as a wish; and there by a head that has learnt the
 flows, which is surer of itself: better one start too few."""
+
+_LONG_LIKELY, _EVEN = 0.7, 0.33
+"""How likely the best flow of a long message has to be, and of any, not to be asked about."""
 
 _CUTS = 2
 """Cuts of a message that are tried."""
@@ -230,7 +234,10 @@ def told_starts(policy: Policy, bindings: Bindings, context: Context) -> Steps[S
         acts,
         turn,
         lambda name: values_for(context.registry[name], turn.text, context.at),
-        lambda name: is_opposite(context.registry[name], turn, context.registry),
+        lambda name: (
+            is_opposite(context.registry[name], turn, context.registry)
+            or is_denied(turn, context.registry[name])
+        ),
     )
 
 
@@ -244,9 +251,13 @@ def chosen_of(told: Starts, policy: Policy, kind: str, context: Context) -> tupl
     if told.wanted < LIKELY:
         return [], []
     chosen = [told.ranking[0][0]]
+    likely = told.ranking[0][1]
+    if len(context.turn.text.split()) > LONG and (context.turn.flow or likely < _LONG_LIKELY):
+        # A long message is near to several flows, and in the middle of one it rather answers.
+        return [], [name for name, _ in told.ranking[:2]] if context.turn.flow is None else []
     shares = [(name, share / told.wanted) for name, share in told.ranking]
     margin = margin_of(policy, kind, chosen, context.registry)
-    pair = close_pair(shares, chosen, 1.0 if told.vague >= LIKELY else margin)
+    pair = close_pair(shares, chosen, 1.0 if told.vague >= LIKELY or likely < _EVEN else margin)
     return ([], pair) if pair and not context.asked_already else (chosen, [])
 
 

@@ -23,11 +23,12 @@ from jazzmine_dspy.models.commands import (
     SkipSlot,
     SlotValue,
 )
+from jazzmine_dspy.models.phrases import is_english
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.edits import edits, named_alone
 from jazzmine_dspy.program.heads.acts.free_texts import is_name, is_telling, only_answers
 from jazzmine_dspy.program.heads.acts.given import Values
-from jazzmine_dspy.program.heads.acts.readings import free_text, named_most, whole_value
+from jazzmine_dspy.program.heads.acts.readings import free_text, named_most, stem, values_in, whole_value
 from jazzmine_dspy.program.heads.acts.scene import Scene, meant
 
 if TYPE_CHECKING:
@@ -92,6 +93,22 @@ _GIVES_UP = re.compile(
 )
 
 
+_ELSEWHERE = re.compile(
+    r"\b(?:found|got|getting|going|gone|went|using|try|go) (?:\w+ ){0,3}?(?:(?:somewhere|someone|"
+    r"somebody) (?:else|cheaper|better|"
+    r"closer|nearer)|elsewhere|another (?:place|company|shop)|a better (?:offer|deal|price|one))\b|"
+    r"\b(?:i'?ll|we'?ll|i will|we will|gonna) (?:just |rather )?(?:phone|call|ring|drive|walk|pop|go|do|take|use|ask|"
+    r"e?mail|sort|pay|bring|come)\b.*\b(?:myself|ourselves|instead|in person|desk|branch|office|shop|"
+    r"round|direct(?:ly)?)\b|"
+    r"\b(?:don'?t|do not|no longer) (?:want|wanna|fancy|need) (?:to \w+ \w+|to \w+|this|"
+    r"it)\b.*\b(?:any ?more|after all)\b|"
+    r"\bgone off the idea\b|\bnot worth (?:it|the)\b|\bcan'?t be (?:bothered|arsed)\b|"
+    r"\b(?:trip|meeting|party|move|wedding|holiday|event)(?:'?s| is| has been| got) (?:off|cancelled|called off)\b",
+    re.IGNORECASE,
+)
+"""Who goes elsewhere, or has no use for it any more, gives the task up."""
+
+
 def _leaves(scene: Scene) -> bool:
     """Whether a part of a message gives the running flow up, and no other part gives a value."""
     turn, slot = scene.turn, scene.awaited
@@ -105,7 +122,11 @@ def _leaves(scene: Scene) -> bool:
     ):
         return False
     left = [
-        part for part in parts if _GIVES_UP.fullmatch(part) or ((said := stance(part)).whole and said.leaves)
+        part
+        for part in parts
+        if _GIVES_UP.fullmatch(part)
+        or _ELSEWHERE.search(part)
+        or ((said := stance(part)).whole and said.leaves)
     ]
     others = [part for part in parts if part not in left]
     return bool(left) and not any(whole_value(slot, free_text(part), scene.at) is not None
@@ -155,8 +176,34 @@ def _possible(act: str, scene: Scene, said: Stance | None) -> bool:
     if act == "cancel_flow":
         return bool(turn.flow or turn.paused)
     if act == "resume_flow":
-        return bool(turn.paused)
+        waiting = [scene.tasks[name] for name in turn.paused if name in scene.tasks]
+        holds = any(
+            slot.pattern and values_in(slot, turn.text, scene.at) for flow in waiting for slot in flow.slots
+        )
+        return bool(turn.paused) and (holds or takes_up(turn))
     return True
+
+
+_TAKES_UP = re.compile(
+    r"\b(?:back|continue|carry on|resume|go on|going|finish|where were we|pick up|return|proceed|keep|"
+    r"let'?s do|do (?:it|that)|now)\b",
+    re.IGNORECASE,
+)
+_PUTS_OFF = re.compile(r"\b(?:later|not (?:now|yet)|another time)\b", re.IGNORECASE)
+_BEFORE = re.compile(r"\b(?:first|before (?:that|we)|instead)\b", re.IGNORECASE)
+
+
+def takes_up(turn: Turn) -> bool:
+    """Whether an English message says that a task is taken up again; messages in other languages are not judged."""
+    if not is_english(turn.locale):
+        return True
+    names = {stem(word) for name in turn.paused for word in name.lower().split("_")}
+    said = stance(turn.text)
+    if _PUTS_OFF.search(turn.text):
+        return False
+    if names & {stem(word) for word in plain(turn.text).split()}:
+        return True
+    return bool(said.hints or _TAKES_UP.search(turn.text)) and not _BEFORE.search(turn.text)
 
 
 def compose(p: Mapping[str, float], scene: Scene, agrees: Callable[[], bool]) -> list[Command]:

@@ -41,6 +41,12 @@ _TO_SWAP = re.compile(
     r"^\W*(?:\w+,? )??(?P<new_first>[^,.]+?) (?:instead of|rather than) (?P<old_last>.+)",
     re.IGNORECASE,
 )
+_REQUESTS = re.compile(
+    _LEAD
+    + r"(?:(?:can|could|would|will|may) (?:you|u|i|we)|(?:i|we)(?:'?d| would)? (?:like|want|need|prefer|rather)|"
+    r"let'?s|give (?:me|us)|(?:i|we)'?ll)(?: (?:please|have|do|get|make|put|take|bring|add|go for|like))*\s+",
+    re.IGNORECASE,
+)
 _TO_TAKE = re.compile(r"\b(?:take|leave|keep) (?P<removed>[^,.;]+?) (?:off|out|away)\b", re.IGNORECASE)
 _SLOT_IS = re.compile(r"^.*\b(?:is|are|was|it'?s)\s+", re.IGNORECASE)
 _ANEW = re.compile(
@@ -110,7 +116,7 @@ def _list(text: str, held: list[Any]) -> list[Any] | None:
             return [each for one in held for each in (new if one == old else [one])]
     if match := _TO_SWAP.search(text):
         old = _item(match["old"] or match["old_last"], held)
-        new = items(match["new"] or match["new_first"])
+        new = items(_REQUESTS.sub("", match["new"] or match["new_first"]))
         if old is not None and new:
             return [each for one in held for each in (new if one == old else [one])]
     if match := _TO_REMOVE.search(text) or _TO_TAKE.search(text):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.acts import LEAVE, NO, REPEAT, TALK, YES
-from jazzmine_dspy.program.heads.acts.readings import free_text, items
+from jazzmine_dspy.program.heads.acts.named import AVOIDED, NO_BETWEEN
+from jazzmine_dspy.program.heads.acts.readings import free_text
 from jazzmine_dspy.program.pauses import WAIT
 
 if TYPE_CHECKING:
@@ -43,7 +44,10 @@ _LEAD = re.compile(
     r"(?:we|i) (?:need|want) to end up in|"
     r"(?:that|it)(?:'?d| would) be(?: for)?|(?:we'?re|i'?m) (?:saving|paying|looking|asking|here|coming) for|"
     r"(?:how|what) about|it says|it was|it'?s (?:for|from|to|at)|"
-    r"(?:we|i) (?:want|wanna|need|would like) (?:to get |to go )?to)"
+    r"(?:we|i) (?:want|wanna|need|would like) (?:to get |to go )?to|"
+    r"(?:(?:we'?re|i'?m|we|i) )?(?:going|goes|go|heading|headed|head|off|leaving|leave|sailing|sail|"
+    r"departing|travelling|"
+    r"starting|setting off|over|back) (?:out )?(?:to|for|from|of|outta|over to))"
     r"\s+(?:(?:that|my|the|a|an|from|to)\s+)?(?=\w)",
     re.IGNORECASE,
 )
@@ -174,8 +178,13 @@ def awaited_text(slot: Slot, text: str) -> str | None:
         "Jo-Ann O'Malley"
     """
     if is_telling(slot):
-        return _text_of(slot, text)
+        told = _text_of(slot, _TRAILING.sub("", text))
+        return text.strip(" .") if is_said(text) and plain(text) == f"the {plain(told)}" else told
     text = _COMMENT.sub("", text)
+    if not is_name(text) and _NO_ANSWER.match(text):
+        return None
+    if (name := own_name(slot, text)) != text:
+        return str(name)
     if _NUMBERED.search(text) and (apart := text_apart(text)) is not None:
         return apart
     bare = _bare_of(text)
@@ -183,6 +192,43 @@ def awaited_text(slot: Slot, text: str) -> str | None:
         return _text_of(slot, bare)
     said = _text_of(slot, text)
     return said if said != free_text(text) and not is_said(said) else None
+
+
+_NO_ANSWER = re.compile(
+    r"\W*(?:(?:um+|er+m?|hm+|so|well|oh|and|but|wait|hey|ok|okay)\b[\s,]*)*(?:"
+    r"(?:ugh+|o+mg|lol|lmao|ha(?:ha)+|hehe|je+z|ge+z|jeez|argh+|a+w+|ooh+|w+o+w|phew|gosh|damn|dang|god|gah|meh|yay|"
+    r"wh?oah?|blimey|crikey|oof|yikes|cheers|thx|bless)\b|"
+    r"(?:(?:you|u|ya) )?(?:got|have|do|sell|stock) (?:any|some|you|u|much)\b|"
+    r"(?:you|u) (?:guys|lot|do|have|got|sell|stock)\b|(?:do|does|did|is|are|can|could|would|will|have|has|"
+    r"what(?! about)|"
+    r"whats|which|who|whos|where|wheres|when|whens|why|how(?! about)) \w|any\b|any(?:thing|one|where|body)\b|"
+    r"(?:whatever|whichever|wherever|whoever)\b|(?:not sure|no idea|dunno|idk|no clue)\b|"
+    r"(?:looking|searching|checking|thinking|counting|still) |\w+ing (?:for|my|her|his|the|through|thru|up|it)\b)|"
+    r".*\b(?:lol|lmao|haha+)\W*$",
+    re.IGNORECASE,
+)
+"""Interjections, questions without their sign, and doubt: what begins so names nothing."""
+
+_NAMED = re.compile(r"\bname\b", re.IGNORECASE)
+_RELATIVE = re.compile(
+    r"\W*(?:(?:it'?s|its|this is|that'?s|for|called|so|well|um+|yeah|yes)\b[\s,]*)*"
+    r"(?:(?:my|our|the|his|her|a) )?(?:[a-z]+[\s,]+){1,4}(?:called |named |is )?"
+    r"(?P<name>[A-Z][\w'-]*(?: [A-Z][\w'-]*)*)\W*$"
+)
+"""Somebody's relative by name: "my little lad Owen Pike"."""
+
+_TRAILING = re.compile(
+    r"[,.]?\s+(?:what else|that'?s it|that'?s all|you know|i guess|lol)\W*$", re.IGNORECASE
+)
+
+
+def own_name(slot: Slot | None, value: Any) -> Any:
+    """A name without who it is of, where a slot asks for one: "my wee boy Callum Reid"; any other value as it is."""
+    if slot is None or not isinstance(value, str):
+        return value
+    asked = _NAMED.search(f"{slot.name} {slot.description} {slot.ask}")
+    relative = _RELATIVE.match(value) if asked else None
+    return value if relative is None else relative["name"]
 
 
 def _text_of(slot: Slot, text: str) -> str:
@@ -225,28 +271,75 @@ def text_apart(text: str) -> str | None:
 
 
 _COUNTED = re.compile(
-    r"\W*(?:\d+ (?:of us|people|ppl|guests|persons?|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)|keep\b)",
+    r"\b(?:\d+|\w+) of us\b|\b(?:people|ppl|guests|persons?|heads)\b|^\W*keep\b|^\W*\d+(?:st|nd|rd|th)?\W*$|"
+    r"\b(?:\w*(?<!sun)(?<!mon)day|today|tomorrow|tmrw|tonight|sunday|monday)\b|\b\d+(?:st|nd|rd|th)?\W+"
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)|^(?:mon|tues?|wed|thurs?|fri|sat|"
+    r"sun)\b(?: (?:the )?\d+\w*)?$",
     re.IGNORECASE,
 )
 _ITEM_END = re.compile(
-    r"\s+(?:for|on|at|by) (?:the )?(?:\d|(?:two|three|four|five|six|eight|ten|twelve|twenty|today|tomorrow|tonight|"
+    r"\s+(?:for|on|at|by) (?:the )?(?:\d|(?:everyone|everybody|all|us|eleven|two|three|four|five|six|"
+    r"eight|ten|twelve|twenty|today|tomorrow|tonight|"
     r"mon|tues?|wed|thur?s?|fri|sat|sun)\b|\w+day\b).*$",
     re.IGNORECASE,
 )
 """What stands behind the last item and says for how many, or when."""
 
 
-def awaited_items(text: str) -> list[str] | None:
-    """The items that a message lists, without remarks on them; None where it lists none.
+def awaited_items(text: str, slot: Slot | None = None) -> list[str] | None:
+    """The items that a message lists, without remarks on them; None where it lists none, or says them of somebody.
+
+    Args:
+        text: The message.
+        slot: The slot that was asked for; what is said to be left out is an item of one for allergies alone.
 
     Example:
         >>> awaited_items("falafel wraps and a fruit platter for 16 tomorrow")
         ['falafel wraps', 'fruit platter']
     """
-    if is_talk(text):
+    if is_talk(text) or _NO_ANSWER.match(text):
         return None
-    kept = [each for each in items(text) if not (_SAYS.search(each) or is_said(each) or _COUNTED.match(each))]
-    return [_ITEM_END.sub("", each) for each in kept] or None
+    avoided = slot is not None and AVOIDED.search(f"{slot.name} {slot.description} {slot.ask}")
+    parts = [part for part in _PART.split(NO_BETWEEN.sub(",", text) if avoided else text) if part.strip()]
+    kept: list[str] = []
+    for place, part in enumerate(parts):
+        item = _ITEM_END.sub("", free_text(part)).strip()
+        states = _SUBJECT.search(item) and not is_name(item)
+        if ":" in item or _OF_ONE.search(item) or (states and place == 0):
+            return None
+        if (
+            states
+            or not plain(item)
+            or _SAYS.search(item)
+            or _COUNTED.search(item)
+            or _FILLER.fullmatch(item)
+        ):
+            continue
+        if _PLACED.match(part) or (not avoided and _WITHOUT.match(part)):
+            continue
+        kept.append(item)
+    return kept or None
+
+
+_PART = re.compile(
+    r"\s*(?:,|;|[.!?](?=\s|$)|\s\+\s|\b(?:and|plus|n|et(?: aussi)?|und|y)\b|&|\bas well as\b)\s*",
+    re.IGNORECASE,
+)
+_OF_ONE = re.compile(
+    r"^one\b|\b(?:one|another|two|some(?:one|body)|every(?:one|body)|any(?:one|body)|guy|bloke|lad|lass|girl|mate|boss|"
+    r"colleague|intern|he|she|they|says?|said|wants?|reckons?|hates?|can'?t|cant|won'?t|wont|off) \w|\?",
+    re.IGNORECASE,
+)
+"""What is said of somebody among items, whose item cannot be told apart."""
+
+_WITHOUT = re.compile(
+    r"\W*(?:(?:but|and|with)\b\s*)*(?:no|without|minus|hold the|keep|leave)\b", re.IGNORECASE
+)
+_PLACED = re.compile(r"\W*(?:for|on|at|by) (?:the )?(?:\d|[a-z]+\W*$)", re.IGNORECASE)
+_FILLER = re.compile(
+    r"(?:oh|um+|er+m?|pls|please|plz|thanks|thx|ta|cheers|ok|okay|also|first|lol|yeah|yes|too|that'?s it)\W*",
+    re.IGNORECASE,
+)
 
 
 def _names(text: str, slot: Slot) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jazzmine_dspy.models.agreement import stance
 from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.free_texts import (
@@ -13,8 +14,11 @@ from jazzmine_dspy.program.heads.acts.free_texts import (
     awaited_text,
     is_talk,
     is_telling,
+    own_name,
     text_apart,
 )
+from jazzmine_dspy.program.heads.acts.mentions import conclusion, without_mentions
+from jazzmine_dspy.program.heads.acts.moved import in_held_month
 from jazzmine_dspy.program.heads.acts.named import named_texts
 from jazzmine_dspy.program.heads.acts.opening import texts_in
 from jazzmine_dspy.program.heads.acts.questions import (
@@ -26,6 +30,7 @@ from jazzmine_dspy.program.heads.acts.questions import (
     without_questions,
 )
 from jazzmine_dspy.program.heads.acts.readings import (
+    counts_several,
     free_text,
     is_day,
     lone_number,
@@ -38,8 +43,9 @@ from jazzmine_dspy.program.heads.acts.readings import (
 )
 from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_value
 from jazzmine_dspy.program.heads.acts.scene import Scene, meant, telling
-from jazzmine_dspy.program.heads.acts.stays import stay_days
+from jazzmine_dspy.program.heads.acts.stays import stay_days, without_twins
 from jazzmine_dspy.program.heads.acts.tried import named_try, tried_value
+from jazzmine_dspy.program.undoing import undoes
 from jazzmine_dspy.program.wishes import parts_of
 
 if TYPE_CHECKING:
@@ -51,6 +57,9 @@ _OPEN = frozenset(("text", "list", "boolean"))
 
 _AS_SAID = frozenset(("phone", "email", "text", "number"))
 """Types whose values stand in the message as they are."""
+
+
+_DEPENDS = re.compile(r"\b(?:only if|depends?|depending|unless|what if)\b", re.IGNORECASE)
 
 
 class Values:
@@ -89,7 +98,8 @@ class Values:
         if own or len(starting) < 2:
             named = named_texts(flow, text)
             told = texts_in(flow, named.rest, opening=flow.name in self._scene.starting)
-            found = {**told, **named.values, **found}
+            texts = {**told, **named.values}
+            found = {**{name: own_name(flow.slot(name), value) for name, value in texts.items()}, **found}
         for slot in flow.slots:
             if slot.type == "boolean" and (yes := named_boolean(slot, text)) is not None:
                 found[slot.name] = yes
@@ -124,12 +134,18 @@ class Values:
             return [meant_for]
         found: dict[str, Any] = self._named(flow)
         told = dict(found)
+        if not undoes(flow) and (slot is None or not is_telling(slot)):
+            self._text = without_mentions(self._text)
         if found and not plain(self._text):
             return self._all(flow, found)
-        taken: list[Any] = []
         order = self._order(flow)
+        days = stay_days(flow.slots, self._text, self._scene.at)
+        taken: list[Any] = [*days.values()]
+        for name, day in days.items():
+            day = in_held_month(day, self._text, str(held.get(name))) if name in held.names else day
+            found |= {name: day} if day != held.get(name) else {}
         for each in order:
-            if each.name in found:
+            if each.name in found or each.name in days:
                 continue
             asked = slot is not None and each.name == slot.name
             if asked:
@@ -138,9 +154,6 @@ class Values:
                     return self._all(flow, {**told, each.name: value} if found == told else found)
             for value in self._typed(each, taken, asked=asked):
                 found[each.name] = value
-        days = stay_days(flow.slots, self._text, self._scene.at)
-        taken += [*days.values()]
-        found |= {name: day for name, day in days.items() if day != held.get(name)}
         found |= self._beside(flow, found, taken)
         if found:
             return self._all(flow, found)
@@ -175,7 +188,9 @@ class Values:
             self._text = rest
         if awaited is not None and isinstance(found.get(awaited.name), list) and plain(rest):
             # The items that it names the slot of, behind those that it just says.
-            found[awaited.name] = list(dict.fromkeys([*(awaited_items(rest) or ()), *found[awaited.name]]))
+            found[awaited.name] = list(
+                dict.fromkeys([*(awaited_items(rest, awaited) or ()), *found[awaited.name]])
+            )
         return found
 
     def _corrected_instead(self, flow: Flow) -> Command | None:
@@ -212,7 +227,9 @@ class Values:
         """The value of a slot that its type reads, or that the message refers to; none where it is not one."""
         known = self._scene.turn.slots.get(slot.name)
         focused = wish_of(self._text)
-        read = values_in(slot, focused, self._scene.at) or values_in(slot, self._text, self._scene.at)
+        read = values_in(slot, focused, self._scene.at)
+        if not read and (not asked or slot.pattern or slot.type in _AS_SAID or slot.type == "choice"):
+            read = values_in(slot, self._text, self._scene.at)
         values = [value for value in read if value not in taken]
         fresh = [value for value in values if value != known]
         if not asked and self._scene.awaited is not None and len(self._text.split()) > LONG:
@@ -228,9 +245,17 @@ class Values:
             return [told]
         if known is None and not asked and self._is_held(slot, fresh):
             return []
-        if not fresh or (len(fresh) > 1 and not (asked or self._changes)):
+        if len(fresh) > 1 and not (self._changes and (slot.type == "choice" or corrects(self._text))):
+            concluded = values_in(slot, conclusion(self._text), self._scene.at) if asked else []
+            fresh = [value for value in fresh if value in concluded]
+            fresh = fresh if len(fresh) == 1 else values[:1] if asked and slot.pattern else []
+        if not fresh or (
+            asked and not corrects(self._text) and counts_several(slot, self._text, self._scene.at)
+        ):
             return []
         taken += values
+        if slot.type == "date" and isinstance(known, str):
+            fresh = [in_held_month(value, self._text, known) for value in fresh]
         return [fresh[-1] if self._changes else fresh[0]]
 
     def _may_change(self, slot: Slot) -> bool:
@@ -288,7 +313,8 @@ class Values:
         """The filled slot that a part of the message is another value of."""
         held = self._scene.turn.slots
         for slot in order:
-            if slot.name in held.names and slot.type not in _OPEN:
+            counts = slot.type == "number" and self._scene.awaited is not None and not corrects(self._text)
+            if slot.name in held.names and slot.type not in _OPEN and not counts:
                 value = part_value(slot, self._text, self._scene.at, last=True)
                 if value is not None and value != held.get(slot.name):
                     return self._all(flow, {slot.name: value})
@@ -312,14 +338,21 @@ class Values:
     def _loose(self, slot: Slot, beside: bool, taken: Sequence[Any]) -> Any:
         """The value of a slot whose type does not tell where it ends: the message, unless an act is surer."""
         if slot.type not in _OPEN and self._on & {"value", "correct"}:
-            value = part_value(slot, self._text, self._scene.at, last="correct" in self._on, taken=taken)
-            if isinstance(value, int) and is_day(value, taken):
+            text = wish_of(self._text)
+            if len(self._text.split()) > LONG and slot.type in ("number", "money"):
+                # One part of a long message that holds a number may tell of anything.
+                return lone_number(slot, text, self._scene.at)
+            value = part_value(slot, text, self._scene.at, last="correct" in self._on, taken=taken)
+            if value in taken or (isinstance(value, int) and is_day(value, taken)):
                 return None
             return None if self._counts_another(slot, value) else value
         if slot.pattern or self._on & {"correct", "deny", "ask"} or "value" not in self._on:
             return None
         if slot.type == "boolean":
-            return self._agrees()
+            if _DEPENDS.search(self._whole):
+                return None
+            said = stance(re.split(r"[,.;!?\n]", self._text.strip(), maxsplit=1)[0])
+            return said.agrees if said.agrees or said.refuses else self._agrees()
         if slot.type == "text" and beside and not self._changes:
             # What stands apart from the other values: "Priya Nair, Thursday at 9".
             return text_apart(self._text)
@@ -327,7 +360,7 @@ class Values:
             # A bare yes or no, thanks and the like say nothing of what was asked.
             return None if is_talk(self._text) else awaited_text(slot, self._text)
         if slot.type == "list":
-            return awaited_items(self._text)
+            return awaited_items(self._text, slot)
         return None
 
     def _counts_another(self, slot: Slot, value: Any) -> bool:
@@ -345,22 +378,10 @@ class Values:
     def _all(self, flow: Flow, found: Mapping[str, Any], *, anew: bool = False) -> list[Command]:
         """In the order of the message, as far as it shows; the values of a flow that starts are its first ones."""
         slots = {slot.name: slot for slot in flow.slots}
-        names = self._in_order(slots, self._once(slots, found))
+        names = self._in_order(slots, without_twins(slots, found, self._scene.turn.slots.names))
         if anew:
             return [SetSlot(name=name, value=found[name]) for name in names]
         return [self._put(slots[name], found[name]) for name in names]
-
-    def _once(self, slots: Mapping[str, Slot], found: Mapping[str, Any]) -> dict[str, Any]:
-        """What was found, a day or an hour for one slot alone: for one that is changed, else for the first."""
-        held, kept = self._scene.turn.slots.names, dict(found)
-        for name in found:
-            twins = [other for other in slots if other in kept and other != name
-                     and slots[other].type == slots[name].type and kept[other] == found[name]]  # fmt: skip
-            if name in kept and twins and slots[name].type in ("date", "time") and name not in held:
-                first = next(iter(slot for slot in slots if slot == name or slot in twins))
-                if first != name or any(other in held for other in twins):
-                    del kept[name]
-        return kept
 
     def _in_order(self, slots: Mapping[str, Slot], found: Mapping[str, Any]) -> list[str]:
         """The names of what was found, by where in the message it is said, then in the order of the slots."""

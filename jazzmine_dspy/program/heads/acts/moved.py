@@ -34,8 +34,9 @@ _WEEKDAY = re.compile(
 )
 _OF_MONTH = re.compile(r"\bthe (?P<day>\d{1,2})(?:st|nd|rd|th)\b" + _ENDS, re.IGNORECASE)
 _DENIED = re.compile(r"\b(?:not|isn'?t|wasn'?t|no)\W+(?:on |for |from )?$", re.IGNORECASE)
+_MONTHS = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in calendar.month_name[1:])
 _MONTH = re.compile(
-    rf"\b(?:{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in calendar.month_name[1:])}|sept|month|next|last|this)\b",
+    rf"\b(?:{_MONTHS}|sept|month|next|last|this)\b",
     re.IGNORECASE,
 )
 _DIGITS = re.compile(r"\d+[/.-]\d+")
@@ -72,6 +73,21 @@ def day_of_month(text: str, held: str, today: dt.date | None = None) -> str | No
         return _of_month(text, dt.date.fromisoformat(held), today)
     except ValueError:
         return None
+
+
+def in_held_month(value: str, text: str, held: str) -> str:
+    """A day that a message names by its number alone, in the month of the day that is held.
+
+    Example:
+        >>> in_held_month("2026-10-21", "out is the 21st actually", "2026-12-22")
+        '2026-12-21'
+    """
+    day = int(value[-2:])
+    said = re.search(rf"\bthe {day}(?:st|nd|rd|th)\b(?! (?:of )?(?:{_MONTHS})| of )", text, re.IGNORECASE)
+    try:
+        return value if said is None else dt.date.fromisoformat(held).replace(day=day).isoformat()
+    except ValueError:
+        return value
 
 
 def _moved(text: str, start: dt.date, today: dt.date | None) -> str | None:

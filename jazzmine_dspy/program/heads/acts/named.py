@@ -52,10 +52,11 @@ _PLACES = {
         rf"|(?P<w>{_NAME}) is where (?:we|i)\b[^,.]*\b(?:end up|go|going|get to|land|headed|arrive)\b"
     ),
 }
-_AVOIDED = re.compile(r"allerg|intoleran|must not|not be in|\bavoid|diet", re.IGNORECASE)
+AVOIDED = re.compile(r"allerg|intoleran|must not|not be in|\bavoid|diet", re.IGNORECASE)
 _AVOIDS = re.compile(
-    r"(?:\b(?:(?:some|any)?one'?s?|somebody'?s?|\w+'?s) (?:is )?)?\ballergic to (?P<a>[^.;!?]+)"
-    r"|\b(?:\w+ )?(?:can'?t|cannot|doesn'?t|don'?t|won'?t) (?:have|eat|do|touch) (?P<b>[^.;!?]+)"
+    r"(?:\b(?:oh |and |also )*(?:(?:some|any)?one'?s?|somebody'?s?|\w+'?s) (?:is )?)?\ballergic to (?P<a>[^.;!?]+)"
+    r"|\b(?:(?:oh |and |also )*(?:one|two|some|a|another|my|our|the) )?(?:\w+ )?(?:can'?t|cannot|doesn'?t|"
+    r"don'?t|won'?t) (?:have|eat|do|touch) (?P<b>[^.;!?]+)"
     r"|\bno (?P<c>[\w ,&]+?) in (?:anything|any of it|it|any|there|them)\b",
     re.IGNORECASE,
 )
@@ -64,6 +65,9 @@ _ABOUT = re.compile(
     r"\b(?:(?:it|this|that)(?:'?s| is)|its) about (?P<v>(?:his|her|my|our|their|the|a|an|some) [^,.;!?]+)",
     re.IGNORECASE,
 )
+
+
+NO_BETWEEN = re.compile(r"(?<=\w)\s+no\s+", re.IGNORECASE)
 
 
 class Named(NamedTuple):
@@ -100,7 +104,9 @@ def named_texts(flow: Flow, text: str) -> Named:
             if match is None:
                 continue
             said = next(value for value in match.groupdict().values() if value is not None)
-            value = items(said) if slot.type.value == "list" else free_text(said, led=True)
+            value = (
+                items(NO_BETWEEN.sub(",", said)) if slot.type.value == "list" else free_text(said, led=True)
+            )
             if value:
                 found[slot.name] = value
                 text = f"{text[: match.start()]} {text[match.end() :]}"
@@ -158,10 +164,11 @@ def _patterns(slot: Slot) -> tuple[re.Pattern[str], ...]:
                        re.IGNORECASE),
             re.compile(rf"\b(?:for|as) (?:the |my |our )?{name},? (?:put|write|use|say|it'?s|its|have) {_SAID}",
                        re.IGNORECASE),
-            re.compile(rf"(?:^|[,.;!?]\s*)(?:the |my |our )?{name} ?[:=] ?{_SAID}", re.IGNORECASE),
+            re.compile(rf"(?:^|[,.;!?]\s*)(?:first |oh |and |also |so )*(?:the |my |"
+            rf"our )?{name}(?: first)? ?[:=] ?{_SAID}", re.IGNORECASE),
         ]  # fmt: skip
     asked = f"{slot.name.replace('_', ' ')} {slot.description} {slot.ask}"
-    if slot.type.value == "list" and _AVOIDED.search(asked):
+    if slot.type.value == "list" and AVOIDED.search(asked):
         told.append(_AVOIDS)
     elif slot.type.value == "text":
         told += [_NAMED] if re.search(r"\bname\b", asked, re.IGNORECASE) else []

@@ -16,7 +16,9 @@ _ASKS = re.compile(
     r"don'?t|does|doesn'?t|did|can|can'?t|could|will|would|should|has|have|may)\b",
     re.IGNORECASE,
 )
-_OPEN = re.compile(_LEAD + r"(?:what|which|who|where|why|how)", re.IGNORECASE)
+_OPEN = re.compile(
+    _LEAD + r"(?:what(?! (?:i|we)(?:'d|'m|'ve|d)? .*\bis\b)|which|who|where|why|how)", re.IGNORECASE
+)
 _STATE = re.compile(_LEAD + r"(?:is|are|does|did|was|were|do (?:you|i|we|they)) \w+", re.IGNORECASE)
 _TAG = re.compile(r",? ?\b(?:isn'?t it|aren'?t (?:they|we|you)|innit|eh|don'?t you think)\W*$", re.IGNORECASE)
 _SUGGESTS = re.compile(

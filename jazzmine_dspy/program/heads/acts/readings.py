@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from jazzmine_dspy.models.phrases import denied, is_english, puts_right
-from jazzmine_dspy.models.slot_types._numbers import numbers
+from jazzmine_dspy.models.slot_types._numbers import count_apart, numbers
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type, out_of_range, pattern_matches
 from jazzmine_dspy.models.text import plain
 
@@ -23,7 +23,9 @@ _AFTER = re.compile(
     r"[\s,.;!]*(?:\b(?:please|pls|thanks|thank you|thx|i think|i guess)\b[\s,.!]*)*$", re.IGNORECASE
 )
 _PARTS = re.compile(r"[,;:!?]\s|\.\s|\.\.+")
-_BETWEEN = re.compile(r"\s*(?:,|;|\b(?:and|plus|n|et(?: aussi)?|und|y)\b|&|\bas well as\b)\s*", re.IGNORECASE)
+_BETWEEN = re.compile(
+    r"\s*(?:,|;|\s\+\s|\b(?:and|plus|n|et(?: aussi)?|und|y)\b|&|\bas well as\b)\s*", re.IGNORECASE
+)
 _NO_COUNT_BEFORE = re.compile(
     r"(?:[#@/.\w+-]|\b(?:at|by|until|till|before|after|from|order|number|no\.?|room|flight|booking|line|platform|"
     r"january|february|march|april|may|june|july|august|september|october|november|december|"
@@ -56,7 +58,8 @@ _COUNTED = re.compile(
 )
 _OF_US = re.compile(r"of us|people|persons?|ppl|guests|adults", re.IGNORECASE)
 _ALONE = re.compile(
-    r"\b(?:(?:just|only) (?:me|myself|for me)|me only|(?:just|only) the one|by myself|on my own|me alone|"
+    r"\b(?:(?:just|only) (?:me|myself|for me)(?! (?:n|and|plus|with)\b| ?[&+])|me only|(?:just|"
+    r"only) the one|by myself|on my own|me alone|"
     r"no ?(?:body|one) else)\b",
     re.IGNORECASE,
 )
@@ -233,6 +236,8 @@ def lone_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
             if each in (one, other) and one is not other
         )
     ]
+    if not money and count_apart(text, kept):
+        return None
     # Of "3 checks, 250 each" the amount is what each is worth.
     kept = [each for each in kept if money and _EACH.match(text, each.end)] or kept
     values = {
@@ -250,6 +255,13 @@ def lone_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
     if not values and _ALONE.search(text) and _PEOPLE.search(f"{slot.name} {slot.description}"):
         return whole_value(slot, "1", at)
     return next(iter(values)) if len(values) == 1 else None
+
+
+def counts_several(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
+    """Whether a message holds several numbers and none of them is the slot's alone: "us 6 and the 4 from sales"."""
+    if slot.type != "number" or slot.pattern:
+        return False
+    return lone_number(slot, text, at) is None and len(numbers(text, at)) > 1
 
 
 def named_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:

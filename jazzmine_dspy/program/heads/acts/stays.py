@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
 
 from jazzmine_dspy.models.phrases import is_english
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot
@@ -18,7 +19,7 @@ _PAIR = re.compile(
 
 _BETWEEN = re.compile(r"\bbetween\b.+\band\b", re.IGNORECASE)
 _BACK_FIRST = re.compile(r"\b(?:back|return(?:ing|s)?)\b", re.IGNORECASE)
-_BACK = re.compile(r"\b(?:back|return\w*|home|coming home)\b", re.IGNORECASE)
+_BACK = re.compile(r"\b(?:back|bakc|abck|bak|bck|return\w*|home|coming home)\b", re.IGNORECASE)
 _OUT = re.compile(r"\b(?:out|outward|outbound|leav\w+|depart\w*|going|setting off|there)\b", re.IGNORECASE)
 _OF_BACK = re.compile(r"\b(?:back|return|home)\b", re.IGNORECASE)
 
@@ -82,3 +83,24 @@ def _named_days(first: Slot, last: Slot, text: str, places: dict[str, int]) -> d
 def _goes_back(slot: Slot) -> bool:
     """Whether a slot holds the day of a return."""
     return _OF_BACK.search(f"{slot.name.replace('_', ' ')} {slot.description} {slot.ask}") is not None
+
+
+def without_twins(
+    slots: Mapping[str, Slot], found: Mapping[str, Any], held: Container[str]
+) -> dict[str, Any]:
+    """Values by slot, a day or an hour for one slot alone: for one that is changed, else for the first.
+
+    Args:
+        slots: The flow's slots by name.
+        found: Values by slot.
+        held: Names of the slots that hold a value already.
+    """
+    kept = dict(found)
+    for name in found:
+        twins = [other for other in slots if other in kept and other != name
+                 and slots[other].type == slots[name].type and kept[other] == found[name]]  # fmt: skip
+        if name in kept and twins and slots[name].type in ("date", "time") and name not in held:
+            first = next(iter(slot for slot in slots if slot == name or slot in twins))
+            if first != name or any(other in held for other in twins):
+                del kept[name]
+    return kept

@@ -50,6 +50,13 @@ def tried_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> str | N
     if len(text.split()) > _LONGEST or slot.type in ("boolean", "list", "choice"):
         return None
     if slot.pattern:
+        words = text.split()
+        tails = (
+            ask_type(slot, "read", " ".join(words[-n:]), None, at)
+            for n in range(1, min(_SHORT, len(words)) + 1)
+        )
+        if (value := next((tail for tail in tails if tail is not None), None)) is not None:
+            return str(value)
         return _form(text) if asks_for_digits(slot.pattern) else None
     said = free_text(text.rstrip("?!. "))
     if slot.type == "email":

@@ -1,0 +1,95 @@
+"""Days, hours and numbers that a message mentions and does not give: taken, past, or of somebody else."""
+
+from __future__ import annotations
+
+import re
+
+from jazzmine_dspy.program.heads.acts.questions import corrects
+from jazzmine_dspy.program.pauses import asks_for_time
+
+_CLAUSE = re.compile(
+    r"(?:[^,.;:!?\n\u2026\u2014]|(?<=\d)[,.:](?=\d)|\.(?=\w))+?"
+    r"(?=[,;!?\n\u2026\u2014]|:(?!\d)|\.(?!\w)|,(?!\d)|\s-+\s|(?<!day)(?<!time)(?<!thing)\s(?:but|so|then|cos|because|except|although)\b|$)",
+    re.IGNORECASE,
+)
+_TYPED = re.compile(
+    r"\d|day\b|\b(?:todays?|tonights?|tomorrows?|tmrw|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|noon|"
+    r"midday|hundred|grand|(?:jan|feb|mar|apr|jun|jul|aug|sep|oct|nov|dec)\w*|mon|tues?|wed|thurs?|fri|sat|sun|week|"
+    r"month|year)\b",
+    re.IGNORECASE,
+)
+_TAKEN = re.compile(
+    r"\b(?:busy|away|working|in court|on holiday|off work|tied up|unavailable|booked(?: up| out)?|closed|no good|"
+    r"no use|only if|(?:less|more|fewer) than (?:last|usual|before)|any(?:thing| time| ?time) (?:before|"
+    r"after|under|over|between)|a no-?go|out of the question|too (?:late|early|soon|far)|normally|usually|"
+    r"currently|at the moment|"
+    r"as (?:it|things) stands?|^\W*last time|last time (?:it|we|i|you|they|round|was)|used to|previously|"
+    r"before that it was|in (?:line|front|the queue)|"
+    r"(?:any|every)(?: ?day|thing|one| time)? (?:but|except|apart from|other than|bar)|"
+    r"(?:day|\d(?:st|nd|rd|th)?)(?:'?s| is| was) (?:out|off|gone|taken|full|my|our|the|a|when|no)|"
+    r"not (?:after|until|till|on|in|around|free|available)|"
+    r"(?:lease|contract|rent|shift|work|school|term|class|meeting|tenancy|holiday|warranty) "
+    r"(?:ends?|starts?|finish\w*|runs? out|expires?)|(?:was|were|am|i'?m|we'?re) .*(?:till|until)|"
+    r"i (?:finish|start|get off|get back|work))\b",
+    re.IGNORECASE,
+)
+_DENIES = re.compile(
+    r"\b(?:never|not (?:going|coming|there|here|free|available|working|around|able|yet|been|now|then)|"
+    r"cannot|can'?t|won'?t|don'?t|doesn'?t|didn'?t|isn'?t|wasn'?t|aren'?t|hasn'?t|haven'?t|hadn'?t|"
+    r"couldn'?t|wouldn'?t)\b",
+    re.IGNORECASE,
+)
+_ISNT = re.compile(r"\bisn['\u2019]?t\b", re.IGNORECASE)
+_REFERS = re.compile(
+    r"\b(?:not|n'?t) (?:a |an )?(?:sure|certain|bothered|mind|matter|care|too)\b", re.IGNORECASE
+)
+_ASKED = re.compile(
+    r"^\W*(?:wasn'?t|is|isn'?t|are|aren'?t|can|can'?t|could|couldn'?t|would|wouldn'?t|do|does|don'?t)\b"
+)
+_PASSING = re.compile(
+    r"\b(?:my|our|his|her|their|the|a|some) (?:\w+ )?(?:cousin|bro|sis|brother|sister|mum|mom|dad|mother|"
+    r"father|son|daughter|wife|"
+    r"husband|partner|boss|friend|mate|neighbour|uncle|aunt|nan|gran(?:ny|ma|dma|dad|ddad|pa|dpa)?|kids?|lad|car|boiler|guy|bloke|girl)\b|"
+    r"\b(?:got|get|were|was|fell) (?:ill|sick|hurt)\b",
+    re.IGNORECASE,
+)
+"""Of somebody or something else."""
+
+_CONCLUDES = re.compile(
+    r"\b(?:so|then|call it|let'?s (?:say|go|do|make)|make it|make that|go for|go with|this time|better|best|rather|"
+    r"instead|from now on|(?:do|take|have) the|how about|how'?s|what about|i'?d (?:like|want|say)|"
+    r"i'?ll (?:take|have|do)|comes? to|total|"
+    r"leaves|agreed|i make (?:it|that)|up to|down to|to be|has to be|have to be|'d be)\b",
+    re.IGNORECASE,
+)
+
+
+def without_mentions(text: str) -> str:
+    """Blanks out the clauses of a text that only mention a day, an hour or a number, and the pauses.
+    """
+    told, denials = list(text), not corrects(_ISNT.sub("", text))
+    for match in _CLAUSE.finditer(text.replace("\u2019", "'")):
+        if _is_mention(match.group(), denials=denials):
+            told[match.start() : match.end()] = " " * (match.end() - match.start())
+    return "".join(told)
+
+
+def _is_mention(clause: str, *, denials: bool) -> bool:
+    if asks_for_time(clause):
+        return len(clause.split()) > 1
+    if not _TYPED.search(clause) or _ASKED.match(clause.lower()):
+        return False
+    if _TAKEN.search(clause) or _PASSING.search(clause):
+        return True
+    return denials and _DENIES.search(clause) is not None and not _REFERS.search(clause)
+
+
+def conclusion(text: str) -> str:
+    """The part of a text from its last word of conclusion on; all of it where it has none.
+
+    Example:
+        >>> conclusion("my lease ends on the 30th so from the 31st"), conclusion("Friday or Monday")
+        ('so from the 31st', 'Friday or Monday')
+    """
+    matches = [*_CONCLUDES.finditer(text.replace("\u2019", "'"))]
+    return text[matches[-1].start() :] if matches else text
