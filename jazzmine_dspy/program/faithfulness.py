@@ -35,6 +35,10 @@ _NEGATION = re.compile(
     r"problem|worries|so|its?|it's|he|she|they|that'?s|wait|not|sorry|sry|no)\b)))\b|n['\u2019]t\b",
     re.IGNORECASE,
 )
+_NEGATED = re.compile(rf"(?:{_NEGATION.pattern})(?:\W+\w+)?", re.IGNORECASE)
+"""A negation with the word after it."""
+
+_LISTED = re.compile(r"(?<!\w)\(?(\d{1,2})[).:](?!\d)")
 _DENIAL = re.compile(
     r"\b(?:no|nope|nah|nowt|nvm|never ?mind|keep|stay|away|scrap|cancel\w*|call(?:ed|ing)? off|forget|"
     r"stop\w*|refus\w+|declin\w+|except|exclud\w+|instead|rather|leave|drop|skip|ignore|remove|fail\w*|miss\w*|lack\w*|hardly|barely|un\w{4,}|in(?:correct|valid)|"
@@ -140,7 +144,7 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
     if any(not re.search(rf"\W{re.escape(_quoted(quote))}\W", told) for quote in _quotes(message)):
         return "it drops a quoted text of the message"
     numbers = _numbers(rewrite)
-    if _dropped(message, numbers):
+    if _dropped(message, numbers | _listed(turn)):
         return "it drops a number of the message"
     context = "\n".join(_context(turn, flows))
     known = _numbers(f"{message}\n{context}") | _dates(turn, message)
@@ -152,12 +156,24 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
         corrected = _TAKEN_BACK.search(message)
         if _NEGATION.search(message) and not (corrected or _negates(rewrite)):
             return "it drops a negation of the message"
-        if _NEGATION.search(rewrite) and not (_negates(message) or turn.clarifying):
+        if _brings_negation(rewrite, context) and not (_negates(message) or turn.clarifying):
             return "it brings a negation that the message does not have"
     days = _DAYS if _RELATIVE.search(message) else ""
     if _brings_words(rewrite, f"{message}\n{context}\n{days}", english=is_english(turn.locale)):
         return "it brings words that neither the message nor its context has"
     return ""
+
+
+def _listed(turn: Turn) -> set[str]:
+    """The numbers of a list in the newest message of the assistant: "(1) pay it or (2) dispute it"."""
+    newest = next((message.text for message in reversed(turn.history) if message.role == "assistant"), "")
+    return set(_LISTED.findall(newest))
+
+
+def _brings_negation(rewrite: str, context: str) -> bool:
+    """Whether a rewrite negates in words that the context does not have: "the salad without nuts" may come from it."""
+    known = context.casefold()
+    return any(match[0].casefold() not in known for match in _NEGATED.finditer(rewrite))
 
 
 def _negates(text: str) -> bool:
