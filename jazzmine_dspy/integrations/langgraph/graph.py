@@ -25,7 +25,7 @@ from jazzmine_dspy.integrations.langgraph.state import (
 )
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome
+from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, known_step
 from jazzmine_dspy.runtime.turns import clean_message
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def build_graph(
     for name in ("validate", "digression", "flow_stack", "confirm", "action"):
         graph.add_conditional_edges(name, nodes.following, ["digression", "action", "respond"])
     graph.add_conditional_edges("respond", _waiting, ["wait", END])
-    graph.add_edge("wait", "understand")
+    graph.add_conditional_edges("wait", _resumable, ["understand", "wait"])
     return graph.compile(checkpointer=checkpointer)
 
 
@@ -192,7 +192,7 @@ class _Nodes:
         given = await answered(answer, view, self._deadline, _reply_id(message_id))
         if given is None:
             return {"answered": True}
-        question = reply["question"]
+        question = reply.get("question", "")
         return {"answered": True, "text": f"{given} {question}".strip(), "streamed": given}
 
     async def action(self, state: _State, config: RunnableConfig) -> dict[str, Any]:
@@ -208,17 +208,31 @@ class _Nodes:
             get_stream_writer()(event | {"status": "gone"})
             return {"turn": turn | {"action": None}}
         get_stream_writer()(event | {"status": "ended"})
-        replies = [*turn["replies"], self._reply(outcome)]
-        replies += [self._reply(one) for one in outcome.drained if one.next.kind != "run_flow"]
+        waited = [self._reply(one) for one in outcome.drained]
+        if outcome.repeated:
+            waited = await self._unspoken(outcome.state, turn["message_id"])
         follows = outcome.state.action
+        ours = follows and (
+            not outcome.repeated or follows.message_id in [one["message_id"] for one in waited]
+        )
         turn |= {
-            "replies": replies,
+            "replies": [*turn["replies"], self._reply(outcome), *_spoken(waited)],
             "action": {"id": follows.action_id, "flow": follows.flow_name, "lost": False}
-            if follows is not None and not outcome.repeated
+            if follows and ours
             else None,
             "mirror": mirror(outcome.state),
         }
         return {"turn": turn, **turn["mirror"]}
+
+    async def _unspoken(self, state: WorkingMemory, message_id: str) -> list[dict[str, Any]]:
+        """Replies to messages that were taken after one in a run that broke off before it spoke."""
+        ids = [one.message_id for one in state.handled]
+        late = state.handled[ids.index(message_id) + 1 :] if message_id in ids else []
+        return [
+            {"message_id": one.message_id, "kind": known_step(one.next_step).kind, "text": one.reply}
+            for one in late
+            if await self._service.messages.get_message(_reply_id(one.message_id)) is None
+        ]
 
     async def respond(self, state: _State, config: RunnableConfig) -> dict[str, Any]:
         """Note what is said, and bring the state in line with the stores."""
@@ -259,14 +273,12 @@ class _Nodes:
 async def wait(state: _State, config: RunnableConfig) -> dict[str, Any]:
     """Interrupt for the next message. It is a node of its own, since a node that interrupts loses its writes."""
     thread, _ = _ids(config)
-    payload = state["turn"]["pending"]
-    while True:
-        try:
-            given = _resumed(thread, interrupt(payload))
-        except InputError as error:
-            payload = payload | {"error": str(error)}
-            continue
-        return given | {"message_id": given.get("message_id") or _derived_id(thread, given["user_message"])}
+    pending = state["turn"]["pending"]
+    try:
+        given = _resumed(thread, interrupt(pending))
+    except InputError as error:
+        return {"turn": {"pending": pending | {"error": str(error)}}}
+    return given | {"message_id": given.get("message_id") or _derived_id(thread, given["user_message"])}
 
 
 def _resumed(thread: str, value: object) -> dict[str, Any]:
@@ -299,6 +311,10 @@ def _waiting(state: _State) -> str:
     return "wait" if state["turn"]["pending"] else END
 
 
+def _resumable(state: _State) -> str:
+    return "understand" if "user_message" in state else "wait"
+
+
 def _ids(config: RunnableConfig) -> tuple[str, str]:
     """The ids of conversation and user."""
     given = config["configurable"]
@@ -313,8 +329,13 @@ def _derived_id(thread: str, text: str) -> str:
     """The id of a message without one: a node that runs again from its checkpoint gives the same."""
     info = get_runtime().execution_info
     assert info is not None
-    parts = (thread, info.checkpoint_id, text)
+    parts = (thread, info.checkpoint_id, str(text))
     return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:32]
+
+
+def _spoken(replies: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without those of flows that have yet to run."""
+    return [reply for reply in replies if reply["kind"] != "run_flow"]
 
 
 def _reply_id(message_id: str) -> str:
@@ -326,11 +347,13 @@ def _unanswered(reply: Mapping[str, Any]) -> bool:
 
 
 def _by_message(replies: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One reply for each message, in order: a message may lead to two actions."""
+    """One reply for each message, in order: a message may lead to two actions, or wait and be taken later."""
     merged: dict[str, dict[str, Any]] = {}
-    for reply in replies:
+    for reply in map(dict, replies):
         first = merged.get(reply["message_id"])
-        merged[reply["message_id"]] = (
-            reply if first is None else first | {"text": f"{first['text']} {reply['text']}".strip()}
-        )
+        if first is None or first["kind"] == "queue":
+            merged.pop(reply["message_id"], None)
+            merged[reply["message_id"]] = reply
+        else:
+            first["text"] = f"{first['text']} {reply['text']}".strip()
     return list(merged.values())

@@ -36,7 +36,14 @@ async def test_the_documents_talk_walks_through_the_nodes_that_it_names(booking:
     assert walk == [
         ["understand", "flow_stack", "respond", "__interrupt__", "Where from?"],
         ["wait", "understand", "validate", "respond", "__interrupt__", "Where to?"],
-        ["wait", "understand", "digression", "respond", "__interrupt__", "I can't answer that here. Where to?"],
+        [
+            "wait",
+            "understand",
+            "digression",
+            "respond",
+            "__interrupt__",
+            "I can't answer that here. Where to?",
+        ],
         ["wait", "understand", "flow_stack", "respond", walk[-1][-1]],
     ]
     values = (await graph.aget_state(config)).values
@@ -151,7 +158,9 @@ async def test_every_kind_of_question_has_a_payload(make_graph: Callable[..., An
     assert await waits("yes") == ("confirm", "cancel_order", None, ["yes", "no"])
 
 
-async def test_nothing_is_said_to_be_done_before_its_action_has_succeeded(make_graph: Callable[..., Any]) -> None:
+async def test_nothing_is_said_to_be_done_before_its_action_has_succeeded(
+    make_graph: Callable[..., Any],
+) -> None:
     async def fail(slots: dict[str, Any], action_id: str) -> None:
         raise RuntimeError("no")
 
