@@ -23,6 +23,7 @@ from jazzmine_dspy.integrations.langgraph.state import (
     open_question,
     route,
 )
+from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, known_step
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 DEADLINE = 60.0
 """Seconds that an action or an answer may take."""
 
-MESSAGES_SHOWN = 20
+MESSAGES_SHOWN = 10
 PASSED_ON = ("explicit_context", "episode_summaries", "locale", "user_attributes")
 
 
@@ -150,12 +151,13 @@ class _Nodes:
             "decision": outcome.decision.model_dump(mode="json") if outcome.decision else {},
         }
 
-    def first(self, state: _State) -> str:
+    # Edges are asynchronous too: LangGraph runs others in a thread.
+    async def first(self, state: _State) -> str:
         """The node after understanding."""
         name = route(state)
         return "action" if name == "respond" and state["turn"]["action"] else name
 
-    def following(self, state: _State) -> str:
+    async def following(self, state: _State) -> str:
         """The node after that one: what is left to answer, then what is left to run, then the reply."""
         turn = state["turn"]
         if self._answer is not None and any(_unanswered(reply) for reply in turn["replies"]):
@@ -241,11 +243,15 @@ class _Nodes:
         for reply in _by_message(turn["replies"]):
             text, reply_id = reply["text"], _reply_id(reply["message_id"])
             if text and reply["kind"] != "queue":
-                # Of a node that runs again, the first text stays.
-                stored = await self._service.messages.get_message(reply_id)
-                stored = stored or await self._service.record_reply(
-                    thread, text, reply["kind"], message_id=reply_id, in_reply_to=reply["message_id"]
-                )
+                try:
+                    stored = await self._service.record_reply(
+                        thread, text, reply["kind"], message_id=reply_id, in_reply_to=reply["message_id"]
+                    )
+                except ConflictError:
+                    # Of a node that runs again, the first text stays.
+                    stored = await self._service.messages.get_message(reply_id)
+                    if stored is None:
+                        raise
                 text = stored.original_content
             if text:
                 streamed = reply.get("streamed")
@@ -307,11 +313,11 @@ def _mirroring(*names: str) -> Any:
     return node
 
 
-def _waiting(state: _State) -> str:
+async def _waiting(state: _State) -> str:
     return "wait" if state["turn"]["pending"] else END
 
 
-def _resumable(state: _State) -> str:
+async def _resumable(state: _State) -> str:
     return "understand" if "user_message" in state else "wait"
 
 

@@ -34,7 +34,7 @@ class GraphState(GraphInput, total=False):
         user_message: The message that was taken.
         message_id: Its id; derived from thread and checkpoint where none was given.
         last_response: What to say: the replies of this run, one a line.
-        messages: The last messages of the conversation, oldest first: ``id``, ``role`` and ``content``.
+        messages: The last ten messages of the conversation, oldest first: ``id``, ``role`` and ``content``.
         slots: Values of the running flow.
         flow_stack: Flows that have not ended, the running one last: ``flow``, ``status``, ``awaiting``, ``slots``.
         conversation_state: ``idle``, ``in_flow``, ``collecting_slots``, ``awaiting_confirmation`` or

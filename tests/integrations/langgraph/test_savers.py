@@ -47,7 +47,7 @@ async def test_a_talk_over_each_saver(
             "Which order?", "Cancel order 4471. Shall I?", "Done: cancel order.", "Which order?",
             "Order 5555 is on its way.", "Happy to help.", "Done: opening hours.",
         ]  # fmt: skip
-        assert [one["content"] for one in result["messages"][::2]] == list(TALK)
+        assert [one["content"] for one in result["messages"][::2]] == list(TALK[-5:])
         other = await send(graph, "4471", thread("c2"))
         assert len(other["messages"]) == 2
 
