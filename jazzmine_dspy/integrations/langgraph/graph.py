@@ -249,9 +249,10 @@ class _Nodes:
                     )
                 except ConflictError:
                     # Of a node that runs again, the first text stays.
-                    stored = await self._service.messages.get_message(reply_id)
-                    if stored is None:
+                    known = await self._service.messages.get_message(reply_id)
+                    if known is None:
                         raise
+                    stored = known
                 text = stored.original_content
             if text:
                 streamed = reply.get("streamed")

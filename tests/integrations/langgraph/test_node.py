@@ -73,8 +73,11 @@ async def test_the_history_reaches_the_turn(booking: TurnProgram) -> None:
     booking.adecide = noting
     try:
         messages = [
-            SystemMessage("Be brief."), HumanMessage("hello"), AIMessage("Hi!"), HumanMessage([{"type": "text", "text": "bye"}]),
-        ]  # fmt: skip
+            SystemMessage("Be brief."),
+            HumanMessage("hello"),
+            AIMessage("Hi!"),
+            HumanMessage([{"type": "text", "text": "bye"}]),
+        ]
         await graph.ainvoke({"messages": messages}, thread())
     finally:
         del booking.adecide
