@@ -108,7 +108,8 @@ async def inside() -> int:
         failures = 0
         for text, name, continues in TALK:
             result = await agent.chat("ann", "c1", text)
-            message = await store.get_message_by_id(result.trace_id)
+            context = await store.get_immediate_context("c1", 10)
+            [message] = [each for each in context if each.original_content == text]
             state = await shared.get("c1")
             assert state is not None
             flow = state.active_flow.flow_name if state.active_flow else None

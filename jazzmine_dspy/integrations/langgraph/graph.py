@@ -20,7 +20,6 @@ from jazzmine_dspy.integrations.langgraph.state import (
     GraphState,
     awaited,
     mirror,
-    open_question,
     route,
 )
 from jazzmine_dspy.memory.errors import ConflictError
@@ -133,9 +132,7 @@ class _Nodes:
         turn = {
             "message_id": message_id,
             "user_message": text,
-            "replies": [
-                self._reply(one) for one in (*outcome.drained, outcome) if one.next.kind != "run_flow"
-            ],
+            "replies": [_reply(one) for one in (*outcome.drained, outcome) if one.next.kind != "run_flow"],
             "action": {"id": action.action_id, "flow": action.flow_name, "lost": lost}
             if action is not None and (runs or lost)
             else None,
@@ -144,7 +141,7 @@ class _Nodes:
         }
         if outcome.repeated and outcome.next.kind == "run_flow" and not runs:
             ended = (one.reply for one in outcome.state.finished if one.message_id == message_id)
-            turn["replies"] = [self._reply(outcome) | {"text": " ".join(ended) or outcome.reply}]
+            turn["replies"] = [_reply(outcome) | {"text": " ".join(ended) or outcome.reply}]
         return {
             "turn": turn,
             "next_step": outcome.next.record(),
@@ -163,14 +160,6 @@ class _Nodes:
         if self._answer is not None and any(_unanswered(reply) for reply in turn["replies"]):
             return "digression"
         return "action" if turn["action"] else "respond"
-
-    def _reply(self, outcome: TurnOutcome | ActionOutcome) -> dict[str, Any]:
-        reply = {"message_id": outcome.message_id, "kind": outcome.next.kind, "text": outcome.reply}
-        if reply["kind"] == "answer":
-            question = open_question(outcome.state, self._service.registry)
-            # A question that was put too often is left out.
-            reply["question"] = question if outcome.reply.endswith(question) else ""
-        return reply
 
     async def digression(self, state: _State) -> dict[str, Any]:
         """Answer questions and talk; the open question is put again."""
@@ -194,8 +183,8 @@ class _Nodes:
         given = await answered(answer, view, self._deadline, _reply_id(message_id))
         if given is None:
             return {"answered": True}
-        question = reply.get("question", "")
-        return {"answered": True, "text": f"{given} {question}".strip(), "streamed": given}
+        text = f"{given} {reply['question']}".strip()
+        return {"answered": True, "text": text, "streamed": given}
 
     async def action(self, state: _State, config: RunnableConfig) -> dict[str, Any]:
         """Run the flow that is ready, and take the messages that waited for it."""
@@ -210,7 +199,7 @@ class _Nodes:
             get_stream_writer()(event | {"status": "gone"})
             return {"turn": turn | {"action": None}}
         get_stream_writer()(event | {"status": "ended"})
-        waited = [self._reply(one) for one in outcome.drained]
+        waited = [_reply(one) for one in outcome.drained]
         if outcome.repeated:
             waited = await self._unspoken(outcome.state, turn["message_id"])
         follows = outcome.state.action
@@ -218,7 +207,7 @@ class _Nodes:
             not outcome.repeated or follows.message_id in [one["message_id"] for one in waited]
         )
         turn |= {
-            "replies": [*turn["replies"], self._reply(outcome), *_spoken(waited)],
+            "replies": [*turn["replies"], _reply(outcome), *_spoken(waited)],
             "action": {"id": follows.action_id, "flow": follows.flow_name, "lost": False}
             if follows and ours
             else None,
@@ -231,7 +220,12 @@ class _Nodes:
         ids = [one.message_id for one in state.handled]
         late = state.handled[ids.index(message_id) + 1 :] if message_id in ids else []
         return [
-            {"message_id": one.message_id, "kind": known_step(one.next_step).kind, "text": one.reply}
+            {
+                "message_id": one.message_id,
+                "kind": known_step(one.next_step).kind,
+                "text": one.reply,
+                "question": "",
+            }
             for one in late
             if await self._service.messages.get_message(_reply_id(one.message_id)) is None
         ]
@@ -338,6 +332,15 @@ def _derived_id(thread: str, text: str) -> str:
     assert info is not None
     parts = (thread, info.checkpoint_id, str(text))
     return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:32]
+
+
+def _reply(outcome: TurnOutcome | ActionOutcome) -> dict[str, Any]:
+    return {
+        "message_id": outcome.message_id,
+        "kind": outcome.next.kind,
+        "text": outcome.reply,
+        "question": outcome.question,
+    }
 
 
 def _spoken(replies: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

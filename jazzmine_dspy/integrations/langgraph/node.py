@@ -33,7 +33,7 @@ class UnderstandState(MessagesState, total=False):
     Args:
         decision: The decision on the last message.
         next_step: What to do now: ``kind``, ``flow``, ``slot`` and ``text``, as in ``TurnOutcome.next``.
-        last_response: What to say, from the texts of the flows.
+        last_response: What to say now, from the texts of the flows; ``next_step["text"]`` once a flow has run.
         slots, flow_stack, conversation_state: As in ``GraphState``.
     """
 
@@ -127,12 +127,12 @@ def _applied(
 ) -> dict[str, Any]:
     after, step = apply(memory, decision, program.registry, message_id=message_id)
     after.last_agent_response = step.text or after.last_agent_response
-    handled = HandledMessage(message_id=message_id, next_step=step, reply=step.text)
+    handled = HandledMessage(message_id=message_id, next_step=step, reply=step.reply)
     after.handled = [*after.handled, handled][-HANDLED_KEPT:]
     return {
         "memory": after.model_dump(mode="json"),
         "decision": decision.model_dump(mode="json"),
         "next_step": step.record(),
-        "last_response": step.text,
+        "last_response": step.reply,
         **mirror(after),
     }

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict
 
-from jazzmine_dspy.dialogue.texts import question
+from jazzmine_dspy.dialogue.escalation import offer_is_open
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.flows import Flow
@@ -93,16 +93,6 @@ def route(state: Mapping[str, Any]) -> Route:
     return "action" if step.get("kind") == "run_flow" else "respond"
 
 
-def open_question(state: WorkingMemory, registry: Mapping[str, Flow]) -> str:
-    """The question that the state waits with, as it is put the first time; "" where it waits with none."""
-    if state.pending_confirmation is not None:
-        return state.pending_confirmation.action_description
-    running = state.active_flow
-    flow = registry.get(running.flow_name) if running else None
-    slot = flow.slot(running.awaiting) if running and flow and running.awaiting else None
-    return question(flow, slot, running.values) if running and flow and slot else ""
-
-
 def awaited(state: WorkingMemory, registry: Mapping[str, Flow]) -> dict[str, Any] | None:
     """What the next message should give: the payload of the interrupt without its text; None where nothing waits."""
     running, last = state.active_flow, state.handled[-1].next_step if state.handled else None
@@ -111,6 +101,8 @@ def awaited(state: WorkingMemory, registry: Mapping[str, Flow]) -> dict[str, Any
         return None
     name = running.flow_name if running else None
     payload: dict[str, Any] = {"type": "slot", "slot": None, "options": [], "flow": name}
+    if offer_is_open(state):
+        return payload | {"type": "offer", "flow": None, "options": YES_OR_NO}
     if choices := clarifying(state):
         return payload | {"type": "choose", "options": list(choices)}
     if state.pending_confirmation is not None:

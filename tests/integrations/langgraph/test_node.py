@@ -55,8 +55,9 @@ async def test_slots_live_in_the_graphs_own_state(booking: TurnProgram, asynchro
         ("flow_stack", "Shall we go back to this: book flight?", "resume"),
         ("flow_stack", "Which day?", "ask_slot"),
         ("validate", "Shall I book?", "confirm"),
-        ("confirm", "Booked to Boston.", "run_flow"),
+        ("confirm", "One moment.", "run_flow"),
     ]
+    assert state["next_step"]["text"] == "Booked to Boston."
     assert state["slots"]["origin"] == "New York"
     for name in ("memory", "decision", "next_step", "slots", "flow_stack"):
         assert json.loads(json.dumps(state[name])) == state[name]

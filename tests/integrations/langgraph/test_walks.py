@@ -14,6 +14,7 @@ from langgraph.types import Command
 from graph_talks import payload, send, thread
 from jazzmine_dspy import ConversationState, Runtime, TurnProgram
 from jazzmine_dspy.integrations.langgraph import build_graph
+from jazzmine_dspy.models.escalation import Escalation
 
 START = {"messages": [], "slots": {}, "flow_stack": [], "conversation_state": ConversationState.IDLE}
 """What the document begins every run with."""
@@ -156,6 +157,22 @@ async def test_every_kind_of_question_has_a_payload(make_graph: Callable[..., An
     assert await waits("5555") == ("slot", "change_shipping", "speed", ["standard", "express"])
     assert await waits("express") == ("offer", "cancel_order", None, ["yes", "no"])
     assert await waits("yes") == ("confirm", "cancel_order", None, ["yes", "no"])
+
+
+async def test_the_offer_of_a_person_has_a_payload(make_graph: Callable[..., Any], overlap: Any) -> None:
+    class Angry(TurnProgram):
+        async def adecide(self, turn: Any = None, **options: Any) -> Any:
+            decided = await super().adecide(turn, **options)
+            enhanced = decided.enhancement.model_copy(update={"sentiment_score": -0.9})
+            return decided.model_copy(
+                update={"enhancement": enhanced, "escalation": Escalation(reason="angry")}
+            )
+
+    flows = make_graph().service.registry
+    service = Runtime(Angry(flows).bind(recall=overlap(flows)).with_policy("floor"))
+    result = await send(make_graph(service=service), "hello", thread())
+    one = payload(result)
+    assert (one["type"], one["flow"], one["options"]) == ("offer", None, ["yes", "no"])
 
 
 async def test_nothing_is_said_to_be_done_before_its_action_has_succeeded(
