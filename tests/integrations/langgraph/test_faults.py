@@ -79,7 +79,7 @@ async def test_a_resume_while_an_action_runs_waits_for_its_end(make_graph: Calla
     graph = make_graph(actions={"track_order": track})
     await send(graph, "where is my order", thread())
     running = asyncio.create_task(send(graph, "4471", thread()))
-    await begun.wait()
+    await asyncio.wait_for(begun.wait(), 5)
     second = asyncio.create_task(graph.ainvoke(Command(resume="please cancel my order"), thread()))
     await asyncio.sleep(0)
     go_on.set()
@@ -268,7 +268,7 @@ async def test_an_action_that_answers_after_its_flow_was_cancelled(make_graph: C
     graph = make_graph(actions={"track_order": track})
     await send(graph, "where is my order", thread())
     running = asyncio.create_task(send(graph, "4471", thread()))
-    await begun.wait()
+    await asyncio.wait_for(begun.wait(), 5)
     await graph.service.finish_action("c1", failed=True)
     go_on.set()
     assert (await running)["last_response"] == "That didn't work, sorry: track order."
@@ -288,7 +288,7 @@ async def test_a_caller_that_gives_up_leaves_the_action_running(make_graph: Call
     graph = make_graph(actions={"track_order": track})
     await send(graph, "where is my order", thread())
     running = asyncio.create_task(send(graph, "4471", thread(), durability="sync"))
-    await begun.wait()
+    await asyncio.wait_for(begun.wait(), 5)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

@@ -124,7 +124,7 @@ async def test_an_action_under_way_lets_messages_wait(make_graph: Callable[..., 
     graph, config = make_graph(actions={"track_order": track}), thread()
     await send(graph, "where is my order", config)
     running = asyncio.create_task(send(graph, "4471", config))
-    await begun.wait()
+    await asyncio.wait_for(begun.wait(), 5)
     queued = await graph.ainvoke({"user_message": "please cancel my order"}, config)
     assert queued["last_response"] == "One moment, I'm still working on it."
     assert (queued["conversation_state"], queued["decision"]) == ("executing_action", {})
