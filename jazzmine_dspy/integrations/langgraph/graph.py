@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,8 @@ from jazzmine_dspy.integrations.langgraph.state import (
 )
 from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.working import WorkingMemory
-from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
+from jazzmine_dspy.models.messages import Message
 from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, known_step
 from jazzmine_dspy.runtime.turns import clean_message
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from langgraph.types import Checkpointer
 
     from jazzmine_dspy.runtime import Runtime
+
+logger = logging.getLogger(__name__)
 
 DEADLINE = 60.0
 """Seconds that an action or an answer may take."""
@@ -236,7 +240,8 @@ class _Nodes:
         turn, texts = state["turn"], []
         for reply in _by_message(turn["replies"]):
             text, reply_id = reply["text"], _reply_id(reply["message_id"])
-            if text and reply["kind"] != "queue":
+            stored: Message | None = None
+            if text and reply["kind"] not in ("queue", "untaken"):
                 try:
                     stored = await self._service.record_reply(
                         thread, text, reply["kind"], message_id=reply_id, in_reply_to=reply["message_id"]
@@ -247,27 +252,40 @@ class _Nodes:
                     if known is None:
                         raise
                     stored = known
-                text = stored.original_content
+                except MemoryUnavailableError as error:
+                    logger.warning("Reply %r is not recorded: %s", reply_id, error)
+                text = stored.original_content if stored else text
             if text:
                 streamed = reply.get("streamed")
                 stream_reply(reply_id, text, rest=None if streamed is None else text[len(streamed) :])
                 texts.append(text)
         said = "\n".join(texts)
-        held = await self._service.working_memory.get(thread)
-        held = held or WorkingMemory(conversation_id=thread, user_id=user)
-        shown = await self._service.messages.get_immediate_context(thread, MESSAGES_SHOWN)
-        pending = awaited(held, self._service.registry)
-        if pending is not None:
-            pending = {"type": pending["type"], "text": said} | pending
-        return {
+        spoken: dict[str, Any] = {
             "user_message": turn["user_message"],
             "message_id": turn["message_id"],
             "last_response": said,
+            "turn": {"pending": None},
+        }
+        try:
+            return spoken | await self._shown(thread, user, said)
+        except MemoryUnavailableError as error:
+            logger.warning("The state of thread %r is as it was: %s", thread, error)
+            return spoken
+
+    async def _shown(self, thread: str, user: str, said: str) -> dict[str, Any]:
+        """What the stores hold now, and what the next message should give."""
+        state = await self._service.working_memory.get(thread)
+        state = state or WorkingMemory(conversation_id=thread, user_id=user)
+        messages = await self._service.messages.get_immediate_context(thread, MESSAGES_SHOWN)
+        pending = awaited(state, self._service.registry)
+        if pending is not None:
+            pending = {"type": pending["type"], "text": said} | pending
+        return {
             "messages": [
-                {"id": one.id, "role": one.role.value, "content": one.original_content} for one in shown
+                {"id": one.id, "role": one.role.value, "content": one.original_content} for one in messages
             ],
             "turn": {"pending": pending},
-            **mirror(held),
+            **mirror(state),
         }
 
 
@@ -335,9 +353,10 @@ def _derived_id(thread: str, text: str) -> str:
 
 
 def _reply(outcome: TurnOutcome | ActionOutcome) -> dict[str, Any]:
+    taken = isinstance(outcome, ActionOutcome) or outcome.stored
     return {
         "message_id": outcome.message_id,
-        "kind": outcome.next.kind,
+        "kind": outcome.next.kind if taken else "untaken",
         "text": outcome.reply,
         "question": outcome.question,
     }

@@ -162,19 +162,40 @@ async def test_a_run_that_broke_off_goes_on_without_ids(make_graph: Callable[...
     assert await texts(graph, "user") == ["where is my order"]
 
 
-async def test_a_store_that_was_down_loses_no_message(make_graph: Callable[..., Any]) -> None:
-    graph = make_graph()
-    get = graph.service.working_memory.get_or_create
-
-    async def down(*given: Any) -> None:
+@pytest.mark.parametrize("store", ["working_memory", "messages"])
+async def test_a_store_that_is_down_loses_nothing(
+    make_graph: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    async def down(*given: Any, **named: Any) -> None:
         raise MemoryUnavailableError("Down", where="here", remedy="Wait.")
 
-    graph.service.working_memory.get_or_create = down
-    with pytest.raises(MemoryUnavailableError):
-        await send(graph, "where is my order", thread())
-    graph.service.working_memory.get_or_create = get
-    assert (await graph.ainvoke(None, thread()))["last_response"] == "Which order?"
-    assert await texts(graph, "user") == ["where is my order"]
+    runs: list[str] = []
+
+    async def track(slots: dict[str, Any], action_id: str) -> None:
+        runs.append(slots["order_id"])
+
+    graph = make_graph(actions={"track_order": track})
+    await send(graph, "where is my order", thread())
+    with monkeypatch.context() as patched:
+        part = getattr(graph.service, store)
+        for name in ("get", "get_or_create", "save", "store_message", "get_message", "get_immediate_context"):
+            if hasattr(part, name):
+                patched.setattr(part, name, down)
+        if store == "messages":
+            # The end of an action needs both stores; its run goes on later, and does not call it again.
+            with pytest.raises(MemoryUnavailableError):
+                await send(graph, "4471", thread(), message_id="m1")
+        else:
+            result = await send(graph, "4471", thread(), message_id="m1")
+    if store == "messages":
+        result = await graph.ainvoke(None, thread())
+        assert (result["last_response"], runs) == ("Order 4471 is on its way.", ["4471"])
+        return
+    assert "again" in result["last_response"]
+    assert [flow["flow"] for flow in result["flow_stack"]] == ["track_order"]
+    result = await send(graph, "4471", thread(), message_id="m1")
+    assert result["last_response"] == "Order 4471 is on its way."
+    assert await texts(graph, "user") == ["where is my order", "4471"]
 
 
 @pytest.mark.parametrize("writes", [True, False])
