@@ -46,7 +46,7 @@ $(VENV)/.installed: pyproject.toml tools/install.py tools/no-deps.txt | $(BIN)/p
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml tools/install.py tools/no-deps.txt tools/no-deps-dev.txt | $(BIN)/python
-	$(BIN)/python tools/install.py optimize,local,redact,sql,dev
+	$(BIN)/python tools/install.py langgraph,optimize,local,redact,sql,dev
 	@touch $(VENV)/.installed $@
 
 quickstart: setup

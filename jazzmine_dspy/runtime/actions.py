@@ -56,7 +56,13 @@ class Actions:
             return await self._conversations.save(self._taker.with_action_begun(state))
 
     async def finish(
-        self, conversation_id: str, result: Any = None, *, failed: bool = False, action_id: str | None = None
+        self,
+        conversation_id: str,
+        result: Any = None,
+        *,
+        failed: bool = False,
+        action_id: str | None = None,
+        begin: bool = False,
     ) -> ActionOutcome:
         """End the running action and its flow, then take the messages that had waited, in their order.
 
@@ -80,15 +86,15 @@ class Actions:
                     reply=step.text,
                 )
                 state.finished = [*state.finished, done][-FINISHED_KEPT:]
-            if step.kind == "run_flow" and state.queue:
+            if step.kind == "run_flow" and (begin or state.queue):
                 state = self._taker.with_action_begun(state)
             state = await self._conversations.save(state)
-        state, drained = await self._drain_all(state)
+        state, drained = await self._drain_all(state, begin)
         return ActionOutcome(
             state=state, next=step, reply=step.text, drained=tuple(drained), message_id=action.message_id
         )
 
-    async def _drain_all(self, state: WorkingMemory) -> tuple[WorkingMemory, list[TurnOutcome]]:
+    async def _drain_all(self, state: WorkingMemory, begin: bool) -> tuple[WorkingMemory, list[TurnOutcome]]:
         """Take what waits, each message in a turn of its own, so that nobody waits for all of them."""
         outcomes: list[TurnOutcome] = []
         conversation_id = state.conversation_id
@@ -96,7 +102,7 @@ class Actions:
             while state.queue and not is_queued(state):
                 async with self._conversations.locked(conversation_id):
                     state = await self._conversations.existing(conversation_id)
-                    state, taken = await self.drain(state, most=1)
+                    state, taken = await self.drain(state, most=1, arriving=begin)
                 outcomes += taken
         except JazzmineError as error:
             # The action is over, whatever becomes of the messages.

@@ -253,7 +253,13 @@ class Runtime:
         return await self._actions.begin(conversation_id)
 
     async def finish_action(
-        self, conversation_id: str, result: Any = None, *, failed: bool = False, action_id: str | None = None
+        self,
+        conversation_id: str,
+        result: Any = None,
+        *,
+        failed: bool = False,
+        action_id: str | None = None,
+        begin: bool = False,
     ) -> ActionOutcome:
         """End the running action and its flow, then take the messages that had waited, in their order.
 
@@ -266,12 +272,15 @@ class Runtime:
             failed: The action came to nothing.
             action_id: The action that this is the end of, the running one without it. With it the call may be
                 repeated, and is answered alike.
+            begin: Begin the action at once where the next step, or that of a waiting message, is ``run_flow``.
 
         Raises:
             StateError: no action is running, or another one than ``action_id``.
             InputError: ``result`` is not JSON.
         """
-        outcome = await self._actions.finish(conversation_id, result, failed=failed, action_id=action_id)
+        outcome = await self._actions.finish(
+            conversation_id, result, failed=failed, action_id=action_id, begin=begin
+        )
         self._episodes.hand_on(self.on_episode, outcome.drained)
         return outcome
 

@@ -1,0 +1,388 @@
+"""A runtime as a graph: the runtime takes the turn, the nodes show and speak what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_stream_writer
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import get_runtime
+from langgraph.types import interrupt
+
+from jazzmine_dspy.integrations.langgraph.calls import Action, ActionRunner, Answer, answered, stream_reply
+from jazzmine_dspy.integrations.langgraph.state import (
+    ROUTES,
+    GraphInput,
+    GraphState,
+    awaited,
+    mirror,
+    route,
+)
+from jazzmine_dspy.memory.errors import ConflictError
+from jazzmine_dspy.memory.working import WorkingMemory
+from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
+from jazzmine_dspy.models.messages import Message
+from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, known_step
+from jazzmine_dspy.runtime.turns import clean_message
+
+if TYPE_CHECKING:
+    from langgraph.types import Checkpointer
+
+    from jazzmine_dspy.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+DEADLINE = 60.0
+"""Seconds that an action or an answer may take."""
+
+MESSAGES_SHOWN = 10
+PASSED_ON = ("explicit_context", "episode_summaries", "locale", "user_attributes")
+
+
+class _State(GraphState, total=False):
+    """The state with what the nodes of a run hand on: the turn that was taken, and its next step."""
+
+    turn: dict[str, Any]
+    next_step: dict[str, Any]
+
+
+def build_graph(
+    service: Runtime,
+    checkpointer: Checkpointer,
+    *,
+    actions: Mapping[str, Action] | None = None,
+    answer: Answer | None = None,
+    deadline: float = DEADLINE,
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """A graph over a runtime: each message is understood first, then goes where its decision leads.
+
+    ``thread_id`` names the conversation, ``user_id`` in ``configurable`` the user (the thread's id without it).
+    ``explicit_context``, ``episode_summaries``, ``locale`` and ``user_attributes`` are taken from there too.
+    Call the graph with ``{"user_message": …}``; while it is interrupted, with ``Command(resume=…)``.
+
+    Args:
+        service: Takes the turns. Its stores hold the conversation; the checkpoints only mirror it.
+        checkpointer: A saver in its asynchronous form; None for a subgraph, which uses its parent's.
+        actions: Functions by flow, called with the values of the slots and the id of the action. They return JSON. A
+            flow without a function is done as soon as it is ready.
+        answer: Answers questions and talk, called with the graph's state: returns a text or yields its parts. The
+            open question is put after it. Without it the texts of the flows answer.
+        deadline: Seconds that an action or an answer may take. A late action counts as failed.
+
+    Returns:
+        The compiled graph. It is asynchronous: call ``ainvoke`` or ``astream``.
+
+    Raises:
+        InputError: ``actions`` names a flow that the runtime does not have, or something that cannot be called.
+    """
+    nodes = _Nodes(service, ActionRunner(service, dict(actions or {}), deadline), answer, deadline)
+    graph = StateGraph(_State, input_schema=GraphInput, output_schema=GraphState)
+    graph.add_node("understand", nodes.understand)
+    graph.add_node("validate", _mirroring("slots", "conversation_state"))
+    graph.add_node("digression", nodes.digression)
+    graph.add_node("flow_stack", _mirroring("flow_stack", "slots", "conversation_state"))
+    graph.add_node("confirm", _mirroring("conversation_state"))
+    graph.add_node("action", nodes.action)
+    graph.add_node("respond", nodes.respond)
+    graph.add_node("wait", wait)
+    graph.add_edge(START, "understand")
+    graph.add_conditional_edges("understand", nodes.first, list(ROUTES))
+    for name in ("validate", "digression", "flow_stack", "confirm", "action"):
+        graph.add_conditional_edges(name, nodes.following, ["digression", "action", "respond"])
+    graph.add_conditional_edges("respond", _waiting, ["wait", END])
+    graph.add_conditional_edges("wait", _resumable, ["understand", "wait"])
+    return graph.compile(checkpointer=checkpointer)
+
+
+class _Nodes:
+    """The nodes that call the runtime."""
+
+    def __init__(
+        self, service: Runtime, actions: ActionRunner, answer: Answer | None, deadline: float
+    ) -> None:
+        self._service = service
+        self._actions = actions
+        self._answer = answer
+        self._deadline = deadline
+
+    async def understand(self, state: _State, config: RunnableConfig) -> dict[str, Any]:
+        """Take the turn; of a message that was taken before, what came of it."""
+        if "user_message" not in state:
+            raise InputError(
+                "The run has no message", where="user_message", remedy="Pass {'user_message': …}."
+            )
+        thread, user = _ids(config)
+        text = state["user_message"]
+        message_id = state.get("message_id") or _derived_id(thread, text)
+        outcome = await self._service.process(
+            conversation_id=thread,
+            user_id=user,
+            text=text,
+            message_id=message_id,
+            begin=True,
+            **{name: config["configurable"][name] for name in PASSED_ON if name in config["configurable"]},
+        )
+        action = outcome.state.action
+        steps = [one.next.kind for one in (*outcome.drained, outcome)]
+        lost = steps[-1] == "queue" and self._actions.is_lost(outcome.state)
+        runs = action is not None and (
+            action.message_id == message_id if outcome.repeated else "run_flow" in steps
+        )
+        turn = {
+            "message_id": message_id,
+            "user_message": text,
+            "replies": [_reply(one) for one in (*outcome.drained, outcome) if one.next.kind != "run_flow"],
+            "action": {"id": action.action_id, "flow": action.flow_name, "lost": lost}
+            if action is not None and (runs or lost)
+            else None,
+            "pending": None,
+            "mirror": mirror(outcome.state),
+        }
+        if outcome.repeated and outcome.next.kind == "run_flow" and not runs:
+            ended = (one.reply for one in outcome.state.finished if one.message_id == message_id)
+            turn["replies"] = [_reply(outcome) | {"text": " ".join(ended) or outcome.reply}]
+        return {
+            "turn": turn,
+            "next_step": outcome.next.record(),
+            "decision": outcome.decision.model_dump(mode="json") if outcome.decision else {},
+        }
+
+    # Edges are asynchronous too: LangGraph runs others in a thread.
+    async def first(self, state: _State) -> str:
+        """The node after understanding."""
+        name = route(state)
+        return "action" if name == "respond" and state["turn"]["action"] else name
+
+    async def following(self, state: _State) -> str:
+        """The node after that one: what is left to answer, then what is left to run, then the reply."""
+        turn = state["turn"]
+        if self._answer is not None and any(_unanswered(reply) for reply in turn["replies"]):
+            return "digression"
+        return "action" if turn["action"] else "respond"
+
+    async def digression(self, state: _State) -> dict[str, Any]:
+        """Answer questions and talk; the open question is put again."""
+        turn = state["turn"]
+        if self._answer is None:
+            return {"conversation_state": turn["mirror"]["conversation_state"]}
+        replies = []
+        for reply in turn["replies"]:
+            if _unanswered(reply):
+                reply = reply | await self._answered(self._answer, state, reply)
+            replies.append(reply)
+        return {"turn": turn | {"replies": replies}}
+
+    async def _answered(self, answer: Answer, state: _State, reply: dict[str, Any]) -> dict[str, Any]:
+        message_id, text = reply["message_id"], state["turn"]["user_message"]
+        if message_id != state["turn"]["message_id"]:
+            stored = await self._service.messages.get_message(message_id)
+            text = stored.original_content if stored else ""
+        view = {**state, **state["turn"]["mirror"], "user_message": text, "message_id": message_id}
+        view |= {"last_response": reply["text"]}
+        given = await answered(answer, view, self._deadline, _reply_id(message_id))
+        if given is None:
+            return {"answered": True}
+        text = f"{given} {reply['question']}".strip()
+        return {"answered": True, "text": text, "streamed": given}
+
+    async def action(self, state: _State, config: RunnableConfig) -> dict[str, Any]:
+        """Run the flow that is ready, and take the messages that waited for it."""
+        thread, _ = _ids(config)
+        turn, running = state["turn"], state["turn"]["action"]
+        if running is None:
+            return {}
+        event = {"event": "action", "flow": running["flow"], "action_id": running["id"]}
+        get_stream_writer()(event | {"status": "running"})
+        outcome = await self._actions.run(thread, running["id"], lost=running["lost"])
+        if outcome is None:
+            get_stream_writer()(event | {"status": "gone"})
+            return {"turn": turn | {"action": None}}
+        get_stream_writer()(event | {"status": "ended"})
+        waited = [_reply(one) for one in outcome.drained]
+        if outcome.repeated:
+            waited = await self._unspoken(outcome.state, turn["message_id"])
+        follows = outcome.state.action
+        ours = follows and (
+            not outcome.repeated or follows.message_id in [one["message_id"] for one in waited]
+        )
+        turn |= {
+            "replies": [*turn["replies"], _reply(outcome), *_spoken(waited)],
+            "action": {"id": follows.action_id, "flow": follows.flow_name, "lost": False}
+            if follows and ours
+            else None,
+            "mirror": mirror(outcome.state),
+        }
+        return {"turn": turn, **turn["mirror"]}
+
+    async def _unspoken(self, state: WorkingMemory, message_id: str) -> list[dict[str, Any]]:
+        """Replies to messages that were taken after one in a run that broke off before it spoke."""
+        ids = [one.message_id for one in state.handled]
+        late = state.handled[ids.index(message_id) + 1 :] if message_id in ids else []
+        return [
+            {
+                "message_id": one.message_id,
+                "kind": known_step(one.next_step).kind,
+                "text": one.reply,
+                "question": "",
+            }
+            for one in late
+            if await self._service.messages.get_message(_reply_id(one.message_id)) is None
+        ]
+
+    async def respond(self, state: _State, config: RunnableConfig) -> dict[str, Any]:
+        """Note what is said, and bring the state in line with the stores."""
+        thread, user = _ids(config)
+        turn, texts = state["turn"], []
+        for reply in _by_message(turn["replies"]):
+            text, reply_id = reply["text"], _reply_id(reply["message_id"])
+            stored: Message | None = None
+            if text and reply["kind"] not in ("queue", "untaken"):
+                try:
+                    stored = await self._service.record_reply(
+                        thread, text, reply["kind"], message_id=reply_id, in_reply_to=reply["message_id"]
+                    )
+                except ConflictError:
+                    # Of a node that runs again, the first text stays.
+                    known = await self._service.messages.get_message(reply_id)
+                    if known is None:
+                        raise
+                    stored = known
+                except MemoryUnavailableError as error:
+                    logger.warning("Reply %r is not recorded: %s", reply_id, error)
+                text = stored.original_content if stored else text
+            if text:
+                streamed = reply.get("streamed")
+                stream_reply(reply_id, text, rest=None if streamed is None else text[len(streamed) :])
+                texts.append(text)
+        said = "\n".join(texts)
+        spoken: dict[str, Any] = {
+            "user_message": turn["user_message"],
+            "message_id": turn["message_id"],
+            "last_response": said,
+            "turn": {"pending": None},
+        }
+        try:
+            return spoken | await self._shown(thread, user, said)
+        except MemoryUnavailableError as error:
+            logger.warning("The state of thread %r is as it was: %s", thread, error)
+            return spoken
+
+    async def _shown(self, thread: str, user: str, said: str) -> dict[str, Any]:
+        """What the stores hold now, and what the next message should give."""
+        state = await self._service.working_memory.get(thread)
+        state = state or WorkingMemory(conversation_id=thread, user_id=user)
+        messages = await self._service.messages.get_immediate_context(thread, MESSAGES_SHOWN)
+        pending = awaited(state, self._service.registry)
+        if pending is not None:
+            pending = {"type": pending["type"], "text": said} | pending
+        return {
+            "messages": [
+                {"id": one.id, "role": one.role.value, "content": one.original_content} for one in messages
+            ],
+            "turn": {"pending": pending},
+            **mirror(state),
+        }
+
+
+async def wait(state: _State, config: RunnableConfig) -> dict[str, Any]:
+    """Interrupt for the next message. It is a node of its own, since a node that interrupts loses its writes."""
+    thread, _ = _ids(config)
+    pending = state["turn"]["pending"]
+    try:
+        given = _resumed(thread, interrupt(pending))
+    except InputError as error:
+        return {"turn": {"pending": pending | {"error": str(error)}}}
+    return given | {"message_id": given.get("message_id") or _derived_id(thread, given["user_message"])}
+
+
+def _resumed(thread: str, value: object) -> dict[str, Any]:
+    """The message that a run is resumed with.
+
+    Raises:
+        InputError: it is neither a text nor a mapping with ``user_message``, or the text cannot be taken.
+    """
+    given = {"user_message": value} if isinstance(value, str) else value
+    if not isinstance(given, Mapping) or not isinstance(given.get("user_message"), str):
+        raise InputError(
+            f"A run cannot be resumed with {type(value).__name__}",
+            where="resume",
+            remedy="Pass the message as a text, or as {'user_message': …}.",
+        )
+    clean_message(thread, given["user_message"])
+    return {name: given[name] for name in ("user_message", "message_id") if given.get(name)}
+
+
+def _mirroring(*names: str) -> Any:
+    """A node that shows what the turn has changed."""
+
+    async def node(state: _State) -> dict[str, Any]:
+        return {name: state["turn"]["mirror"][name] for name in names}
+
+    return node
+
+
+async def _waiting(state: _State) -> str:
+    return "wait" if state["turn"]["pending"] else END
+
+
+async def _resumable(state: _State) -> str:
+    return "understand" if "user_message" in state else "wait"
+
+
+def _ids(config: RunnableConfig) -> tuple[str, str]:
+    """The ids of conversation and user."""
+    given = config["configurable"]
+    if not given.get("thread_id"):
+        raise InputError(
+            "The run has no thread", where="thread_id", remedy="Pass {'configurable': {'thread_id': …}}."
+        )
+    return str(given["thread_id"]), str(given.get("user_id") or given["thread_id"])
+
+
+def _derived_id(thread: str, text: str) -> str:
+    """The id of a message without one: a node that runs again from its checkpoint gives the same."""
+    info = get_runtime().execution_info
+    assert info is not None
+    parts = (thread, info.checkpoint_id, str(text))
+    return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:32]
+
+
+def _reply(outcome: TurnOutcome | ActionOutcome) -> dict[str, Any]:
+    taken = isinstance(outcome, ActionOutcome) or outcome.stored
+    return {
+        "message_id": outcome.message_id,
+        "kind": outcome.next.kind if taken else "untaken",
+        "text": outcome.reply,
+        "question": outcome.question,
+    }
+
+
+def _spoken(replies: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without those of flows that have yet to run."""
+    return [reply for reply in replies if reply["kind"] != "run_flow"]
+
+
+def _reply_id(message_id: str) -> str:
+    return f"reply-{message_id}"
+
+
+def _unanswered(reply: Mapping[str, Any]) -> bool:
+    return reply["kind"] == "answer" and not reply.get("answered")
+
+
+def _by_message(replies: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One reply for each message, in order: a message may lead to two actions, or wait and be taken later."""
+    merged: dict[str, dict[str, Any]] = {}
+    for reply in map(dict, replies):
+        first = merged.get(reply["message_id"])
+        if first is None or first["kind"] == "queue":
+            merged.pop(reply["message_id"], None)
+            merged[reply["message_id"]] = reply
+        else:
+            first["text"] = f"{first['text']} {reply['text']}".strip()
+    return list(merged.values())
