@@ -65,8 +65,7 @@ _CONCLUDES = re.compile(
 
 
 def without_mentions(text: str) -> str:
-    """Blanks out the clauses of a text that only mention a day, an hour or a number, and the pauses.
-    """
+    """Blanks out the clauses of a text that only mention a day, an hour or a number, and the pauses."""
     told, denials = list(text), not corrects(_ISNT.sub("", text))
     for match in _CLAUSE.finditer(text.replace("\u2019", "'")):
         if _is_mention(match.group(), denials=denials):
