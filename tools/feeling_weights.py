@@ -50,7 +50,7 @@ def main() -> None:
     assert made is not None
     source = Path(head.__file__)
     target = source.with_name(head.WEIGHTS)
-    target.write_bytes(head.to_bytes(made, embedder))
+    target.write_bytes(head.to_bytes(made, embedder, dataset.fingerprint))
     text = re.sub(r'SHIPPED = "\w*"', f'SHIPPED = "{made.fingerprint}"', source.read_text("utf-8"))
     source.write_text(text, "utf-8")
     print(f"{target}: {target.stat().st_size:,} bytes; thresholds {made.sentiment.least}, {made.topic.least}")

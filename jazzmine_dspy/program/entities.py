@@ -49,7 +49,7 @@ _DULL = words(
     "september october november december mistake fault pleasure fuss hassle info information answer idea chance use"
 )
 _REFERS = re.compile(
-    r"\b(?:it|its|it's|they|them|that|this|those|these|that one|the (?:same|first|second|last|other|latter)|both|one)\b",
+    r"\b(?:it|its|it's|they|them|that|this|those|these|the (?:same|first|second|last|other|latter)|both|one)\b",
     re.IGNORECASE,
 )
 _GOES_ON = frozenset({"affirm", "set_slot", "skip_slot", "clear_slot", "deny", "cancel_flow", "ask"})
@@ -74,26 +74,17 @@ def entities_of(turn: Turn, registry: FlowRegistry, commands: Sequence[Command])
         ['Order 5519', 'blue kettle']
     """
     tasks = {name: registry[name] for name in _in_play(turn, commands) if name in registry}
-    names = [*_numbered(turn, registry, tasks), *_values(tasks, commands, turn), *_known(turn)]
+    names = [*_numbered(turn, registry, tasks), *_values(tasks, commands), *_known(turn)]
     names += [phrase for phrase in _phrases(turn.text) if " " in phrase]
     names += _referred(turn, commands, names)
     once: dict[str, str] = {}
     for name in names:
         once.setdefault(name.casefold(), name)
     # Of two phrases the longer one: "kettle" within "blue kettle" is the same thing.
-    kept = [name for key, name in once.items() if not any(key != other and _within(key, other) for other in once)]
+    kept = [
+        name for key, name in once.items() if not any(key != other and _within(key, other) for other in once)
+    ]
     return [Entity(name=name) for name in kept]
-
-
-def antecedent(turn: Turn) -> str | None:
-    """What "it" stands for: the one thing of the conversation, or the one numbered thing; None where several could be.
-
-    Example:
-        >>> antecedent(Turn(text="cancel it", entities=[{"name": "Order 5519"}]))
-        'Order 5519'
-    """
-    names = list(dict.fromkeys(each.name for each in turn.entities))
-    return names[0] if len(names) == 1 else None
 
 
 def _within(part: str, whole: str) -> bool:
@@ -127,7 +118,7 @@ def _numbered(turn: Turn, registry: FlowRegistry, tasks: Mapping[str, Flow]) -> 
                     yield f"{kind} {value}"
 
 
-def _values(tasks: Mapping[str, Flow], commands: Sequence[Command], turn: Turn) -> Iterator[str]:
+def _values(tasks: Mapping[str, Flow], commands: Sequence[Command]) -> Iterator[str]:
     """Values of text and list slots, in their words."""
     slots = {slot.name: slot for flow in tasks.values() for slot in flow.slots}
     for command in commands:

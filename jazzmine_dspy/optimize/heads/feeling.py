@@ -49,9 +49,13 @@ def fit_feeling(
         for each, decision in zip(examples, decisions, strict=True)
         if each.labels.is_continuation is not None and each.turn.history
     ]
-    sentiment = _fit_sentiment(felt, phrases, embedder, start) if felt else start and start.sentiment
-    topic = _fit_topic(shifts, embedder, start) if shifts else start and start.topic
-    if sentiment is None or topic is None:
+    sentiment = start.sentiment if start is not None else None
+    topic = start.topic if start is not None else None
+    if felt:
+        sentiment = _fit_sentiment(felt, phrases, embedder, start)
+    if shifts:
+        topic = _fit_topic(shifts, embedder, start)
+    if sentiment is None or topic is None or not (felt or shifts):
         return start
     return FeelingHead(sentiment, topic)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.floating[Any]]
 
 WEIGHTS = "weights.safetensors"
-SHIPPED = "021a76154504612a256f614735b13b70e2226b28390387800f80e1d6b3e58e88"
+SHIPPED = "bc22fdf687cb07d2721d642c58b4747e623abe6a509a0185d9ed1085b1830469"
 """SHA-256 of the shipped head; what a program decides may change with it."""
 
 _FORMAT = 1
@@ -117,42 +117,56 @@ class FeelingHead:
         """
         arrays, settings = state
         if settings.get("format") != _FORMAT:
-            raise ArtifactError("The head of feeling is of another format", remedy="Compile the program again.")
+            raise ArtifactError(
+                "The head of feeling is of another format", remedy="Compile the program again."
+            )
         models = [
             Linear(arrays[f"{name}.weights"].astype(np.float32), arrays[f"{name}.scales"])
             for name in ("sentiment", "topic")
         ]
         negative, positive, angry = (float(each) for each in settings["least"]["sentiment"])
         return cls(
-            Sentiment(models[0], (negative, positive, angry)), Topic(models[1], float(settings["least"]["topic"]))
+            Sentiment(models[0], (negative, positive, angry)),
+            Topic(models[1], float(settings["least"]["topic"])),
         )
 
 
 @lru_cache(maxsize=1)
-def _read() -> tuple[FeelingHead, str]:
-    """The shipped head, and the fingerprint of its embedding model."""
+def _read() -> tuple[FeelingHead, str, str]:
+    """The shipped head, and the fingerprints of its embedding model and of the dataset that it has learnt."""
     import json
 
     from safetensors.numpy import load
 
     data = files(__package__).joinpath(WEIGHTS).read_bytes()
     metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-    return FeelingHead.from_state(HeadState(load(data), json.loads(metadata["head"]))), metadata["embedder"]
+    made = FeelingHead.from_state(HeadState(load(data), json.loads(metadata["head"])))
+    return made, metadata["embedder"], metadata["dataset"]
 
 
 def shipped_feeling(embedder: EmbedderPort | None) -> FeelingHead | None:
     """The shipped head, if it was fitted with this embedding model; else None. Read at the first call."""
     if embedder is None:
         return None
-    found, fingerprint = _read()
+    found, fingerprint, _ = _read()
     return found if fingerprint == embedder.fingerprint else None
 
 
-def to_bytes(made: FeelingHead, embedder: EmbedderPort) -> bytes:
-    """What the shipped file holds."""
+def learnt_dataset() -> str:
+    """Fingerprint of the dataset that the shipped head has learnt."""
+    return _read()[2]
+
+
+def to_bytes(made: FeelingHead, embedder: EmbedderPort, dataset: str) -> bytes:
+    """What the shipped file holds; ``dataset`` is the fingerprint of what it was fitted on."""
     from safetensors.numpy import save
 
     from jazzmine_dspy.models._base import canonical_json
 
     state = made.to_state()
-    return save(state.arrays, {"head": canonical_json(state.settings), "embedder": embedder.fingerprint})
+    metadata = {
+        "head": canonical_json(state.settings),
+        "embedder": embedder.fingerprint,
+        "dataset": dataset,
+    }
+    return save(state.arrays, metadata)

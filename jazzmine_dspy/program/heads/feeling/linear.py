@@ -64,7 +64,9 @@ def fit_linear(
     fitted = ridge.fit(rows @ rows.T, np.where(right, 1.0, -1.0) - before, counts, groups, penalty)
     scores = before + fitted.left_out
     near = [_START] * right.shape[1] if start is None else start.scales
-    scales = np.array([ridge.platt(scores[:, o], right[:, o], counts, near[o]) for o in range(right.shape[1])])
+    scales = np.array(
+        [ridge.platt(scores[:, o], right[:, o], counts, near[o]) for o in range(right.shape[1])]
+    )
     weights = rows.T @ fitted.dual.astype(np.float32)
     if start is not None:
         weights = start.weights + weights

@@ -29,7 +29,9 @@ FALSE_ALARMS = 0.01
 
 _UPPER, _STYLE = 8.0, 0.5
 _CAPITALS = re.compile(r"\b[A-Z]{3,}\b")
-_SMILE = re.compile("[:;]-?[)D]|<3|[\U0001f600-\U0001f60f\U0001f642\U0001f64c\U0001f970\u2764\U0001f44d\U0001f389]")
+_SMILE = re.compile(
+    "[:;]-?[)D]|<3|[\U0001f600-\U0001f60f\U0001f642\U0001f64c\U0001f970\u2764\U0001f44d\U0001f389]"
+)
 _FROWN = re.compile(":-?\\(|[\U0001f621\U0001f92c\U0001f620\U0001f624\U0001f644\U0001f61e\U0001f622]")
 _ENGLISH = words(
     "the a an is are was were be am do does did have has had i you it this that they we he she my your and or not no "
@@ -88,7 +90,11 @@ class Sentiment(NamedTuple):
 
 
 def fit_sentiment(
-    rows: Floats, labels: Sequence[float], groups: Sequence[str], counts: Floats, start: Sentiment | None = None
+    rows: Floats,
+    labels: Sequence[float],
+    groups: Sequence[str],
+    counts: Floats,
+    start: Sentiment | None = None,
 ) -> Sentiment:
     """Fit the head on labelled messages.
 

@@ -23,13 +23,15 @@ _KINDS = (
     "restart", "set_slot", "correct_slot", "affirm", "deny", "skip_slot", "clear_slot",
 )  # fmt: skip
 _LEAVES = ("start_flow", "resume_flow", "out_of_scope", "ask", "clarify", "chitchat")
-_UPPER, _MEANING, _SIMILAR = 8.0, 0.7, 1.0
+_UPPER, _MEANING = 8.0, 0.7
 _TURNS_AWAY = re.compile(
     r"\b(?:also|another (?:thing|question|matter)|next|something else|by the way|btw|different|separate(?:ly)?|"
     r"now (?:then|for|what)|one more thing|while i|meanwhile|back to|where were we|new (?:topic|question)|other)\b",
     re.IGNORECASE,
 )
-_STAYS = re.compile(r"^\W*(?:no|yes|yeah|and|but|hold on|wait|sorry|actually|make|instead|the)\b", re.IGNORECASE)
+_STAYS = re.compile(
+    r"^\W*(?:no|yes|yeah|and|but|hold on|wait|sorry|actually|make|instead|the)\b", re.IGNORECASE
+)
 
 
 def row_of(turn: Turn, commands: Sequence[Command], message: Floats, asked: Floats | None) -> Floats:
@@ -53,9 +55,15 @@ def row_of(turn: Turn, commands: Sequence[Command], message: Floats, asked: Floa
     ]  # fmt: skip
     acts = [kind in kinds for kind in _KINDS]
     leaves = [kind in kinds for kind in _LEAVES]
-    both = np.outer(leaves, state).ravel()
+    both = np.outer(np.array(leaves, float), np.array(state, float)).ravel()
     near = 0.0 if asked is None else float(message @ asked) / (_UPPER * _UPPER)
-    parts = [np.array([*state, *acts], float), both, [near * _SIMILAR, near * any(leaves[:2]), 1.0], message / _UPPER * _MEANING]
+    alike = [near, near * any(leaves[:2]), 1.0]
+    parts: list[Floats] = [
+        np.array([*state, *acts], float),
+        both,
+        np.array(alike),
+        message / _UPPER * _MEANING,
+    ]
     return np.concatenate(parts).astype(np.float32)
 
 
@@ -70,9 +78,7 @@ class Topic(NamedTuple):
         return bool(self.model.probabilities(row[None])[0, 0] >= self.least)
 
 
-def fit_topic(
-    rows: Floats, left: Sequence[bool], groups: Sequence[str], start: Topic | None = None
-) -> Topic:
+def fit_topic(rows: Floats, left: Sequence[bool], groups: Sequence[str], start: Topic | None = None) -> Topic:
     """Fit the head on labelled turns.
 
     Args:
