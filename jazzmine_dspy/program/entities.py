@@ -105,13 +105,15 @@ def kind_of_number(slot: Slot) -> str | None:
 
 
 def _numbered(turn: Turn, registry: FlowRegistry, tasks: Mapping[str, Flow]) -> Iterator[str]:
-    """Numbered things by kind and number: of the flows in play, and of all others where the kind stands before it."""
+    """Numbered things by kind and number. What two kinds could have is of the flow in play, or of the first flow."""
     seen: set[str] = set()
+    forms: set[tuple[str, str]] = set()
     for flow in (*tasks.values(), *registry.values()):
         for slot in flow.slots:
             kind = kind_of_number(slot)
-            if kind is None:
+            if kind is None or (kind, slot.pattern or "") in forms:
                 continue
+            forms.add((kind, slot.pattern or ""))
             for value in values_in(slot, turn.text):
                 if str(value).casefold() not in seen:
                     seen.add(str(value).casefold())

@@ -32,6 +32,7 @@ _SAID_BEFORE = (
     r"on file|from (?:before|earlier)|already have"
 )
 _POINTS = re.compile(r"\b(?:it|its|that|this|these|those|them|that one|this one)\b", re.IGNORECASE)
+_IT = re.compile(r"\b(?:it|it'?s|them)\b", re.IGNORECASE)
 _RECENT = 4
 """Messages in which what a mere pronoun points to has to stand."""
 
@@ -100,7 +101,7 @@ def referred_value(
             value for value in values_in(slot, message.text, at) if not _counts(message.text, str(value))
         ]:
             return found[0] if len(found) == 1 else None
-    return _only_thing(slot, turn, at) if points else None
+    return _only_thing(slot, turn, at) if points and _IT.search(turn.text) and not turn.paused else None
 
 
 def _only_thing(slot: Slot, turn: Turn, at: ReadingContext) -> Any:
