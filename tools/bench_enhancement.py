@@ -1,8 +1,7 @@
 """How well sentiment, changes of topic and entities are read without a language model, next to the targets.
 
-Run: make bench-enhancement, or python tools/bench_enhancement.py --parts dev_a,dev_b (which the shipped program has
-learnt its flows and commands from; the package's weights have not). Opening the test part is logged. The program asks
-no language model, whatever its policy says.
+Run: make bench-enhancement, or python tools/bench_enhancement.py --parts dev_a,dev_b, which program and weights have
+learnt from. Opening the test part is logged. The program asks no language model, whatever its policy says.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Run after a change of tools/weights/feelings.txt or of what the head sees: ``python tools/feeling_weights.py``. It takes
 two minutes, and writes the same bytes each time on one machine. The head learns from the phrases, and from the
-dataset's training turns as a program decides them that was never compiled.
+dataset's turns, those of the test part left out, as a program decides them that was never compiled.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> None:
     artifacts.bind_recall(program, "minilm")
     embedder = program.bindings.embedder
     assert embedder is not None
-    examples = dataset.examples("train")
+    examples = dataset.examples("train", "dev_a", "dev_b")
     with mock.patch.object(steps, "FIELDS", ()):
         # Commands alone: the shipped head, which fills in the rest, may not be there yet.
         decisions = [program.decide(each.turn) for each in examples]

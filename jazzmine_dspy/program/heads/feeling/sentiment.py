@@ -128,7 +128,8 @@ def _score(negative: float, positive: float, angry: float, least: Iterable[float
         return -LEAST - (-ANGRY - 0.01 - LEAST) * _share(negative, low)
     if positive >= high:
         return LEAST + (1.0 - LEAST) * _share(positive, high)
-    return 0.2 * (positive - negative) * 0.9
+    # Not the difference of both: what is neutral neither rises nor falls over several messages.
+    return 0.0
 
 
 def _share(value: float, least: float) -> float:
