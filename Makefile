@@ -15,7 +15,7 @@ QUICKSTART := optimize/programs/quickstart
 SUPPORT := optimize/programs/support
 TEXT ?= where is my order? it should have been here on Monday
 
-.PHONY: help setup setup-dev quickstart test test-long lint format types imports rows size mutants bench bench-routing bench-understanding bench-reports bench-optimize bench-compare bench-evaluate bench-first-hour chaos report build clean
+.PHONY: help setup setup-dev quickstart test test-long lint format types imports rows size mutants bench bench-routing bench-understanding bench-reports bench-enhancement bench-optimize bench-compare bench-evaluate bench-first-hour chaos report build clean
 
 help:
 	@echo "make quickstart   compile a small program, compare it, and decide one turn (10 minutes at most)"
@@ -27,6 +27,7 @@ help:
 	@echo "make bench-routing  the flow router on public data, beside other routers"
 	@echo "make bench-understanding  how well messages are understood, beside the targets (a quarter of an hour)"
 	@echo "make bench-reports  turns that people complain about, without a language model"
+	@echo "make bench-enhancement  sentiment, changes of topic and entities, without a language model"
 	@echo "make bench-optimize  what compiling brings, and whether comparisons keep what they promise"
 	@echo "make bench-first-hour  compiling with a hosted language model: how long it takes, and what outages do"
 	@echo "make chaos        50,000 turns on a real Redis while workers, connections and records fail"
@@ -120,6 +121,10 @@ bench-understanding: setup-dev
 
 bench-reports: setup-dev
 	$(BIN)/python tools/bench_reports.py $(REPORTS)
+
+# Other parts: make bench-enhancement ENHANCEMENT="--parts dev_a,dev_b"
+bench-enhancement: setup-dev
+	$(BIN)/python tools/bench_enhancement.py $(ENHANCEMENT)
 
 # Every measurement of docs/optimization.md; each has a command of its own too.
 bench-optimize: bench-compare bench-evaluate

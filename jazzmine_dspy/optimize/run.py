@@ -31,6 +31,7 @@ from jazzmine_dspy.optimize.pipeline.acts import fit_acts, gate_acts, race_acts
 from jazzmine_dspy.optimize.pipeline.added import check_added, train_heads
 from jazzmine_dspy.optimize.pipeline.cascade import fit_questions, order_with_lm
 from jazzmine_dspy.optimize.pipeline.check import check_labels, check_lm
+from jazzmine_dspy.optimize.pipeline.feeling import fit_own_feeling
 from jazzmine_dspy.optimize.pipeline.final import stopped_facts
 from jazzmine_dspy.optimize.pipeline.out_of_fold import unseen_selection
 from jazzmine_dspy.optimize.pipeline.outcome import Outcome
@@ -265,6 +266,9 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
         program.bind(heads={**again.heads, **others})
         if acts_ship:
             program.bind(heads={"understand": fit_acts(context, program, every)})
+    feeling = fit_own_feeling(context, program, train if again is None else every)
+    if feeling is not None:
+        program.bind(heads={"enhance": feeling})
     return Outcome(
         program,
         parts.selection,

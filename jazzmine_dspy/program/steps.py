@@ -14,6 +14,7 @@ from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.denials import without_denied
+from jazzmine_dspy.program.feeling import FIELDS, feel
 from jazzmine_dspy.program.gate import in_force, keeps, without_lm
 from jazzmine_dspy.program.merge import derived_intent, merge
 from jazzmine_dspy.program.pauses import is_pause
@@ -84,7 +85,7 @@ class TurnSteps:
             record = stages["select"]
             cause = "; ".join(filter(None, (context.recall_failure, record.cause)))
             stages["select"] = record.model_copy(update={"degraded": True, "cause": cause})
-        return self._decision(context, enhancement, selection, commands, stages)
+        return (yield from self._decision(context, enhancement, selection, commands, stages))
 
     def to(self, stage: Stage, turn: Turn, exclude: Sequence[str] = ()) -> Steps[Context]:
         """The steps of a decision before a stage: what is fitted for that stage is fitted on their result.
@@ -147,7 +148,7 @@ class TurnSteps:
         selection: Selection,
         commands: Sequence[Command],
         stages: dict[Stage, StageRecord],
-    ) -> TurnDecision:
+    ) -> Steps[TurnDecision]:
         selection = selection.model_copy(
             update={"candidates": [(found.name, found.score) for found in context.candidates[:CANDIDATES]],
                     "confidence": stages["select"].confidence}
@@ -159,10 +160,15 @@ class TurnSteps:
         if refused and stages["understand"].source == "lm":
             stages["understand"] = _with_reasons(stages["understand"], refused)
         record = stages["enhance"]
-        unasked = record.source == "lm" and "intent" in self.policy.unasked
-        if unasked or (record.source in ("rule", "floor") and not record.degraded):
+        local = record.source in ("rule", "floor") and not record.degraded
+        unasked = self.policy.unasked if record.source == "lm" else ()
+        if local or "intent" in unasked:
             update = {"intent": derived_intent(context.turn, merged)}
             enhancement = enhancement.model_copy(update=update)
+        if fields := [name for name in FIELDS if local or name in unasked]:
+            enhancement, stages["enhance"] = yield from feel(
+                context, self.bindings, enhancement, record, merged, fields
+            )
         causes = [f"{stage}: {record.cause}" for stage, record in stages.items() if record.degraded]
         invented = context.memo.get("invented")
         if invented and not stages["select"].degraded:

@@ -205,7 +205,7 @@ def build_turn(
         explicit_context=tuple(dict.fromkeys([*incoming.explicit_context, *facts]))[:MAX_SNIPPETS],
         episode_summaries=tuple(dict.fromkeys([*episodes, *incoming.episode_summaries]))[-MAX_SNIPPETS:],
         entities=tuple(
-            EntityView(name=e.name, attributes=tuple(e.attributes)) for e in state.entity_workspace.values()
+            EntityView(name=e.name, attributes=tuple(e.attributes)) for e in reversed(state.salient_entities)
         ),
         user_attributes=FrozenMap.of(incoming.user_attributes),
         recent_sentiments=tuple(state.sentiments),

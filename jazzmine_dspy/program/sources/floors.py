@@ -9,6 +9,7 @@ from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.program.acts import typed_values
 from jazzmine_dspy.program.clarify import TOO_CLOSE, close_pair, margin_of, relative
 from jazzmine_dspy.program.heads.acts.readings import free_text
+from jazzmine_dspy.program.heads.feeling.head import SHIPPED
 from jazzmine_dspy.program.sources.heads import LIKELY, by_starts, chosen_of, told_starts, two_wishes
 from jazzmine_dspy.program.sources.registry import source
 from jazzmine_dspy.program.stage import Answer, Context, Declined, Source, Steps
@@ -16,7 +17,9 @@ from jazzmine_dspy.program.stage import Answer, Context, Declined, Source, Steps
 
 @source("enhance", "floor")
 class EnhanceFloor(Source[Enhancement]):
-    """The copy: the original text, neutral, going on."""
+    """The copy: the original text; sentiment, topic and entities are filled in after the commands."""
+
+    fingerprint = SHIPPED
 
     def steps(self, context: Context) -> Steps[Answer[Enhancement] | Declined]:
         """Always answer."""

@@ -32,6 +32,7 @@ _SAID_BEFORE = (
     r"on file|from (?:before|earlier)|already have"
 )
 _POINTS = re.compile(r"\b(?:it|its|that|this|these|those|them|that one|this one)\b", re.IGNORECASE)
+_IT = re.compile(r"\b(?:it|it'?s|them)\b", re.IGNORECASE)
 _RECENT = 4
 """Messages in which what a mere pronoun points to has to stand."""
 
@@ -65,7 +66,8 @@ def referred_value(
 
     "Same number as before" is the last phone number of the conversation. Where the slot was not just asked for, the
     message has to name the kind ("same inbox"). A message that starts a task may point to a number with a form, that
-    has just been talked about, by a pronoun ("can it come sooner?").
+    has just been talked about, by a pronoun ("can it come sooner?"); else to the one thing of the conversation that has
+    such a number.
 
     Example:
         >>> from jazzmine_dspy.models import Turn
@@ -99,7 +101,13 @@ def referred_value(
             value for value in values_in(slot, message.text, at) if not _counts(message.text, str(value))
         ]:
             return found[0] if len(found) == 1 else None
-    return None
+    return _only_thing(slot, turn, at) if points and _IT.search(turn.text) and not turn.paused else None
+
+
+def _only_thing(slot: Slot, turn: Turn, at: ReadingContext) -> Any:
+    """The number of the one thing of the conversation that has such a number; None where several have one."""
+    numbers = list(dict.fromkeys(value for each in turn.entities for value in values_in(slot, each.name, at)))
+    return numbers[0] if len(numbers) == 1 else None
 
 
 _YEAR = re.compile(r"(?:(?:it'?s|it was|in|of|the year) )*((?:19|20)\d\d|'\d\d)", re.IGNORECASE)

@@ -148,6 +148,8 @@ def _readings(turn: Turn, slots: Sequence[Slot], slot: Slot | None, at: ReadingC
 _DIGITS = re.compile(r"\d")
 
 
+# Several heads see the same message.
+@functools.lru_cache(maxsize=64)
 def hashed(text: str) -> Floats:
     """N-grams of a text in places chosen by a checksum, of length 1 for words and for pieces of words.
 
@@ -175,6 +177,7 @@ def hashed(text: str) -> Floats:
         norm = float(np.linalg.norm(part))
         if norm:
             row[offset : offset + half] = part / norm
+    row.setflags(write=False)
     return row
 
 

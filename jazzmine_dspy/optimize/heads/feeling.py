@@ -1,0 +1,87 @@
+"""Fitting the head of feeling: on labelled turns, and near the weights that the package ships."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.program.heads.acts.view import last_said
+from jazzmine_dspy.program.heads.feeling import FeelingHead
+from jazzmine_dspy.program.heads.feeling.linear import MOST_ROWS
+from jazzmine_dspy.program.heads.feeling.sentiment import Sentiment, fit_sentiment
+from jazzmine_dspy.program.heads.feeling.sentiment import row_of as sentiment_row
+from jazzmine_dspy.program.heads.feeling.topic import Topic, fit_topic
+from jazzmine_dspy.program.heads.feeling.topic import row_of as topic_row
+from jazzmine_dspy.program.ports import EmbedderPort
+
+
+def fit_feeling(
+    examples: Sequence[Example],
+    decisions: Sequence[TurnDecision],
+    embedder: EmbedderPort,
+    start: FeelingHead | None,
+    seed: int = 0,
+    phrases: Sequence[tuple[str, float]] = (),
+) -> FeelingHead | None:
+    """Fit sentiment and change of topic on the turns that have these labels.
+
+    Args:
+        examples: Labelled turns; of more than 2,000 that many are drawn.
+        decisions: What a program decides for them that has not learnt their commands.
+        embedder: Gives the features.
+        start: A head to stay near to; it keeps what no turn labels.
+        seed: Of the draw.
+        phrases: Further messages with their sentiment.
+
+    Returns:
+        The head; ``start`` where nothing is labelled.
+    """
+    if len(examples) > MOST_ROWS:
+        drawn = sorted(np.random.default_rng(seed).permutation(len(examples))[:MOST_ROWS])
+        examples = [examples[place] for place in drawn]
+        decisions = [decisions[place] for place in drawn]
+    felt = [each for each in examples if each.labels.sentiment is not None]
+    shifts = [
+        (each, decision)
+        for each, decision in zip(examples, decisions, strict=True)
+        if each.labels.is_continuation is not None and each.turn.history
+    ]
+    sentiment = start.sentiment if start is not None else None
+    topic = start.topic if start is not None else None
+    if felt:
+        sentiment = _fit_sentiment(felt, phrases, embedder, start)
+    if shifts:
+        topic = _fit_topic(shifts, embedder, start)
+    if sentiment is None or topic is None or not (felt or shifts):
+        return start
+    return FeelingHead(sentiment, topic)
+
+
+def _fit_sentiment(
+    examples: Sequence[Example],
+    phrases: Sequence[tuple[str, float]],
+    embedder: EmbedderPort,
+    start: FeelingHead | None,
+) -> Sentiment:
+    texts = [each.turn.text for each in examples] + [text for text, _ in phrases]
+    labels = [each.labels.sentiment or 0.0 for each in examples] + [label for _, label in phrases]
+    groups = [each.conversation_id for each in examples] + [""] * len(phrases)
+    features = embedder.features(texts)
+    rows = np.stack([sentiment_row(text, row) for text, row in zip(texts, features, strict=True)])
+    return fit_sentiment(rows, labels, groups, np.ones(len(rows)), start.sentiment if start else None)
+
+
+def _fit_topic(
+    shifts: Sequence[tuple[Example, TurnDecision]], embedder: EmbedderPort, start: FeelingHead | None
+) -> Topic:
+    rows = []
+    for each, decision in shifts:
+        said = last_said(each.turn)
+        seen = embedder.features([each.turn.text, *([said] if said else [])])
+        rows.append(topic_row(each.turn, decision.commands, seen[0], seen[1] if said else None))
+    left = [not each.labels.is_continuation for each, _ in shifts]
+    groups = [each.conversation_id for each, _ in shifts]
+    return fit_topic(np.stack(rows), left, groups, start.topic if start else None)

@@ -1,0 +1,172 @@
+"""The head of feeling, as a run trains it, an artefact holds it, and the package ships it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.commands import Command
+from jazzmine_dspy.models.decision import Enhancement
+from jazzmine_dspy.models.errors import ArtifactError, InputError
+from jazzmine_dspy.program.heads.acts import ActsHead
+from jazzmine_dspy.program.heads.feeling import sentiment, topic
+from jazzmine_dspy.program.heads.feeling.linear import Linear
+from jazzmine_dspy.program.heads.feeling.sentiment import Sentiment
+from jazzmine_dspy.program.heads.feeling.topic import Topic
+from jazzmine_dspy.program.heads.registry import HeadState, head
+from jazzmine_dspy.program.ports import HeadInput, HeadOutput
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from jazzmine_dspy.models.turn import Turn
+    from jazzmine_dspy.program.ports import EmbedderPort
+
+    Floats = NDArray[np.floating[Any]]
+
+WEIGHTS = "weights.safetensors"
+SHIPPED = "5aa1be93574b8887bfaf3f82042b4780b12fd900f5ae6d2b4f13345475a026b8"
+"""SHA-256 of the shipped head; what a program decides may change with it."""
+
+_FORMAT = 1
+
+
+@head("enhance", "feeling")
+class FeelingHead:
+    """Sentiment and change of topic.
+
+    It fills these fields of enhancements that no language model gave. A program without one of its own uses the one
+    that comes with the package.
+
+    Args:
+        sentiment: The model of sentiment.
+        topic: The model of a change of topic.
+    """
+
+    def __init__(self, sentiment: Sentiment, topic: Topic) -> None:
+        self.sentiment = sentiment
+        self.topic = topic
+        state = self.to_state()
+        arrays = [sha256(array.tobytes()) for _, array in sorted(state.arrays.items())]
+        self.fingerprint = sha256([arrays, state.settings])
+        """SHA-256 over all that decides."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FeelingHead:
+        return self
+
+    def texts(self, message: str) -> tuple[str, ...]:
+        """The message."""
+        return (message,)
+
+    texts_of = staticmethod(ActsHead.texts_of)
+
+    def feels(self, turn: Turn, message: Floats) -> float:
+        """The sentiment of a message, from -1 to 1.
+
+        Raises:
+            InputError: the features are not of the model that the head was fitted with.
+        """
+        row = sentiment.row_of(turn.text, message)
+        self._check(row, self.sentiment.model)
+        return self.sentiment.score(row)
+
+    def leaves(self, turn: Turn, commands: Sequence[Command], message: Floats, asked: Floats | None) -> bool:
+        """Whether a message leaves the topic, by its decided commands.
+
+        Raises:
+            InputError: the features are not of the model that the head was fitted with.
+        """
+        row = topic.row_of(turn, commands, message, asked)
+        self._check(row, self.topic.model)
+        return self.topic.leaves(row)
+
+    def predict(self, given: HeadInput) -> HeadOutput[Enhancement]:
+        """The message as it stands, with its sentiment."""
+        text = given.turn.text
+        feeling = self.feels(given.turn, given.features)
+        return HeadOutput(Enhancement(enhanced_query=text, sentiment_score=feeling), 0.5)
+
+    @staticmethod
+    def _check(row: Floats, model: Linear) -> None:
+        if len(row) != len(model.weights):
+            raise InputError(
+                f"The head of feeling was fitted on {len(model.weights)} features and not on {len(row)}",
+                remedy="Bind the embedding model that it was fitted with, or compile the program again.",
+            )
+
+    def to_state(self) -> HeadState:
+        """All that it knows."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, model in (("sentiment", self.sentiment.model), ("topic", self.topic.model)):
+            arrays[f"{name}.weights"] = model.weights.astype(np.float16)
+            arrays[f"{name}.scales"] = model.scales.astype(np.float32)
+        least = {"sentiment": list(self.sentiment.least), "topic": self.topic.least}
+        return HeadState(arrays, {"format": _FORMAT, "least": least})
+
+    @classmethod
+    def from_state(cls, state: HeadState) -> Self:
+        """The inverse of :meth:`to_state`.
+
+        Raises:
+            ArtifactError: it is of another format.
+        """
+        arrays, settings = state
+        if settings.get("format") != _FORMAT:
+            raise ArtifactError(
+                "The head of feeling is of another format", remedy="Compile the program again."
+            )
+        models = [
+            Linear(arrays[f"{name}.weights"].astype(np.float32), arrays[f"{name}.scales"])
+            for name in ("sentiment", "topic")
+        ]
+        negative, positive, angry = (float(each) for each in settings["least"]["sentiment"])
+        return cls(
+            Sentiment(models[0], (negative, positive, angry)),
+            Topic(models[1], float(settings["least"]["topic"])),
+        )
+
+
+@lru_cache(maxsize=1)
+def _read() -> tuple[FeelingHead, str, str]:
+    """The shipped head, and the fingerprints of its embedding model and of the dataset that it has learnt."""
+    import json
+
+    from safetensors.numpy import load
+
+    data = files(__package__).joinpath(WEIGHTS).read_bytes()
+    metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+    made = FeelingHead.from_state(HeadState(load(data), json.loads(metadata["head"])))
+    return made, metadata["embedder"], metadata["dataset"]
+
+
+def shipped_feeling(embedder: EmbedderPort | None) -> FeelingHead | None:
+    """The shipped head, if it was fitted with this embedding model; else None. Read at the first call."""
+    if embedder is None:
+        return None
+    found, fingerprint, _ = _read()
+    return found if fingerprint == embedder.fingerprint else None
+
+
+def learnt_dataset() -> str:
+    """Fingerprint of the dataset that the shipped head has learnt."""
+    return _read()[2]
+
+
+def to_bytes(made: FeelingHead, embedder: EmbedderPort, dataset: str) -> bytes:
+    """What the shipped file holds; ``dataset`` is the fingerprint of what it was fitted on."""
+    from safetensors.numpy import save
+
+    from jazzmine_dspy.models._base import canonical_json
+
+    state = made.to_state()
+    metadata = {
+        "head": canonical_json(state.settings),
+        "embedder": embedder.fingerprint,
+        "dataset": dataset,
+    }
+    return save(state.arrays, metadata)
