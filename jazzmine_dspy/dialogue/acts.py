@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jazzmine_dspy.dialogue import slots, stack
+from jazzmine_dspy.dialogue import escalation, slots, stack
 from jazzmine_dspy.dialogue.events import Changes
 from jazzmine_dspy.dialogue.next_steps import Flows
 from jazzmine_dspy.dialogue.texts import say
@@ -91,6 +91,10 @@ class Acts(Dialogue):
         """Yes: what was asked about is ready to run."""
         if self.state.pending_confirmation is None:
             return self.person_offered and self.hand_over()
+        if self.state.handed_over or escalation.asked_which(self.state):
+            # The last reply did not put this question: "ok" may be about that reply. The question is put again.
+            self.state.handed_over, self.state.escalation, self.state.asked = False, "", {}
+            return True
         # It is ready to run; what the next step asks instead takes that back.
         confirm_action.inplace(self.state)
         self.affirmed = True
@@ -101,7 +105,7 @@ class Acts(Dialogue):
         running = self.state.active_flow
         if self.person_offered and name is None and self.state.pending_confirmation is None:
             self.said.append(say("go_on", self._flow()))
-            self.state.escalation, self.state.asked = "", {}
+            self.state.asked = {}
             self.declined = True
             return True
         if running is None:
@@ -241,8 +245,10 @@ class Acts(Dialogue):
             self.changed |= owner is self.state.active_flow
             self.corrected |= owner is self.state.active_flow and known is not None and known != value
             return
-        self.unsure = () if self.refused else readings
-        self.refused = self.refused or (owner, name)
+        # The running flow comes first: it must not run with the value that was to change.
+        if self.refused is None or (owner is self.state.active_flow and self.refused[0] is not owner):
+            self.unsure = () if self.refused else readings
+            self.refused = (owner, name)
         if owner.slots[name].attempts >= ATTEMPTS_ALLOWED:
             self.escalated = self.escalated or (owner, name)
 

@@ -11,7 +11,7 @@ from jazzmine_dspy.models.turn import Confirming
 
 def offer_is_open(state: WorkingMemory) -> bool:
     """Whether the last turn offered a person. The offer lapses with the next message."""
-    return state.person_offered_at is not None and state.person_offered_at == state.turn_number
+    return state.person_offered_at == state.turn_number and not state.handed_over
 
 
 def may_offer(state: WorkingMemory) -> bool:
@@ -41,6 +41,12 @@ def after_hand_over(state: WorkingMemory, flow: Flow | None, *, brief: bool) -> 
         slot=running.awaiting if running is not None else None,
         text="" if brief else say("handed_over", flow),
     )
+
+
+def asked_which(state: WorkingMemory) -> bool:
+    """Whether the last reply asked which flow is meant."""
+    last = state.handled[-1].next_step if state.handled else None
+    return isinstance(last, NextStep) and bool(last.choices)
 
 
 def open_yes_no(state: WorkingMemory) -> Confirming | None:

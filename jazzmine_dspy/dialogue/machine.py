@@ -126,7 +126,11 @@ class _Turn(Acts):
             patience.count(self.state, self._asks(step))
         if step.kind == "resume":
             self.state.offered = step.flow
+        # A question that is put again is open again.
+        self.state.handed_over &= step.kind != "confirm"
         self.state.handed_over |= step.kind == "handoff"
+        if self.person_offered and step.kind not in ("offer", "handoff"):
+            self.state.escalation = ""
         self._apologize(got_on)
         return compose(self.said, step, self._flow(), self._values())
 
@@ -165,7 +169,6 @@ class _Turn(Acts):
             brief = bool(self.said) and self.talk in ("thanks", "farewell", "noted")
             return escalation.after_hand_over(self.state, flow, brief=brief)
         if self.decision.escalation and escalation.may_offer(self.state):
-            self.quiet = True
             return escalation.offer(self.state, self.decision.escalation.reason, flow)
         return None
 
@@ -275,6 +278,8 @@ class _Turn(Acts):
 
     def _digress(self) -> NextStep:
         """Nothing but talk: the stack stays as it is, and what was asked is asked again, if not too often."""
+        if self.repeated and self.person_offered:
+            return escalation.offer(self.state, self.state.escalation, self._flow())
         if self.repeated and self.offered is not None:
             text = self.state.last_agent_response
             return NextStep(kind="resume", flow=self.offered, text=text, question=text)

@@ -20,6 +20,8 @@ def question_of(state: WorkingMemory, step: NextStep) -> str | None:
     """What a step asks, by a name that is the same for all its wordings; None where it asks nothing."""
     if step.slot is not None and step.kind in ("ask_slot", "reask", "answer"):
         return f"{step.flow}.{step.slot}"
+    if step.kind == "offer":
+        return "person"
     if step.kind in ("confirm", "answer") and (step.flow or not step.question):
         return f"{step.flow}?" if step.flow and state.pending_confirmation is not None else None
     if step.kind in ("reask", "resume"):

@@ -117,6 +117,54 @@ def test_the_offer_outlasts_a_request_for_time(felt: Felt) -> None:
     assert felt("affirm", text="yes").kind == "handoff"
 
 
+@pytest.mark.row("E16")
+def test_an_offer_that_lapses_leaves_no_reason_for_a_person(felt: Felt) -> None:
+    felt(start("cancel_order"))
+    felt.angry()
+    felt(FILLED)
+    assert felt.state.escalation == ""
+
+
+@pytest.mark.row("E16")
+@pytest.mark.parametrize("running", [False, True])
+def test_an_offer_that_is_said_again_is_open_again(felt: Felt, running: bool) -> None:
+    if running:
+        felt(start("cancel_order"))
+    felt.angry()
+    step = felt("repeat", text="pardon?")
+    assert (step.kind, step.text, step.question) == ("offer", OFFER, OFFER)
+    assert felt("affirm", text="yes").kind == "handoff"
+
+
+@pytest.mark.row("E16", "U18")
+def test_the_offer_is_said_three_times_at_most(felt: Felt) -> None:
+    felt.angry()
+    assert [felt("repeat", text="pardon?").kind for _ in range(3)] == ["offer", "offer", "handoff"]
+    assert open_yes_no(felt.state) is None
+
+
+@pytest.mark.row("E16", "U12")
+def test_a_yes_to_a_person_is_no_yes_to_a_task(felt: Felt) -> None:
+    """The value makes the task complete, and its own question has not been put yet."""
+    felt(start("cancel_order"))
+    felt.angry()
+    assert felt("affirm", FILLED, text="yes, 4471").kind == "handoff"
+    step = felt("affirm", text="ok")
+    assert (step.kind, step.text) == ("confirm", "Cancel order 4471. Shall I?")
+    assert felt("affirm", text="yes").kind == "run_flow"
+
+
+@pytest.mark.row("U12", "U18")
+def test_after_a_hand_over_a_yes_runs_nothing_before_the_question_is_put_again(felt: Felt) -> None:
+    felt(start("cancel_order"), FILLED)
+    felt("handoff")
+    assert felt("affirm", text="ok").kind == "confirm"
+    assert not felt.state.handed_over
+    felt("handoff")
+    assert felt(FILLED).kind == "confirm"
+    assert felt("affirm", text="yes").kind == "run_flow"
+
+
 @pytest.mark.row("E16", "U18")
 def test_a_person_is_offered_once_an_episode(felt: Felt) -> None:
     assert felt.angry().kind == "offer"
@@ -280,7 +328,7 @@ def test_any_talk_has_one_question_at_most_and_one_offer(turns: list[Any]) -> No
         assert step.reply.strip()
         assert step.kind == "run_flow" or step.text.endswith(step.question)
         assert step.kind != "run_flow" or "Done" not in step.reply
-        if step.kind == "offer":
+        if step.kind == "offer" and "repeat" not in commands:
             offers += 1
             assert confirmed is None or talk.state.pending_confirmation is None
     assert offers <= 1

@@ -38,7 +38,8 @@ def test_a_confirmation_is_put_in_other_words_and_then_a_person_takes_over(talk:
     step = talk()
     assert (step.kind, step.flow) == ("handoff", "cancel_order")
     assert talk.state.escalation == "cancel_order: asked in vain too often (confirm)"
-    # It is still open, and a yes is a yes.
+    # It is still open. A yes may be about the person, so the question is put again.
+    assert talk("affirm").text == asked
     assert talk("affirm").kind == "run_flow"
     assert talk.state.escalation == ""
 

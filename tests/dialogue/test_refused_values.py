@@ -38,3 +38,16 @@ def test_the_user_is_told_why_a_value_is_refused_or_what_it_may_mean() -> None:
     assert step.text == "12 is not between 1 and 6. How many?"
     assert say({"type": "set_slot", "name": "guests", "value": "two"}).kind == "run_flow"
     assert state.active_flow.values == {"room_size": "double", "guests": 2}
+
+
+@pytest.mark.row("U9", "U12")
+def test_a_change_that_is_refused_is_asked_about_before_the_flow_runs(talk: Any) -> None:
+    """Also if a value for another flow is refused in the same message."""
+    talk({"type": "start_flow", "flow": "track_order"})
+    talk(
+        {"type": "start_flow", "flow": "cancel_order"},
+        {"type": "set_slot", "name": "order_id", "value": "4471"},
+    )
+    other = {"type": "set_slot", "name": "order_id", "value": "12", "flow": "track_order"}
+    step = talk("affirm", other, {"type": "correct_slot", "name": "order_id", "value": "99"})
+    assert (step.kind, step.flow, step.slot) == ("reask", "cancel_order", "order_id")

@@ -114,3 +114,15 @@ async def test_guards_see_what_is_known_of_the_user() -> None:
         conversation_id="d", user_id="u", text="my order", user_attributes={"plan": "gold"}
     )
     assert some.next.slot == "order_id"
+
+
+@pytest.mark.row("U12")
+async def test_a_yes_to_the_question_runs_no_flow_that_waits_for_a_yes(by_hand: Make) -> None:
+    order = [
+        {"type": "start_flow", "flow": "cancel_order"},
+        {"type": "set_slot", "name": "order_id", "value": "4471"},
+    ]
+    which = {"type": "clarify", "flows": ["track_order", "opening_hours"]}
+    runtime = Runtime(by_hand(order=order, which=[which], yes=["affirm"]))
+    kinds = [(await say(runtime, text)).next.kind for text in ("order", "which", "yes", "yes")]
+    assert kinds == ["confirm", "clarify", "confirm", "run_flow"]
