@@ -94,7 +94,10 @@ def question(
     if why and (slot.validator or not slot.reask):
         reason = why[:1].upper() + why[1:].replace(slot.name, spoken(slot.name))
         asked = question(flow, slot, values, again=bool(slot.reask))
-        return f"{say('refused', flow, {'reason': reason})} {asked}".strip()
+        refusal = say("refused", flow, {"reason": reason})
+        if reason.endswith(("?", "!", "…", ".")):
+            refusal = refusal.replace(f"{reason}.", reason)
+        return f"{refusal} {asked}".strip()
     own = fill((slot.reask or slot.ask) if again else slot.ask, values)
     if own:
         return own

@@ -198,10 +198,11 @@ def _in_thread(name: str, value: Any, slots: Mapping[str, Any] | None) -> Future
     done: Future[Validation] = Future()
 
     def work() -> None:
-        if validator.is_async:
-            verdict = asyncio.run(_acalled(name, value, slots))
-        else:
-            verdict = _called(name, value, lambda: validator.call(value, slots or {}))
+        def call() -> Any:
+            result = validator.call(value, slots or {})
+            return asyncio.run(result) if validator.is_async else result
+
+        verdict = _called(name, value, call)
         if done.set_running_or_notify_cancel():
             done.set_result(verdict)
 
@@ -213,7 +214,8 @@ def _in_thread(name: str, value: Any, slots: Mapping[str, Any] | None) -> Future
 async def _acalled(name: str, value: Any, slots: Mapping[str, Any] | None) -> Validation:
     try:
         result = await _validator(name).call(value, slots or {})
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # An exit would end the event loop.
         return _failed(name, value, error)
     return _called(name, value, lambda: result)
 

@@ -94,6 +94,21 @@ async def test_a_validator_that_raises_refuses_the_value_with_its_cause(error: B
 
 
 @pytest.mark.row("U8", "G2")
+@pytest.mark.parametrize("error", [RuntimeError(SECRET), StopAsyncIteration(), SystemExit(1)])
+async def test_an_async_validator_that_raises_ends_no_event_loop(error: BaseException) -> None:
+    async def broken(value: str) -> bool:
+        raise error
+
+    ValidatorRegistry.register("broken", broken)
+    for verdict in (
+        ValidatorRegistry.validate("broken", "x"),
+        await ValidatorRegistry.avalidate("broken", "x"),
+    ):
+        assert not verdict
+        assert type(error).__name__ in verdict.failure
+
+
+@pytest.mark.row("U8", "G2")
 async def test_a_validator_that_hangs_refuses_the_value_within_the_deadline(hang: threading.Event) -> None:
     async def forever(value: str) -> bool:
         await asyncio.Event().wait()

@@ -89,6 +89,22 @@ async def test_a_refused_value_is_not_stored_and_the_user_reads_why(make: Callab
 
 
 @pytest.mark.row("U8")
+@pytest.mark.parametrize(
+    ("reason", "reply"),
+    [
+        ("Really?", "Really? Which order?"),
+        ("we are closed!", "We are closed! Which order?"),
+        ("No", "No. Which order?"),
+    ],
+)
+async def test_a_reason_ends_with_one_mark(make: Callable[..., Runtime], reason: str, reply: str) -> None:
+    ValidatorRegistry.register("order_exists", lambda value: reason)
+    runtime = make([ORDER], {"wrong": [put("order_id", "9999")]})
+    await say(runtime, "go")
+    assert (await say(runtime, "wrong")).reply == reply
+
+
+@pytest.mark.row("U8")
 async def test_dependent_slots_are_checked_again_after_a_change(make: Callable[..., Runtime]) -> None:
     table = {
         "days": [put("start", "2026-06-01"), put("end", "2026-06-05")],
