@@ -49,7 +49,9 @@ def pattern_match(slot: Patterned, text: str) -> str | None:
         return None
     joined = not _takes_words(slot.pattern) or _is_code(said_digits(bare))
     fitting = (form for form in _forms(bare, joined=joined) if fullmatch(slot.pattern, form))
-    return next(fitting, None) or with_separators(slot.pattern, bare)
+    value = next(fitting, None)
+    # Letters alone become a code too easily: "can you" has the form of [A-Z]{3}-[A-Z]{3} without its separator.
+    return with_separators(slot.pattern, bare) if value is None and _has_digit(bare) else value
 
 
 def pattern_value(slot: Patterned, value: str) -> str | None:

@@ -122,8 +122,8 @@ class FlowRegistry(Mapping[str, Flow]):
             raise FlowError(
                 "No list of flows", where=str(path), remedy="Begin the file with 'flows:' and a list."
             )
-        for key in data.keys() - {"flows", *_BESIDE}:
-            if not str(key).startswith("x-"):
+        for key in data:
+            if key not in ("flows", *_BESIDE) and not str(key).startswith("x-"):
                 raise FlowError(
                     f"Unknown key {key!r}",
                     where=f"{path}:{yaml_line(text, [key])}, field {key}",

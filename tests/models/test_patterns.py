@@ -38,6 +38,7 @@ TYPED: list[tuple[str, str, dict[str, str | None]]] = [
     ("member", r"M\d{3}\.\d{3}", {"m123456": "M123.456", "M123 456": "M123.456"}),
     ("case", r"\d{2}-\d{5}", {"24 01234": "24-01234", "2401234": "24-01234"}),
     ("span", r"\d+-\d+", {"12 34": "12-34", "1234": None}),
+    ("letters", r"[A-Z]{3}-[A-Z]{3}", {"abc-def": "ABC-DEF", "can you": None, "not now": None, "cancel": None}),
 ]  # fmt: skip
 
 
