@@ -280,9 +280,11 @@ class _Turn(Acts):
         """Nothing but talk: the stack stays as it is, and what was asked is asked again, if not too often."""
         if self.repeated and self.person_offered:
             return escalation.offer(self.state, self.state.escalation, self._flow())
-        if self.repeated and self.offered is not None:
-            text = self.state.last_agent_response
-            return NextStep(kind="resume", flow=self.offered, text=text, question=text)
+        waiting = stack.find_paused(self.state, self.offered) if self.repeated and self.offered else None
+        if waiting is not None:
+            again, last = stack.offer(waiting, self.registry), self.state.last_agent_response
+            # The last reply may have been the one before a flow ran, without the offer.
+            return again.model_copy(update={"text": last}) if last.endswith(again.text) else again
         step = pending_question(self.state, self.registry, self.changes)
         if step is not None and step.kind == "run_flow":
             return step

@@ -58,8 +58,14 @@ def next_in_line(state: WorkingMemory, registry: Mapping[str, Flow], changes: Ch
     if newest.deferred:
         resume(state, newest.flow_name, changes)
         return None
-    text = say("offer", registry.get(newest.flow_name), newest.values, task=newest.flow_name)
-    return NextStep(kind="resume", flow=newest.flow_name, text=text, question=text)
+    return offer(newest, registry)
+
+
+def offer(waiting: ActiveFlowState, registry: Mapping[str, Flow]) -> NextStep:
+    """The offer to go back to a flow that was set aside."""
+    name = waiting.flow_name
+    text = say("offer", registry.get(name), waiting.values, task=name)
+    return NextStep(kind="resume", flow=name, text=text, question=text)
 
 
 def drop_unknown(state: WorkingMemory, registry: Mapping[str, Flow]) -> None:

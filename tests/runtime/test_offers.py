@@ -87,6 +87,17 @@ async def test_another_task_begins_and_the_flow_waits_on(offered: Any) -> None:
     assert (await offered("yes")).next.slot == "order_id"
 
 
+@pytest.mark.row("U10", "U11")
+async def test_an_offer_that_is_said_again_is_said_in_full(offered: Any) -> None:
+    again = await offered("say that again")
+    assert (again.next.kind, again.question) == ("resume", OFFER)
+    # The reply to a flow that is to run has no offer in it.
+    ready = await offered("when are you open")
+    await offered.runtime.record_reply(ready.state.conversation_id, ready.reply)
+    again = await offered("say that again")
+    assert (again.next.kind, again.reply, again.question) == ("resume", OFFER, OFFER)
+
+
 @pytest.mark.row("U11")
 async def test_the_end_of_an_action_offers_too(offered: Any) -> None:
     runtime = offered.runtime
