@@ -22,6 +22,10 @@ _NOTED = words(
     "noted that's thats everything yes yeah yep no nope nah never mind nevermind forget it leave drop that this cancel "
     "stop got then so well all not about thanks thank you oh ah actually please just"
 )
+_DISAPPROVES = re.compile(
+    r"\b(?:no good|not (?:so |all |that )*"
+    r"(?:right|alright|fine|cool|great|perfect|super|nice|good|excellent|brilliant|lovely|okay|ok))\b"
+)
 _LONGEST_GREETING = 5
 
 
@@ -51,7 +55,9 @@ def kind_of_talk(text: str, sentiment: float = 0.0) -> TalkKind:
     )
     if (greets and len(said) <= _LONGEST_GREETING) or "how are you" in spoken:
         return "greeting"
-    return "noted" if said and _NOTED.issuperset(said) else "chitchat"
+    if not said or not _NOTED.issuperset(said):
+        return "chitchat"
+    return "complaint" if _DISAPPROVES.search(spoken) else "noted"
 
 
 _LONGEST = 16

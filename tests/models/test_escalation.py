@@ -61,6 +61,8 @@ def test_a_rule_that_cannot_be_is_refused(wrong: dict[str, float]) -> None:
         ("Thanks a lot!", 0.6, "thanks"),
         ("thank you, bye", 0.3, "thanks"),
         ("no thanks", 0.0, "noted"),
+        ("that's not right", 0.0, "complaint"),
+        ("no good", 0.0, "complaint"),
         ("hello", 0.0, "greeting"),
         ("Good morning!", 0.0, "greeting"),
         ("how are you?", 0.0, "greeting"),
