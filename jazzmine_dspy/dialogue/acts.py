@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jazzmine_dspy.dialogue import escalation, slots, stack
@@ -69,12 +69,12 @@ class Acts(Dialogue):
         # An offer is for the next message alone.
         self.offered, state.offered = state.offered, None
         self.target: ActiveFlowState | None = None
-        self.affirmed = False
+        self.affirmed = self.asks_again = False
+        self.agreed: Mapping[str, Any] = {}
         self.denied = self.rejected = False
         self.changed = False
         self.quiet = False
         self.to_change: str | None = None
-        self.corrected = False
         self.ended = False
         self.refused: tuple[ActiveFlowState, str] | None = None
         self.unsure: Sequence[object] = ()
@@ -89,12 +89,15 @@ class Acts(Dialogue):
 
     def affirm(self) -> bool:
         """Yes: what was asked about is ready to run."""
-        if self.state.pending_confirmation is None:
+        open_question = self.state.pending_confirmation
+        if open_question is None:
             return self.person_offered and self.hand_over()
-        if self.state.handed_over or escalation.asked_which(self.state):
+        if self.asks_again or self.state.handed_over or escalation.asked_which(self.state):
             # The last reply did not put this question: "ok" may be about that reply. The question is put again.
             self.state.handed_over, self.state.escalation, self.state.asked = False, "", {}
+            self.asks_again = True
             return True
+        self.agreed = open_question.action_payload
         # It is ready to run; what the next step asks instead takes that back.
         confirm_action.inplace(self.state)
         self.affirmed = True
@@ -238,12 +241,11 @@ class Acts(Dialogue):
         why_not: str,
         readings: Sequence[object] = (),
     ) -> None:
-        name, known = slot.name, owner.slots[slot.name].value
+        name = slot.name
         self.changes.slot(owner, name)
         collect_slot.inplace(self.state, name, value, why_not, flow=owner.flow_name)
         if not why_not:
             self.changed |= owner is self.state.active_flow
-            self.corrected |= owner is self.state.active_flow and known is not None and known != value
             return
         # The running flow comes first: it must not run with the value that was to change.
         if self.refused is None or (owner is self.state.active_flow and self.refused[0] is not owner):

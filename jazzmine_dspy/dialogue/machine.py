@@ -336,7 +336,11 @@ class _Turn(Acts):
 
     @property
     def _confirmed(self) -> bool:
-        return self.affirmed and not self.corrected and self.state.active_flow is self.before
+        running = self.state.active_flow
+        if not self.affirmed or running is None or running is not self.before:
+            return False
+        # The yes is for the values in the question: another value is a new question.
+        return all(running.values.get(name, value) == value for name, value in self.agreed.items())
 
 
 def _given_up(flow: ActiveFlowState, name: str) -> bool:

@@ -158,7 +158,7 @@ def test_a_yes_to_a_person_is_no_yes_to_a_task(felt: Felt) -> None:
 def test_after_a_hand_over_a_yes_runs_nothing_before_the_question_is_put_again(felt: Felt) -> None:
     felt(start("cancel_order"), FILLED)
     felt("handoff")
-    assert felt("affirm", text="ok").kind == "confirm"
+    assert felt("affirm", "affirm", text="ok").kind == "confirm"
     assert not felt.state.handed_over
     felt("handoff")
     assert felt(FILLED).kind == "confirm"

@@ -318,6 +318,21 @@ def test_clarify_names_the_flows_and_touches_nothing(talk: Any) -> None:
     assert (talk.state.active_flow, talk.state.paused) == (before.active_flow, before.paused)
 
 
+@pytest.mark.row("U12")
+@pytest.mark.parametrize("first", ["affirm", "clear"])
+def test_a_yes_is_for_the_values_in_the_question(asked: Any, first: str) -> None:
+    """Also where the old value is taken back before another one comes."""
+    clear = {"type": "clear_slot", "name": "order_id"}
+    commands = (
+        [clear, put("order_id", "5519"), "affirm"]
+        if first == "clear"
+        else ["affirm", clear, put("order_id", "5519")]
+    )
+    step = asked(*commands)
+    assert (step.kind, step.text) == ("confirm", "Cancel order 5519. Shall I?")
+    assert asked("affirm").kind == "run_flow"
+
+
 def test_handoff_leaves_the_stack_for_the_person_who_takes_over(asked: Any) -> None:
     assert asked("handoff").kind == "handoff"
     assert (asked.flow, asked.state.status) == ("cancel_order", "awaiting_confirmation")
