@@ -22,6 +22,7 @@ from jazzmine_dspy.models.commands import (
     ResumeFlow,
     SkipSlot,
     SlotValue,
+    StartFlow,
 )
 from jazzmine_dspy.models.phrases import is_english
 from jazzmine_dspy.models.text import plain
@@ -222,7 +223,8 @@ def compose(p: Mapping[str, float], scene: Scene, agrees: Callable[[], bool]) ->
         commands.append(CancelFlow(flow=None if left == turn.flow else left))
     if scene.starting:
         for name in scene.starting:
-            commands += values.first(scene.tasks[name])
+            # The start tells whose the values behind it are, also where the running flow awaits such a value.
+            commands += [StartFlow(flow=name), *values.first(scene.tasks[name])]
         # An answer to what was asked may stand beside another wish, where it is nothing of the other's.
         return [*commands, *([Affirm()] if "affirm" in on else []), *_rest(on & {"handoff"}, turn)]
     if "resume_flow" in on:
