@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -53,6 +53,18 @@ def outside_loop(work: Callable[[], T]) -> T:
     while not _ended(done, LOOK_S):
         pass
     return done.result()
+
+
+def run_interruptible(work: Coroutine[Any, Any, T]) -> T:
+    """As ``asyncio.run``; an interrupt of :func:`outside_loop` reaches it while it waits for an answer too."""
+
+    async def looking() -> T:
+        task = asyncio.ensure_future(work)
+        while not task.done():
+            await asyncio.wait([task], timeout=LOOK_S)
+        return task.result()
+
+    return asyncio.run(looking())
 
 
 def _settle(done: Future[T], work: Callable[[], T]) -> None:
