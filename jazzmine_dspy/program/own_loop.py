@@ -49,8 +49,8 @@ def outside_loop(work: Callable[[], T]) -> T:
     except KeyboardInterrupt:
         if done.done():
             raise
-    _interrupt(thread)
-    while not _ended(done, LOOK_S):
+    interrupt(thread)
+    while not ended(done, LOOK_S):
         pass
     return done.result()
 
@@ -78,20 +78,21 @@ def _wait(done: Future[T]) -> T:
     task = asyncio.current_task()
     cancelled = task.cancelling() if task is not None else 0
     while True:
-        if _ended(done, LOOK_S):
+        if ended(done, LOOK_S):
             return done.result()
         # asyncio.run answers the first Ctrl-C by cancelling its task, which cannot be told before this returns.
         if task is not None and task.cancelling() > cancelled:
             raise KeyboardInterrupt
 
 
-def _ended(done: Future[Any], seconds: float) -> bool:
+def ended(done: Future[Any], seconds: float) -> bool:
+    """Wait at most so long for a result or an error; whether it is there."""
     with suppress(TimeoutError):
         done.exception(seconds)
     return done.done()
 
 
-def _interrupt(thread: threading.Thread) -> None:
+def interrupt(thread: threading.Thread) -> None:
     """Raise ``KeyboardInterrupt`` in a thread, as soon as it runs Python again."""
     ident = ctypes.c_ulong(thread.ident or 0)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(KeyboardInterrupt))
