@@ -20,6 +20,7 @@ from jazzmine_dspy.artifacts.store import (
     client_of,
     experiment_of,
     store_uri,
+    versions_of,
 )
 from jazzmine_dspy.models.errors import ArtifactError
 
@@ -142,8 +143,9 @@ def published(name: str, *, uri: str | None = None) -> list[Published]:
     check_name(name)
     with client_of(uri, name) as client:
         client.get_registered_model(name)
-        versions = [int(each.version) for each in client.search_model_versions(f"name = '{name}'")]
-        return [_published(client, name, version) for version in sorted(versions, reverse=True)]
+        return [
+            _published(client, name, version) for version in sorted(versions_of(client, name), reverse=True)
+        ]
 
 
 def _tag(alias: str) -> str:

@@ -125,8 +125,7 @@ def _registered(client: Any, address: str) -> str:
         )  # fmt: skip
     check_name(name)
     if LATEST in (alias.lower(), version.lower()):
-        versions = client.search_model_versions(f"name = '{name}'")
-        version = str(max((int(each.version) for each in versions), default=0))
+        version = str(max(versions_of(client, name), default=0))
     elif alias:
         version = str(client.get_model_version_by_alias(name, alias).version)
     elif not version.isdecimal():
@@ -135,6 +134,12 @@ def _registered(client: Any, address: str) -> str:
             remedy=f"Name a number or 'latest', or an alias: models:/{name[:200]}@champion.",
         )  # fmt: skip
     return str(client.get_model_version_download_uri(name, version))
+
+
+def versions_of(client: Any, name: str) -> list[int]:
+    """The versions of a name; none where nobody has it."""
+    quote = '"' if "'" in name else "'"
+    return [int(each.version) for each in client.search_model_versions(f"name = {quote}{name}{quote}")]
 
 
 @contextlib.contextmanager

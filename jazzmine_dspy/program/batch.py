@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import itertools
 import logging
+import threading
 from collections.abc import Callable, Collection, Coroutine, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.own_loop import LOOK_S, ended, interrupt
 
 if TYPE_CHECKING:
     from jazzmine_dspy.program.bindings import Bindings
@@ -87,7 +89,7 @@ def at_once(
     """What comes of each item, in their order, while several are worked on at a time.
 
     The first error ends it; what has not begun by then never does. Awaited answers do not: all items are asked about,
-    and one ``Awaiting`` for all of them is raised at the end.
+    and one ``Awaiting`` for all of them is raised at the end. Ctrl-C does not wait for the items that are worked on.
 
     Args:
         work: What is done with an item, in a copy of the caller's context.
@@ -120,11 +122,27 @@ def _each(work: Callable[[T], R], items: Sequence[T], workers: int) -> Generator
         yield from map(work, items)
         return
     pool = ThreadPoolExecutor(workers, thread_name_prefix="jazzmine-batch")
+    busy: set[threading.Thread] = set()
+
+    def one(item: T) -> R:
+        busy.add(threading.current_thread())
+        try:
+            return work(item)
+        finally:
+            busy.discard(threading.current_thread())
+
     try:
         # DSPy keeps the language model and its callbacks in context variables.
-        waiting = [pool.submit(contextvars.copy_context().run, work, item) for item in items]
+        waiting = [pool.submit(contextvars.copy_context().run, one, item) for item in items]
         for each in waiting:
+            while not ended(each, LOOK_S):
+                pass
             yield each.result()
+    except KeyboardInterrupt:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for thread in tuple(busy):
+            interrupt(thread)
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
 

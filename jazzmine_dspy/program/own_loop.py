@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -49,10 +49,22 @@ def outside_loop(work: Callable[[], T]) -> T:
     except KeyboardInterrupt:
         if done.done():
             raise
-    _interrupt(thread)
-    while not _ended(done, LOOK_S):
+    interrupt(thread)
+    while not ended(done, LOOK_S):
         pass
     return done.result()
+
+
+def run_interruptible(work: Coroutine[Any, Any, T]) -> T:
+    """As ``asyncio.run``; an interrupt of :func:`outside_loop` reaches it while it waits for an answer too."""
+
+    async def looking() -> T:
+        task = asyncio.ensure_future(work)
+        while not task.done():
+            await asyncio.wait([task], timeout=LOOK_S)
+        return task.result()
+
+    return asyncio.run(looking())
 
 
 def _settle(done: Future[T], work: Callable[[], T]) -> None:
@@ -66,20 +78,21 @@ def _wait(done: Future[T]) -> T:
     task = asyncio.current_task()
     cancelled = task.cancelling() if task is not None else 0
     while True:
-        if _ended(done, LOOK_S):
+        if ended(done, LOOK_S):
             return done.result()
         # asyncio.run answers the first Ctrl-C by cancelling its task, which cannot be told before this returns.
         if task is not None and task.cancelling() > cancelled:
             raise KeyboardInterrupt
 
 
-def _ended(done: Future[Any], seconds: float) -> bool:
+def ended(done: Future[Any], seconds: float) -> bool:
+    """Wait at most so long for a result or an error; whether it is there."""
     with suppress(TimeoutError):
         done.exception(seconds)
     return done.done()
 
 
-def _interrupt(thread: threading.Thread) -> None:
+def interrupt(thread: threading.Thread) -> None:
     """Raise ``KeyboardInterrupt`` in a thread, as soon as it runs Python again."""
     ident = ctypes.c_ulong(thread.ident or 0)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(KeyboardInterrupt))

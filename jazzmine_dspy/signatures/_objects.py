@@ -138,18 +138,26 @@ def _closing(text: str, start: int) -> int | None:
 
 
 def decoded(text: str) -> str:
-    """The text inside of a JSON string, where that is all the answer: some models encode their JSON twice.
+    """The text inside of a JSON string, where that is all the answer: some models encode their JSON twice,
+    or more often.
 
     Example:
         >>> decoded('"{\\\\"flows\\\\": []}"')
         '{"flows": []}'
     """
     *_, start = [0, *(tag.end() for tag in _END.finditer(text))]
-    alone = text[start:].strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
+    alone = (
+        text[start:]
+        .strip()
+        .removeprefix("\ufeff")
+        .removeprefix("```json")
+        .removeprefix("```")
+        .removesuffix("```")
+        .strip()
+    )
     if alone.startswith('"') and alone.endswith('"'):
         with contextlib.suppress(ValueError):
-            inner: str = json.loads(alone)
-            return inner
+            return decoded(json.loads(alone))
     return text
 
 

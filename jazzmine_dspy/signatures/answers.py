@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Collection
@@ -19,7 +20,7 @@ from pydantic import (
 
 from jazzmine_dspy.models.commands import UNDERSTOOD
 from jazzmine_dspy.models.errors import AnswerError
-from jazzmine_dspy.signatures._objects import decoded, objects, parsed, texts
+from jazzmine_dspy.signatures._objects import decoded, objects, texts
 
 A = TypeVar("A", bound=BaseModel)
 
@@ -191,7 +192,10 @@ def _unwrapped(data: dict[str, Any], fields: Collection[str]) -> dict[str, Any]:
         if not data.keys().isdisjoint(fields):
             break
         named = [value for name, value in data.items() if name.casefold() in _WRAPPERS]
-        inner = parsed(named[-1]) if named and isinstance(named[-1], str) else named and named[-1]
+        inner = named[-1] if named else None
+        if isinstance(inner, str):
+            with contextlib.suppress(EOFError):
+                inner = next(reversed(objects(decoded(inner))), None)
         if not isinstance(inner, dict):
             break
         data = inner

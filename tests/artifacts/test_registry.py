@@ -47,6 +47,13 @@ def test_latest_is_the_newest_version(folder: Path, address: str) -> None:
 
 
 @pytest.mark.row("A6")
+def test_a_name_with_an_apostrophe_has_a_newest_version(folder: Path) -> None:
+    publish(folder, "anna's")
+    assert publish(folder, "anna's") == published("anna's")[0]
+    assert load("models:/anna's/latest").registry
+
+
+@pytest.mark.row("A6")
 @pytest.mark.parametrize(
     ("address", "told"),
     [

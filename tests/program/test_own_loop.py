@@ -13,7 +13,7 @@ import pytest
 
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.eval.suite import replay_dataset
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.scripted import AsyncScriptedEngine, ScriptedEngine, scripted_lm
 from jazzmine_dspy.program.own_loop import outside_loop
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -74,3 +74,26 @@ def test_the_first_ctrl_c_ends_the_work_and_lets_it_store_what_it_has() -> None:
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(cell())
     assert stored == ["best so far"]
+
+
+@pytest.mark.row("O4")
+def test_ctrl_c_ends_a_replay_that_waits_for_an_answer() -> None:
+    dataset = load_dataset("datasets/support")
+    released = asyncio.Event()
+
+    class Stalled(AsyncScriptedEngine):
+        async def complete(self, request: Any) -> Any:
+            threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
+            await asyncio.wait_for(released.wait(), 20)
+
+    engine = ScriptedEngine({})
+    lm = dspy.LM("scripted/stalled", engine=engine, async_engine=Stalled(engine), cache=False, num_retries=0)
+
+    async def cell() -> None:
+        with dspy.context(lm=lm):
+            replay_dataset(dataset, "dev_a", TurnProgram(dataset.flows))
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(cell())
+    assert time.monotonic() - began < 15

@@ -83,6 +83,14 @@ RECOVERED = {
         {"reasoning": "because", "Response": data}
     ),
     "encoded inside of another object": lambda data: json.dumps({"answer": json.dumps(data)}),
+    "encoded three times": lambda data: json.dumps(json.dumps(json.dumps(data))),
+    "encoded twice, after a byte order mark": lambda data: f"\ufeff{json.dumps(json.dumps(data))}",
+    "encoded twice inside of another object": lambda data: json.dumps(
+        {"answer": json.dumps(json.dumps(data))}
+    ),
+    "in a fence inside of another object": lambda data: json.dumps(
+        {"answer": f"```json\n{json.dumps(data)}\n```"}
+    ),
     "inside of two": lambda data: json.dumps({"result": {"answer": data}}),
 }
 

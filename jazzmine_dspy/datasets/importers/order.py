@@ -29,10 +29,12 @@ class Place(NamedTuple):
     Args:
         kind: What the cell holds; cells of two kinds cannot be compared.
         key: Sorts the rows of one kind.
+        decimals: Of a number, as it is written.
     """
 
     kind: str
     key: Any
+    decimals: str = ""
 
 
 class OrderError(ValueError):
@@ -67,7 +69,7 @@ def place_of(value: Any) -> Place | None:
         with suppress(TypeError, ValueError, OverflowError):
             found = value if isinstance(value, int) else number(value)
             if math.isfinite(found):
-                return Place(_NUMBERS, found)
+                return Place(_NUMBERS, found, str(value).partition(".")[2])
     match = _TIME.fullmatch(value) if isinstance(value, str) and value else None
     try:
         return _time(match) if match else None
@@ -104,11 +106,13 @@ def in_order(places: Sequence[Place]) -> list[int]:
     """The positions of the rows in the order of their places; times that are the same stay in the order of the file.
 
     Raises:
-        OrderError: two rows cannot be compared, share a number, or may lie on two days.
+        OrderError: two rows cannot be compared, share a number, may lie on two days, or have numbers that may be read
+            in two ways.
     """
     for number, place in enumerate(places):
         if place.kind != places[0].kind:
             raise OrderError(f"{places[0].kind} and {place.kind} are mixed; {_MIXED}", (0, number))
+    _check_decimals(places)
     order = sorted(range(len(places)), key=lambda number: places[number].key)
     reordered = order != list(range(len(places)))
     if reordered and places[0].kind.startswith(_TIMES):
@@ -117,6 +121,22 @@ def in_order(places: Sequence[Place]) -> list[int]:
         if places[one].key == places[other].key and (reordered or places[one].kind == _NUMBERS):
             raise OrderError("", (one, other), same=True)
     return order
+
+
+def _check_decimals(places: Sequence[Place]) -> None:
+    """Refuse numbers such as 1.9 and 1.10, or 999 and 1.000, which may be no decimals: those are as long as others or
+    end with no 0."""
+    for number, place in enumerate(places):
+        if len(place.decimals) > 1 and place.decimals.endswith("0"):
+            other = next(
+                (at for at, each in enumerate(places) if len(each.decimals) < len(place.decimals)), None
+            )
+            if other is not None:
+                raise OrderError(
+                    "decimals, or two numbers with a dot between them? write whole numbers, or all with as many "
+                    "decimals",
+                    (other, number),
+                )
 
 
 def _check_same_day(places: Sequence[Place]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 import itertools
 import time
@@ -15,7 +14,7 @@ from jazzmine_dspy.eval.suite.result import ConversationResult, SuiteResult, Sui
 from jazzmine_dspy.models.awaiting import Awaiting, Gathered, asking_for
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
-from jazzmine_dspy.program.own_loop import outside_loop
+from jazzmine_dspy.program.own_loop import outside_loop, run_interruptible
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.runtime import Runtime
 
@@ -53,7 +52,9 @@ def run_suite(
     """
 
     def run() -> SuiteResult:
-        return asyncio.run(arun_suite(suite, program, turns=turns, progress=progress, deadline=deadline))
+        return run_interruptible(
+            arun_suite(suite, program, turns=turns, progress=progress, deadline=deadline)
+        )
 
     return outside_loop(run)
 

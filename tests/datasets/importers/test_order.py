@@ -45,6 +45,8 @@ def imported(folder: Path, places: tuple[str, ...]) -> tuple[ImportReport, list[
         ("2026-03-02", "2026-03-10"),
         ("8:00", "21:00"),
         ("9", "10", "10.5"),
+        ("1.10", "1.25", "1.90"),
+        ("1769990000.0", "1769990000.25", "1769990000.5"),
     ],
 )
 def test_rows_are_sorted_by_time_however_it_is_written(tmp_path: Path, places: tuple[str, ...]) -> None:
@@ -70,6 +72,8 @@ def test_rows_are_sorted_by_time_however_it_is_written(tmp_path: Path, places: t
         (("11:58 PM", "12:02 AM"), "may be of another day"),
         (("12:58", "1:02"), "may be of another day"),
         (("10:02", "10:01", "10:01"), "the place is that of line 3"),
+        (("1.8", "1.9", "1.10"), "decimals, or two numbers with a dot between them?"),
+        (("999", "1.000"), "decimals, or two numbers"),
         (("9:58", "25:00"), "write a number or a time"),
         (("9:58", "13:01 PM"), "write a number or a time"),
         (("2026-02-30T10:00", "2026-03-01T10:00"), "write a number or a time"),
