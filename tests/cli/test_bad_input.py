@@ -37,7 +37,7 @@ def _commands(program: Path, dataset: Path, tmp_path: Path) -> list[list[object]
             "conversations.jsonl", '"flows": ["repair_status"]', '"flows": ["repair_statsu"]',
             ("conversations.jsonl:3", "field turns.0.labels.flows.0", "'repair_statsu'"),
         ),
-        ("flows.yaml", "name: fault\n        type: text", "name: fault", ("yaml:4", "'fault' has no type")),
+        ("flows.yaml", "name: fault\n        type: text", "name: fault", ("yaml:18", "'fault' has no type")),
     ],
     ids=["not JSON", "unknown flow", "slot without type"],
 )  # fmt: skip
@@ -55,7 +55,7 @@ def test_a_slot_without_type_in_a_file_of_flows(run: Any, tmp_path: Path) -> Non
     file = tmp_path / "flows.yaml"
     file.write_text("flows:\n  - name: pay\n    description: Pay.\n    slots:\n      - name: sum\n", "utf-8")
     done = run("flows", "check", file)
-    _refused(done, "flows.yaml:2", "field slots.0.type", "'sum' has no type", "Give it one of")
+    _refused(done, "flows.yaml:5", "field slots.0.type", "'sum' has no type", "Give it one of")
 
 
 @pytest.mark.parametrize("text", ["flows: [", "flows: 3", "", "- name: x"])

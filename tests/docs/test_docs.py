@@ -110,7 +110,7 @@ def test_a_python_block_runs_as_it_stands(
 
 
 def test_every_block_says_what_it_is() -> None:
-    known = {"python", "output", "sh", "text", "json", "toml", "yaml"}
+    known = {"python", "output", "sh", "text", "json", "toml", "yaml", "mermaid"}
     wrong = [block.where for page in PAGES for block in _blocks(page) if block.kind not in known]
     assert wrong == []
 

@@ -172,8 +172,8 @@ def test_the_language_model_of_the_surroundings_is_asked(speak: Make, make_progr
     lm = speak(select={"flows": ["A"]})
     program = make_program(None)
     with dspy.context(lm=lm):
-        decisions = program.decide_many(TURNS[:2], workers=2)
-    assert [one.selection.flows for one in decisions] == [["track_order"], ["cancel_order"]]
+        decisions = program.decide_many([TURNS[0], TURNS[7]], workers=2)
+    assert [one.selection.flows for one in decisions] == [["track_order"]] * 2
     assert lm.engine.calls == 6
 
 

@@ -63,7 +63,7 @@ def numbers(text: str, at: ReadingContext, *, spaced: bool = False, money: bool 
 
 
 _APART = re.compile(
-    r"^\s+(?!or\b|to\b|maybe\b|perhaps\b|no\b|not\b)[a-z]{3,}\s+(?:and |plus |& )?$", re.IGNORECASE
+    r"^\s+(?!(?:or|to|maybe|perhaps|no|not|but|wait|sorry|rather|actually)\b)[a-z]{3,}\s+(?:and |plus |& )?$", re.IGNORECASE
 )
 """Between two counts of different things: "2 adults 2 kids"."""
 
