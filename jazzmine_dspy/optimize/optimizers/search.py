@@ -203,6 +203,9 @@ def _attempted(example: Example) -> Any:
 
 
 def _metric(objective: Objective, example: Any, prediction: Any) -> float:
+    # A demonstration shows an answer whole, with the fields that were refused.
+    if any(stage.source == "lm" and stage.cause for stage in prediction.decision.stages.values()):
+        return 0.0
     return worth(objective, prediction.decision, example.gold, example.turn)
 
 
