@@ -31,6 +31,8 @@ atexit.register(shutil.rmtree, os.environ["DSPY_CACHEDIR"], ignore_errors=True)
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+# The matrices are small: more threads wait for each other and take four times the processor time.
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 # `python -m pytest` puts the root on the path, where `datasets/` passes for the library of that name.
 sys.path[:] = [entry for entry in sys.path if entry and Path(entry).resolve() != ROOT]
