@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import ipaddress
 import json
 import os
@@ -12,7 +13,7 @@ import socket
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,25 @@ def no_disk_cache() -> None:
     import dspy
 
     dspy.configure_cache(enable_disk_cache=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_embedding_model() -> Iterator[None]:
+    """Programs of all tests share the default embedding model and its vectors, as they share them in a service."""
+    from jazzmine_dspy.memory.procedural import _minilm, embed
+
+    vectors, construct = embed._Remembered(50_000), embed.FastembedEmbedder.__init__
+
+    @functools.wraps(construct)
+    def construct_shared(self: embed.FastembedEmbedder, *arguments: Any, **settings: Any) -> None:
+        construct(self, *arguments, **settings)
+        if not settings and arguments in ((), (_minilm.NAME,)):
+            self._vectors = vectors
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embed.FastembedEmbedder, "__init__", construct_shared)
+        patch.setattr(_minilm, "load", functools.cache(_minilm.load))
+        yield
 
 
 # --- no test reaches beyond this machine -------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jazzmine_dspy.memory.procedural import FastembedEmbedder
+from jazzmine_dspy.memory.procedural import FastembedEmbedder, _minilm
 from jazzmine_dspy.models.registry import FlowRegistry
 
 
@@ -29,6 +29,13 @@ class HashEmbedder:
         ]
         made = np.array(rows, dtype=np.float32).reshape(len(texts), self.size)
         return made / np.linalg.norm(made, axis=1, keepdims=True)
+
+
+@pytest.fixture(autouse=True)
+def own_embedding_models(one_embedding_model: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each embedder loads its model and computes its vectors itself, as it is what these tests are about."""
+    for place, name in ((FastembedEmbedder, "__init__"), (_minilm, "load")):
+        monkeypatch.setattr(place, name, getattr(place, name).__wrapped__)
 
 
 @pytest.fixture
