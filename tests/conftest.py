@@ -73,7 +73,7 @@ def one_embedding_model() -> Iterator[None]:
     @functools.wraps(construct)
     def construct_shared(self: embed.FastembedEmbedder, *arguments: Any, **settings: Any) -> None:
         construct(self, *arguments, **settings)
-        if not settings and arguments in ((), (_minilm.NAME,)):
+        if self.model == _minilm.NAME and "threads" not in settings:
             self._vectors = vectors
 
     with pytest.MonkeyPatch.context() as patch:
