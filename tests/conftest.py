@@ -69,6 +69,7 @@ def one_embedding_model() -> Iterator[None]:
     from jazzmine_dspy.memory.procedural import _minilm, embed
 
     vectors, construct = embed._Remembered(50_000), embed.FastembedEmbedder.__init__
+    vectors.clear = lambda: None  # type: ignore[method-assign]  # evaluations clear it to measure time
 
     @functools.wraps(construct)
     def construct_shared(self: embed.FastembedEmbedder, *arguments: Any, **settings: Any) -> None:
@@ -80,6 +81,15 @@ def one_embedding_model() -> Iterator[None]:
         patch.setattr(embed.FastembedEmbedder, "__init__", construct_shared)
         patch.setattr(_minilm, "load", functools.cache(_minilm.load))
         yield
+
+
+@pytest.fixture
+def own_embedding_models(one_embedding_model: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each embedder loads its model and computes its vectors itself: for tests of just that."""
+    from jazzmine_dspy.memory.procedural import _minilm, embed
+
+    for place, name in ((embed.FastembedEmbedder, "__init__"), (_minilm, "load")):
+        monkeypatch.setattr(place, name, getattr(place, name).__wrapped__)
 
 
 # --- no test reaches beyond this machine -------------------------------------------------------------------
