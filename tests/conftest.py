@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import ipaddress
 import json
 import os
@@ -12,7 +13,7 @@ import socket
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ atexit.register(shutil.rmtree, os.environ["DSPY_CACHEDIR"], ignore_errors=True)
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+# The matrices are small: more threads wait for each other and take four times the processor time.
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 # `python -m pytest` puts the root on the path, where `datasets/` passes for the library of that name.
 sys.path[:] = [entry for entry in sys.path if entry and Path(entry).resolve() != ROOT]
@@ -58,6 +61,35 @@ def no_disk_cache() -> None:
     import dspy
 
     dspy.configure_cache(enable_disk_cache=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_embedding_model() -> Iterator[None]:
+    """Programs of all tests share the default embedding model and its vectors, as they share them in a service."""
+    from jazzmine_dspy.memory.procedural import _minilm, embed
+
+    vectors, construct = embed._Remembered(50_000), embed.FastembedEmbedder.__init__
+    vectors.clear = lambda: None  # type: ignore[method-assign]  # evaluations clear it to measure time
+
+    @functools.wraps(construct)
+    def construct_shared(self: embed.FastembedEmbedder, *arguments: Any, **settings: Any) -> None:
+        construct(self, *arguments, **settings)
+        if self.model == _minilm.NAME and "threads" not in settings:
+            self._vectors = vectors
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embed.FastembedEmbedder, "__init__", construct_shared)
+        patch.setattr(_minilm, "load", functools.cache(_minilm.load))
+        yield
+
+
+@pytest.fixture
+def own_embedding_models(one_embedding_model: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each embedder loads its model and computes its vectors itself: for tests of just that."""
+    from jazzmine_dspy.memory.procedural import _minilm, embed
+
+    for place, name in ((embed.FastembedEmbedder, "__init__"), (_minilm, "load")):
+        monkeypatch.setattr(place, name, getattr(place, name).__wrapped__)
 
 
 # --- no test reaches beyond this machine -------------------------------------------------------------------

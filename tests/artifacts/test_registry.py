@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,21 @@ FLOWS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty store of MLflow, whose tables take a second to create."""
+    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    uri = f"sqlite:///{path}"
+    empty = mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
+    assert list(empty.search_registered_models()) == []
+    return path
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program in a project whose store of MLflow is its own."""
     monkeypatch.chdir(tmp_path)
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
     return save(TurnProgram(FlowRegistry(FLOWS, agent_id="shop")), tmp_path / "orders", name="orders")
 

@@ -21,6 +21,9 @@ from jazzmine_dspy.optimize.run import optimize
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
+# Vectors are computed anew each time: one from memory would hide a difference.
+pytestmark = pytest.mark.usefixtures("own_embedding_models")
+
 
 @pytest.mark.row("A7", "O6")
 @pytest.mark.parametrize(("shape", "budget"), [("fused", {"lm_calls": 60}), ("staged", {})])

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+# Vectors are computed anew each time: one from memory would hide a difference.
+pytestmark = pytest.mark.usefixtures("own_embedding_models")
+
 RUN = """
 import sys
 sys.path.insert(0, sys.argv[1])

@@ -18,6 +18,9 @@ from jazzmine_dspy.program.policy import FLOOR, Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
 
+# Vectors are computed anew each time: one from memory would hide a difference.
+pytestmark = pytest.mark.usefixtures("own_embedding_models")
+
 Make = Callable[..., Any]
 P4 = pytest.mark.row("P4")
 TURNS = [

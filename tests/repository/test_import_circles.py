@@ -28,9 +28,9 @@ def _read(package: str) -> grimp.ImportGraph:
 def _circles(graph: grimp.ImportGraph) -> set[frozenset[str]]:
     """Groups of modules, each of which is reached from every other, named without the top package."""
     found = set()
-    for module in graph.modules:
-        reached = graph.find_upstream_modules(module)
-        circle = {other for other in reached if module in graph.find_upstream_modules(other)}
+    upstream = {module: graph.find_upstream_modules(module) for module in graph.modules}
+    for module, reached in upstream.items():
+        circle = {other for other in reached if module in upstream[other]}
         if circle:
             found.add(frozenset(name.partition(".")[2] for name in circle | {module}))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from typing import Any
 
@@ -113,6 +114,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@functools.cache
 def system_of(name: str, **policy: Any) -> str:
     program = TurnProgram(policy=Policy(**policy))
     return DecisionAdapter().format_system_message(program.predictor(name).signature)

@@ -31,6 +31,11 @@ class HashEmbedder:
         return made / np.linalg.norm(made, axis=1, keepdims=True)
 
 
+@pytest.fixture(autouse=True)
+def each_its_own(own_embedding_models: None) -> None:
+    """No test of the embedders takes another one's vectors."""
+
+
 @pytest.fixture
 def hashed() -> HashEmbedder:
     return HashEmbedder()
