@@ -25,7 +25,7 @@ from jazzmine_dspy.program.module import ProgramModule
 from jazzmine_dspy.program.nearest import with_nearest
 from jazzmine_dspy.program.patience import DEADLINE
 from jazzmine_dspy.program.policy import Policy, PolicyName, Shape
-from jazzmine_dspy.program.prompts import CONTRACT, check_contract, contract_of, put, states_of
+from jazzmine_dspy.program.prompts import CONTRACT, check_contract, contract_of, put, put_trainable, states_of
 from jazzmine_dspy.program.sources import check_orders
 from jazzmine_dspy.program.stage import Context, Steps
 from jazzmine_dspy.program.steps import TurnSteps
@@ -140,11 +140,7 @@ class TurnProgram(ProgramModule):
         return copy
 
     def cached(
-        self,
-        *,
-        ttl: float = TTL,
-        max_entries: int = MAX_ENTRIES,
-        clock: Callable[[], float] = time.monotonic,
+        self, *, ttl: float = TTL, max_entries: int = MAX_ENTRIES, clock: Callable[[], float] = time.monotonic
     ) -> Self:
         """A copy that decides equal turns once within ``ttl`` seconds; see :class:`DecisionCache`.
 
@@ -244,7 +240,10 @@ class TurnProgram(ProgramModule):
             ArtifactError: the state was compiled for other signatures, or is a trainable module's of another shape.
         """
         if "policy" not in state and any(name not in state for name in CONTRACTS):
-            self._load_trainable(state)
+            names = self.with_policy("lm").active_predictors()
+            # A trial first: a damaged state changes nothing.
+            for program in (self.deepcopy(), self):
+                put_trainable(state, names, program)
             return
         policy = Policy.model_validate(state["policy"]) if "policy" in state else self.policy
         mine = {
@@ -257,14 +256,6 @@ class TurnProgram(ProgramModule):
         super().load_state(
             {key: value for key, value in state.items() if key not in ("policy", CONTRACT)}, **options
         )
-
-    def _load_trainable(self, state: dict[str, Any]) -> None:
-        names = self.with_policy("lm").active_predictors()
-        check_contract(state, {name: self.predictor(name).signature for name in names}, expected=True)
-        states = {name: state[name] for name in names}
-        # A trial first: a damaged state changes nothing.
-        put(states, self.deepcopy())
-        put(states, self)
 
     @property
     def fingerprint(self) -> str:

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.dialogue.next_steps import complete
-from jazzmine_dspy.memory.working.operations import begin_action
 from jazzmine_dspy.models import Entity, FlowRegistry, TurnDecision
 from jazzmine_dspy.models.decision import StageRecord
 from jazzmine_dspy.runtime import NextStep, apply
@@ -35,11 +33,7 @@ def correct(name: str, value: Any) -> dict[str, Any]:
 
 def test_a_flow_asks_for_what_it_needs_and_then_runs(talk: Any) -> None:
     assert talk(start("change_shipping")) == NextStep(
-        kind="ask_slot",
-        flow="change_shipping",
-        slot="order_id",
-        text="Which order?",
-        question="Which order?",
+        kind="ask_slot", flow="change_shipping", slot="order_id", text="Which order?", question="Which order?"
     )
     assert talk.state.status == "collecting_slots"
     step = talk(put("order_id", "4471"))
@@ -392,18 +386,7 @@ def test_sentiments_and_entities_are_kept(talk: Any, decision: Callable[..., Tur
 
 
 def test_the_default_of_an_outage_is_no_sentiment(talk: Any, decision: Callable[..., TurnDecision]) -> None:
-    record = StageRecord(source="floor", degraded=True, cause="down")
-    down = decision("chitchat").model_copy(update={"stages": {"enhance": record}})
+    stages = {"enhance": StageRecord(source="floor", degraded=True, cause="down")}
+    down = decision("chitchat").model_copy(update={"stages": stages})
     state, _ = apply(talk.state, down, talk.registry)
     assert state.sentiments == []
-
-
-def test_completing_an_action_offers_or_takes_up_what_waits(talk: Any) -> None:
-    talk(start("change_shipping"))
-    talk(start("track_order"), *FILLED)
-    talk.state = begin_action(talk.state)
-    state, step = complete(talk.state, talk.registry, result={"day": "Friday"})
-    assert step.text == "Order 4471 is on its way. Shall we go back to this: change shipping?"
-    assert (state.flow_history[0].result, state.active_flow) == ({"day": "Friday"}, None)
-    state, step = complete(talk.state, talk.registry, failed=True)
-    assert state.flow_history[0].status == "failed"

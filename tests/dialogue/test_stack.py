@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from jazzmine_dspy.dialogue.next_steps import complete
+from jazzmine_dspy.memory.working.operations import begin_action
 from jazzmine_dspy.memory.working.state import PAUSED_KEPT
 from jazzmine_dspy.models import FlowRegistry
 
@@ -146,3 +148,14 @@ def test_a_flow_that_left_the_registry_fails_and_the_rest_goes_on(talk: Any) -> 
     talk.registry = FlowRegistry([flow for flow in talk.registry.values() if flow.name != "track_order"])
     assert talk("chitchat").kind == "answer"
     assert (talk.ended, talk.paused) == ([("track_order", "failed")], ["change_shipping"])
+
+
+def test_completing_an_action_offers_or_takes_up_what_waits(talk: Any) -> None:
+    talk(start("change_shipping"))
+    talk(start("track_order"), *FILLED)
+    talk.state = begin_action(talk.state)
+    state, step = complete(talk.state, talk.registry, result={"day": "Friday"})
+    assert step.text == "Order 4471 is on its way. Shall we go back to this: change shipping?"
+    assert (state.flow_history[0].result, state.active_flow) == ({"day": "Friday"}, None)
+    state, step = complete(talk.state, talk.registry, failed=True)
+    assert state.flow_history[0].status == "failed"

@@ -63,7 +63,8 @@ def numbers(text: str, at: ReadingContext, *, spaced: bool = False, money: bool 
 
 
 _APART = re.compile(
-    r"^\s+(?!(?:or|to|maybe|perhaps|no|not|but|wait|sorry|rather|actually)\b)[a-z]{3,}\s+(?:and |plus |& )?$", re.IGNORECASE
+    r"^\s+(?!(?:or|to|maybe|perhaps|no|not|but|wait|sorry|rather|actually)\b)[a-z]{3,}\s+(?:and |plus |& )?$",
+    re.IGNORECASE,
 )
 """Between two counts of different things: "2 adults 2 kids"."""
 
