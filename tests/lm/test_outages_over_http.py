@@ -151,7 +151,8 @@ def test_two_hundred_conversations_at_once_get_their_own_answers(no_proxy: None,
                 decided = asyncio.run(program.adecide_many(turns, workers=200, deadline=None))
     for turn, decision in zip(turns, decided, strict=True):
         assert decision.stages["enhance"].source == "lm"
-        assert json.loads(decision.enhancement.enhanced_query) == turn.text
+        # The answer to another conversation names another number, and is refused.
+        assert (decision.enhancement.enhanced_query, decision.stages["enhance"].cause) == (turn.text, None)
         assert decision.stages["enhance"].calls[-1].success
     assert len(server.calls) > 250
 
