@@ -55,6 +55,25 @@ _PASSING = re.compile(
 )
 """Of somebody or something else."""
 
+_NOW = re.compile(r"\b(?:today|tonight|now|this (?:morning|afternoon|evening)|yesterday|last night)\b", re.IGNORECASE)
+_SMALL_TALK = re.compile(
+    r"\b(?:weather|rain(?:s|ed|ing|y)?|pouring|pissing|sun(?:ny|shine)|hot|cold|freezing|boiling|warm|snow\w*|wind|windy|storm\w*|"
+    r"fog|foggy|humid|drizzl\w+|lovely|gorgeous|miserable|grim|tired|knackered|exhausted|shattered|sleepy|bored|hungover|"
+    r"hungry|stressed|fed up|rough|mood|happy|sad|grumpy|busy|hectic|mad|crazy|manic|long day|nightmare|"
+    r"how are you|how'?s (?:it|your|things|life)|how you (?:doing|feeling)|having a|what a day|day off|bad day|good day|"
+    r"traffic|football|match|game|telly|work'?s|at work|office|birthday|headache|monday blues|feel(?:s|ing)?|coffee)\b",
+    re.IGNORECASE,
+)
+"""The day on which somebody talks of the weather, of a mood or of work is no value."""
+
+_OTHERS_THING = re.compile(
+    r"\b(?:can|could|may|might|let|lets|letting|lend|lends|lending|lent|says?|said|offered|offering|reckons|has|have|had|got|"
+    r"told me|borrow|use|using|own)\b.*?\b(?:his|her|their|hers|theirs)\b|"
+    r"\b(?:has|got|have|owns|lent|lends|offered|lets|let) (?:got )?(?:me |us )?(?:an?|some|the|space|room)\b.*\b(?:i|we|me|us)\b|"
+    r"\b(?:his|her|their)\b.*\b(?:instead|for free)\b",
+    re.IGNORECASE,
+)
+
 _CONCLUDES = re.compile(
     r"\b(?:so|then|call it|let'?s (?:say|go|do|make)|make it|make that|go for|go with|this time|better|best|rather|"
     r"instead|from now on|(?:do|take|have) the|how about|how'?s|what about|i'?d (?:like|want|say)|"
@@ -76,6 +95,10 @@ def without_mentions(text: str) -> str:
 def _is_mention(clause: str, *, denials: bool) -> bool:
     if asks_for_time(clause):
         return len(clause.split()) > 1
+    if (_NOW.search(clause) and _SMALL_TALK.search(clause)) or (
+        _PASSING.search(clause) and _OTHERS_THING.search(clause)
+    ):
+        return True
     if not _TYPED.search(clause) or _ASKED.match(clause.lower()):
         return False
     if _TAKEN.search(clause) or _PASSING.search(clause):

@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from jazzmine_dspy.models.phrases import denied, is_english, puts_right
-from jazzmine_dspy.models.slot_types._numbers import count_apart, numbers
+from jazzmine_dspy.models.slot_types._numbers import count_apart, is_measure, numbers
+from jazzmine_dspy.models.slot_types.calendar.frame import relates
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type, out_of_range, pattern_matches
 from jazzmine_dspy.models.text import plain
 
@@ -29,8 +30,8 @@ _BETWEEN = re.compile(
 _NO_COUNT_BEFORE = re.compile(
     r"(?:[#@/.\w+-]|\b(?:at|by|until|till|before|after|from|order|number|no\.?|room|flight|booking|line|platform|"
     r"january|february|march|april|may|june|july|august|september|october|november|december|"
-    r"jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|half|quarter|ends?(?: in)?|"
-    r"ending(?: in)?)\s*)$",
+    r"jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|half|quarter|(?:back |ends? |ending )?in|ends?|"
+    r"ending|floor|gate|cabin|unit|page|step|bus|train|aisle|bay|door)\s*)$",
     re.IGNORECASE,
 )
 NO_COUNT_AFTER = re.compile(
@@ -168,6 +169,12 @@ def part_value(
         >>> part_value(slot, "the 4th"), part_value(slot, "the 4th", taken=["2026-11-04"])
         (4, None)
     """
+    if slot.type == "date" and relates(text.lower()):
+        return None
+    if slot.type == "number":
+        for each in numbers(text, at):
+            if is_measure(text, each, _told_of(slot)):
+                text = text[: each.start] + "#" * (each.end - each.start) + text[each.end :]
     parts = [free_text(part) for part in (text, *_PARTS.split(text)) if part.strip()]
     if slot.type == "number":
         # Four digits and more beside something else are an id.
@@ -227,7 +234,7 @@ def lone_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
             or (money and before.group().strip().lower() == "at")
         )
         and not NO_COUNT_AFTER.match(text, each.end)
-        and (money or not _EACH.match(text, each.end))
+        and (money or not (_EACH.match(text, each.end) or is_measure(text, each, _told_of(slot))))
         and not denied(text, each.start, no_denies=False)
         and sum(map(str.isdigit, text[each.start : each.end])) < (6 if money else 4)
         and not any(
@@ -257,6 +264,10 @@ def lone_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
     return next(iter(values)) if len(values) == 1 else None
 
 
+def _told_of(slot: Slot) -> str:
+    return f"{slot.name.replace('_', ' ')} {slot.description} {slot.ask}"
+
+
 def counts_several(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
     """Whether a message holds several numbers and none of them is the slot's alone: "us 6 and the 4 from sales"."""
     if slot.type != "number" or slot.pattern:
@@ -272,7 +283,7 @@ def named_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
         >>> named_number(slot, "theres 5 of us"), named_number(slot, "5 trainees"), named_number(slot, "5 apples")
         (5, 5, None)
     """
-    told = f"{slot.name.replace('_', ' ')} {slot.description}"
+    told = _told_of(slot).removesuffix(slot.ask)
     own = {stem(word) for word in plain(told).split() if word not in _COMMON}
     for match in _COUNTED.finditer(text):
         of_people = _PEOPLE.search(told) and _OF_US.match(match[1])
@@ -306,7 +317,8 @@ def named_boolean(slot: Slot, text: str) -> bool | None:
         rf"\b(with|without|no|plus) (?:an? |the |my |our |any )?{name}\b(?! or\b)", text.lower()
     )
     told = {word in ("with", "plus") for word in found}
-    return told.pop() if len(told) == 1 else None
+    # "I don't want it with insurance" names it, too.
+    return told.pop() if len(told) == 1 and (told == {False} or False not in values_in(slot, text)) else None
 
 
 def named_most(text: str, told: Sequence[tuple[str, str]]) -> str | None:
