@@ -26,7 +26,10 @@ _NUMBERS = {
 _DULL = words("acht sei seis nove tien elf tre tres dos sept quince venti otto dez diez quattro")
 """Days and numbers that are words, short forms or names of English too, or another language's."""
 
-_IN_NAME = re.compile(r"\b[A-ZÀ-Þ][\w'-]{2,} $"), re.compile(r" (?!(?:Morgen|Mittag|Abend|Nachmittag)\b)[A-ZÀ-Þ][a-zß-ÿ]+")
+_IN_NAME = (
+    re.compile(r"\b[A-ZÀ-Þ][\w'-]{2,} $"),
+    re.compile(r" (?!(?:Morgen|Mittag|Abend|Nachmittag)\b)[A-ZÀ-Þ][a-zß-ÿ]+"),
+)
 """Before and behind a word with a capital that is part of a name: "Mardi Gras", "Heidi Montag"."""
 
 _TOGETHER = {

@@ -102,13 +102,18 @@ def without_denied(turn: Turn, names: Sequence[str], registry: FlowRegistry) -> 
 
 
 _OFFERED = re.compile(
-    r"^\W*(?:(?:hi|hiya|hello|hey|ok|so|um+|also|oh|and|quick (?:one|question)|just wondering)\b[\s,:-]*)*(?:do|does|d) ?"
-    r"(?:you|u|ya|you guys|you lot|your (?:lot|guys|company)|anyone there|they|this place)(?: guys| lot| folks| also| still| even)* "
+    r"^\W*(?:(?:hi|hiya|hello|hey|ok|so|um+|also|oh|and|quick (?:one|question)|just wondering)\b[\s,:-]*)*(?:do|"
+    r"does|d) ?"
+    r"(?:you|u|ya|you guys|you lot|your (?:lot|guys|company)|anyone there|they|this place)(?: guys| lot| folks|"
+    r" also| still| even)* "
     r"(?:(?P<trade>buy|sell|stock|fix|repair|make|clean|recycle|trade)|have|do|offer|take|accept|hire|got|run|serve|"
     r"deliver|provide|keep|carry|collect)\b(?P<it>[^,.;!?]*)",
     re.IGNORECASE,
 )
 """Asks whether something is offered at all: "do you buy furniture"."""
+
+_STOCK = re.compile(r"stock|availab|sell|catalog|product|assortment", re.IGNORECASE)
+"""Flows that answer just that."""
 
 
 @lru_cache(maxsize=256)
@@ -118,6 +123,8 @@ def _is_unoffered(text: str, flow: Flow) -> bool:
     if match is None:
         return False
     _, told, _ = _verbs(flow)
+    if _STOCK.search(f"{flow.name} {flow.description}"):
+        return False
     if match["trade"]:
         # What is rented or sent is not bought: the flow has to do it.
         named = f"{flow.name.replace('_', ' ')} {flow.description} {' '.join(flow.keywords)}"

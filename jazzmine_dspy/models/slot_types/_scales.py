@@ -25,7 +25,8 @@ _SCALE_OF_MONEY = re.compile(rf"(?:(?:\s+|-)?({_WORDS}|mill?|mn|mln)|(m|b))\b", 
 
 _FRACTIONS = {"half": Decimal("0.5"), "quarter": Decimal("0.25"), "three quarters": Decimal("0.75")}
 _AND_FRACTION = re.compile(
-    r"\s+(?:and|n|&)\s+(?:a\s+|one\s+)?(half|quarter|three quarters)\b(?!\s+(?:past|to|after)\b)", re.IGNORECASE
+    r"\s+(?:and|n|&)\s+(?:a\s+|one\s+)?(half|quarter|three quarters)\b(?!\s+(?:past|to|after)\b)",
+    re.IGNORECASE,
 )
 _BASE = re.compile(
     r"\b(?:(?P<part>half|(?:(?:a|one)\s+)?quarter|three[ -]quarters)(?:\s+of)?(?:\s+an?)?"
@@ -59,7 +60,9 @@ def scaled(text: str, found: Iterable[Found], *, money: bool) -> Iterator[Found]
             taken = grown.end
             if not vague:
                 made.append(grown)
-    parts = {place for place, (one, other) in enumerate(pairwise(made)) if money and _is_joined(text, one, other)}
+    parts = {
+        place for place, (one, other) in enumerate(pairwise(made)) if money and _is_joined(text, one, other)
+    }
     yield from (each for place, each in enumerate(made) if not {place, place - 1} & parts)
 
 

@@ -73,7 +73,8 @@ _OPEN = re.compile(
 """Words of a clause that leave a yes or no open."""
 
 _NO_BEFORE = re.compile(
-    r"(?:\b(?:no(?! (?:wait|actually|sorry|hang|hold))|non|nah|nope|not|never|without|w/o|sans|minus|skip|declin\w+|drop|"
+    r"(?:\b(?:no(?! (?:wait|actually|sorry|hang|hold))|non|nah|nope|not|never|without|w/o|sans|minus|skip|"
+    r"declin\w+|drop|"
     r"forget|hold|leave (?:off|out)|leav\w+|exclud\w+|opt(?:ing)? out|pass on|against|refus\w+|cannot|"
     r"(?:do|does|did|wo|ca|is|was|would|should)n'?t|ain'?t)\b)[^,.;:!?\n]*$",
     re.IGNORECASE,

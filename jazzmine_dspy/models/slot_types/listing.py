@@ -15,7 +15,8 @@ _WORDS = 4
 """Words of an item; what is longer is rather a sentence."""
 
 _BREAK = re.compile(
-    r"\s*(?:[,;\n\u2022]|\s&\s|\s\+\s|(?<=\w{3})[.!](?=\s+\w))\s*(?:(?:oh|also|and|plus)\s+)*|\s+(?:and|plus|as well as)\s+(?:also\s+)?",
+    r"\s*(?:[,;\n\u2022]|\s&\s|\s\+\s|(?<=\w{3})[.!](?=\s+\w))\s*(?:(?:oh|also|and|plus)\s+)*|\s+(?:and|plus|"
+    r"as well as)\s+(?:also\s+)?",
     re.IGNORECASE,
 )
 _FOREIGN_BREAK = re.compile(r"\s*[,;\n\u2022]\s*|\s+[&+]\s+")
@@ -26,7 +27,8 @@ _BEFORE = re.compile(
     re.IGNORECASE,
 )
 _AFTER = re.compile(
-    r"(?:[\s,.!]+(?:please|pls|plz|thanks|thank you|thx|too|as well|that'?s all|that'?s it|that is all))+\s*$", re.IGNORECASE
+    r"(?:[\s,.!]+(?:please|pls|plz|thanks|thank you|thx|too|as well|that'?s all|that'?s it|that is all))+\s*$",
+    re.IGNORECASE,
 )
 _ARTICLE = re.compile(r"^(?:an?|the|some|my|our)\s+(?=\S)", re.IGNORECASE)
 _NO_ITEM = re.compile(

@@ -80,22 +80,35 @@ _FROM_TO = re.compile(
 
 _DAY = "|".join(DAYS)
 _HOUR = (
-    r"(?! (?:about |around )?(?:\d{1,2}(?!\d|st|nd|rd|th)|noon|midday|lunch|work\b|school\b|one|two|three|four|five|six|"
+    r"(?! (?:about |around )?(?:\d{1,2}(?!\d|st|nd|rd|th)|noon|midday|lunch|work\b|school\b|one|two|three|four|"
+    r"five|six|"
     r"seven|eight|nine|ten|eleven|twelve|half)\b)"
 )
-_RELATION = re.compile(
-    r"\b(?:days?|weeks?|nights?|months?|fortnights?|weekends?) (?:before|after|prior|ahead|earlier|later|sooner|"
+_DATE_RELATION = re.compile(
+    r"\b(?:days?|weeks?|nights?|months?|fortnights?|weekends?)(?: or (?:two|three|so))? (?:before|after|prior|"
+    r"ahead|earlier|later|sooner|"
     rf"beforehand|afterwards?|following|preceding|previous){_HOUR}\b|"
     rf"\b(?:the|that) (?:{_DAY}) (?:before|after|prior|following|preceding)\b{_HOUR}|"
-    rf"\b(?:{_DAY}|weekend) (?:before last|after next)\b|\b(?:previous|preceding) (?:day|night|week|month|{_DAY})\b"
+    rf"\b(?:{_DAY}|weekend) (?:before last|after next)\b|\b(?:previous|preceding) (?:day|night|week|month|{_DAY})\b|"
+    rf"\b(?:morning|evening|afternoon) (?:before|after){_HOUR}\b|\beither side of\b|"
+    r"\bwithin (?:an?|\d+|two|three) \w+ of\b"
 )
-"""Words that count a day from another one: "the day after my scan", "Sunday before last"."""
+_TIME_RELATION = re.compile(
+    r"\b(?:hours?|hrs?|minutes?|mins?|half an hour|a bit) "
+    r"(?:before|after|prior|ahead|earlier|later|sooner|beforehand|afterwards?)\b"
+)
+"""Words that count a day or an hour from another one: "the day after my scan", "an hour before my bus"."""
 
-_RETURNS = re.compile(r"\b(?:back|return\w*|home|until|till?|for)\b[^,.;!?]*$")
+_UNRELATED = re.compile(r"\b(?:back|return\w*|home)\b[^,.;!?]*$|\bnot (?:even )?(?:an?|one|the)? ?$")
 
 
-def relates(text: str, readings: Sequence[Reading] = ()) -> bool:
+def relates(text: str, readings: Sequence[Reading] = (), *, hours: bool = False) -> bool:
     """Whether a text counts a day from another one that no reading has computed: the day that it names is not meant.
+
+    Args:
+        text: The message, in small letters.
+        readings: What has been computed.
+        hours: Whether hours count, and not days.
 
     Example:
         >>> relates("the day after my scan, which is the 22nd"), relates("back two days later"), relates("friday after 3")
@@ -103,8 +116,8 @@ def relates(text: str, readings: Sequence[Reading] = ()) -> bool:
     """
     return any(
         not any(each.start <= match.start() + 4 and match.end() <= each.end for each in readings)
-        and _RETURNS.search(text[: match.start()]) is None
-        for match in _RELATION.finditer(text)
+        and _UNRELATED.search(text[: match.start()]) is None
+        for match in (_TIME_RELATION if hours else _DATE_RELATION).finditer(text)
     )
 
 

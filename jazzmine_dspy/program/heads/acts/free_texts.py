@@ -55,8 +55,10 @@ _LEAD = re.compile(
 
 _DICTATED = re.compile(
     r"\W*(?:(?:ok|okay|right|so|well|um+|yes|yeah|hi|hello|please|pls|just|can you|could you|and)\b[\s,]*)*"
-    r"(?:(?:write|note|take|get|put|jot|type|pass|send) (?:this|it|that|the following)(?: (?:down|on|in|please|pls|for me|exactly|"
-    r"to (?:them|him|her|the \w+)|word for word))*\s?[:,-]+|(?:here (?:it is|goes|you go)|my (?:comment|feedback|complaint|message|review)(?: is)?)\s?[:-]+|ok so\b,?)\s*",
+    r"(?:(?:write|note|take|get|put|jot|type|pass|send) (?:this|it|that|the following)(?: (?:down|on|in|please|"
+    r"pls|for me|exactly|"
+    r"to (?:them|him|her|the \w+)|word for word))*\s?[:,-]+|(?:here (?:it is|goes|you go)|my (?:comment|"
+    r"feedback|complaint|message|review)(?: is)?)\s?[:-]+|ok so\b,?)\s*",
     re.IGNORECASE,
 )
 """What announces a telling: "ok write this down please:"."""
@@ -228,7 +230,8 @@ _RELATIVE = re.compile(
 """Somebody's relative by name: "my little lad Owen Pike"."""
 
 _TRAILING = re.compile(
-    r"(?:[,.!]?\s+(?:what else|(?:and )?(?:that'?s|thats|that is) (?:it|all)(?: from me| really| for now)?|you know|i guess|"
+    r"(?:[,.!]?\s+(?:what else|(?:and )?(?:that'?s|thats|that is) (?:it|all)(?: from me| really| for now)?|"
+    r"you know|i guess|"
     r"lol|thanks|thank you|thx|ta|cheers|pls|please|end of (?:message|story|rant)|rant over|the end)\b\W*)+$",
     re.IGNORECASE,
 )
@@ -352,13 +355,15 @@ _WITHOUT = re.compile(
 _PLACED = re.compile(r"\W*(?:for|on|at|by) (?:the )?(?:\d|[a-z]+\W*$)", re.IGNORECASE)
 _ASKED = re.compile(r"[^.!?\n]*\?")
 _SAME = re.compile(
-    r"\b(?:same|usual|as (?:last|before|when|ever)|like (?:last|before|usual)|what (?:we|i|you)|whatever)\b", re.IGNORECASE
+    r"\b(?:same|usual|as (?:last|before|when|ever)|like (?:last|before|usual)|what (?:we|i|you)|whatever)\b",
+    re.IGNORECASE,
 )
 """What points to other dishes and names none."""
 
 _FILLER = re.compile(
     r"(?:(?:it |that )?(?:all )?depends?|so|well|hm+|let me (?:see|think)|let'?s see|that'?s all|all good|nothing else|"
-    r"to (?:begin|start) with|i think|i guess|actually|maybe|oh|um+|er+m?|pls|please|plz|thanks|thx|ta|cheers|ok|okay|also|first|lol|yeah|yes|too|that'?s it)\W*",
+    r"to (?:begin|start) with|i think|i guess|actually|maybe|oh|um+|er+m?|pls|please|plz|thanks|thx|ta|cheers|"
+    r"ok|okay|also|first|lol|yeah|yes|too|that'?s it)\W*",
     re.IGNORECASE,
 )
 
