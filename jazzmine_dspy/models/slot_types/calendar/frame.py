@@ -111,7 +111,7 @@ def relates(text: str, readings: Sequence[Reading] = (), *, hours: bool = False)
         hours: Whether hours count, and not days.
 
     Example:
-        >>> relates("the day after my scan, which is the 22nd"), relates("back two days later"), relates("friday after 3")
+        >>> relates("the day after my scan, the 22nd"), relates("back two days later"), relates("friday after 3")
         (True, False, False)
     """
     return any(

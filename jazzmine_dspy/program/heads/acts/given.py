@@ -58,7 +58,6 @@ _OPEN = frozenset(("text", "list", "boolean"))
 _AS_SAID = frozenset(("phone", "email", "text", "number"))
 """Types whose values stand in the message as they are."""
 
-
 _DEPENDS = re.compile(r"\b(?:only if|depends?|depending|unless|what if)\b", re.IGNORECASE)
 
 
@@ -77,8 +76,8 @@ class Values:
         starting = [self._scene.tasks[name] for name in self._scene.starting]
         text, at = parts_of(self._text, starting).get(flow.name, self._text), self._scene.at
         own = text != self._text
-        text = wish_of(text)
-        said, text = text, without_talk(text)
+        said = wish_of(text)
+        text = without_talk(said)
         found: dict[str, Any] = {}
         taken: list[str] = []
         for slot in sorted(flow.slots, key=telling):
