@@ -23,8 +23,14 @@ _NUMBERS = {
     "nl": "twee drie vier vijf zes zeven acht negen tien elf twaalf vijftien twintig dertig veertig vijftig",
     "pt": "dois três quatro cinco seis sete oito nove dez doze quinze vinte trinta quarenta cinquenta",
 }
-_DULL = words("acht sei seis nove tien elf tre tres dos")
-"""Numbers that are words of English too, or another language's."""
+_DULL = words("acht sei seis nove tien elf tre tres dos sept quince venti otto dez diez quattro")
+"""Days and numbers that are words, short forms or names of English too, or another language's."""
+
+_IN_NAME = (
+    re.compile(r"\b[A-ZÀ-Þ][\w'-]{2,} $"),
+    re.compile(r" (?!(?:Morgen|Mittag|Abend|Nachmittag)\b)[A-ZÀ-Þ][a-zß-ÿ]+"),
+)
+"""Before and behind a word with a capital that is part of a name: "Mardi Gras", "Heidi Montag"."""
 
 _TOGETHER = {
     "zweit": 2,
@@ -67,8 +73,20 @@ def number_language(text: str) -> str | None:
 
 
 def _language(text: str, patterns: dict[str, re.Pattern[str]]) -> str | None:
-    found = [language for language, pattern in patterns.items() if pattern.search(text)]
+    found = [
+        language
+        for language, pattern in patterns.items()
+        if any(not _is_name(text, match) for match in pattern.finditer(text))
+    ]
     return found[0] if len(found) == 1 else None
+
+
+def _is_name(text: str, match: re.Match[str]) -> bool:
+    """Whether a word stands with a capital next to another one, so that it is part of a name."""
+    before, behind = _IN_NAME
+    first = before.search(text[: match.start()])
+    inner = first is not None and first.start() > 0 and text[: first.start()].rstrip()[-1:] not in ".!?"
+    return match[0][0].isupper() and (inner or behind.match(text, match.end()) is not None)
 
 
 @lru_cache(maxsize=2)

@@ -31,7 +31,7 @@ LIGHT = words(
 
 _DENIED = re.compile(
     r"(?:(?<!\w)(?:not(?! only)|never|without|neither|nor|except|excluding|instead of|rather than|other than|"
-    r"anything but|anyone but|everything but|all but|(?P<no>no))|n['\u2019]t)"
+    r"anything but|anyone but|everything but|all but|(?:do|does|did|wo|ca|is|was|are|would)nt|(?P<no>no))|n['\u2019]t)"
     r"(?:\s+(?:a|an|the|my|our|to|it|at|on|for|be|is|want|need|use|send|that|this|any|with|by|in|have|like|really)){0,4}"
     r"[\s\"'\u201c(#]*$",
     re.IGNORECASE,

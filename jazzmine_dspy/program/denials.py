@@ -88,6 +88,7 @@ def without_denied(turn: Turn, names: Sequence[str], registry: FlowRegistry) -> 
         return list(names)
     if _answers_nothing(turn):
         names = [name for name in names if name not in registry or _affirms(turn.text, registry[name])]
+    names = [name for name in names if name not in registry or not _is_unoffered(turn.text, registry[name])]
     others = any(_denies(turn.text, flow) for flow in registry.values())
     return [
         name
@@ -98,6 +99,40 @@ def without_denied(turn: Turn, names: Sequence[str], registry: FlowRegistry) -> 
             and (not others or undoes(registry[name]) or _affirms(turn.text, registry[name]))
         )
     ]
+
+
+_OFFERED = re.compile(
+    r"^\W*(?:(?:hi|hiya|hello|hey|ok|so|um+|also|oh|and|quick (?:one|question)|just wondering)\b[\s,:-]*)*(?:do|"
+    r"does|d) ?"
+    r"(?:you|u|ya|you guys|you lot|your (?:lot|guys|company)|anyone there|they|this place)(?: guys| lot| folks|"
+    r" also| still| even)* "
+    r"(?:(?P<trade>buy|sell|stock|fix|repair|make|clean|recycle|trade)|have|do|offer|take|accept|hire|got|run|serve|"
+    r"deliver|provide|keep|carry|collect)\b(?P<it>[^,.;!?]*)",
+    re.IGNORECASE,
+)
+"""Asks whether something is offered at all: "do you buy furniture"."""
+
+_STOCK = re.compile(r"stock|availab|sell|catalog|product|assortment", re.IGNORECASE)
+"""Flows that answer just that."""
+
+
+@lru_cache(maxsize=256)
+def _is_unoffered(text: str, flow: Flow) -> bool:
+    """Whether a message asks for something that none of the flow's own words name, and wishes nothing else of it."""
+    match = _OFFERED.match(text)
+    if match is None:
+        return False
+    _, told, _ = _verbs(flow)
+    if _STOCK.search(f"{flow.name} {flow.description}"):
+        return False
+    if match["trade"]:
+        # What is rented or sent is not bought: the flow has to do it.
+        named = f"{flow.name.replace('_', ' ')} {flow.description} {' '.join(flow.keywords)}"
+        told = frozenset(_stem(word) for word in plain(named).split() if len(word) >= _LEAST)
+    said = {_stem(word) for word in plain(match["it"]).split() if word not in _LINKS}
+    clauses = [clause for clause in _CLAUSE.split(text[match.end() :]) if plain(clause)]
+    more = {_stem(word) for clause in clauses for word in plain(clause).split() if word not in _LINKS | _WHEN}
+    return bool(said) and not (said | more) & told
 
 
 def _answers_nothing(turn: Turn) -> bool:

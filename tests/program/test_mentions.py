@@ -78,6 +78,90 @@ def test_a_denied_task_and_a_yes_to_nothing_start_nothing(registry: str, text: s
 
 
 @pytest.mark.row("U19")
-@pytest.mark.parametrize("name", ["ten_c", "ten_d"])
+@pytest.mark.parametrize("name", ["ten_c", "ten_d", "ten_e"])
 def test_the_newest_cases_by_others_hold_no_grave_one(name: str) -> None:
     assert [one.case["turn"]["text"] for one in judged(name) if one.grave] == []
+
+
+@pytest.mark.row("U19", "U5")
+@pytest.mark.parametrize(
+    ("registry", "flow", "slot", "text"),
+    [
+        ("ferry", "book_crossing", "travellers", "im 5 mins away"),
+        ("ferry", "book_crossing", "travellers", "the 3 litre van"),
+        ("lunch", "order_lunch", "people", "ask me in 2 hrs"),
+        ("bank", "send_money", "amount", "label it Sept"),
+        ("clinic", "book_visit", "visit_day", "how are you today"),
+        ("clinic", "book_visit", "visit_day", "work is mad today"),
+        ("lunch", "order_lunch", "lunch_day", "today was a nightmare"),
+        ("storage", "rent_unit", "size", "my brother says I can use his garage"),
+        ("storage", "rent_unit", "size", "my mate has a garage I could use"),
+        ("storage", "rent_unit", "size", "my dad lent me his locker"),
+        ("lunch", "order_lunch", "dishes", "depends, got anything halal?"),
+        ("lunch", "order_lunch", "dishes", "same as last week"),
+        ("lunch", "order_lunch", "dishes", "the usual please"),
+    ],
+)
+def test_talk_measures_and_what_is_somebody_elses_give_nothing(
+    registry: str, flow: str, slot: str, text: str
+) -> None:
+    got = commands(registry, text, flow=flow, awaiting=slot)
+    assert not any(each["type"].endswith("_slot") and each["type"] != "skip_slot" for each in got), got
+
+
+@pytest.mark.row("U19", "U5")
+@pytest.mark.parametrize(
+    ("text", "dishes"),
+    [
+        ("wraps. oh and crisps", ["wraps", "crisps"]),
+        ("soup, bread. thats all", ["soup", "bread"]),
+        ("same stuff as when your driver turned up late, the falafel boxes", ["falafel boxes"]),
+        ("ok so, pizza and salad", ["pizza", "salad"]),
+        ("sandwiches and fruit, that's all thanks", ["sandwiches", "fruit"]),
+    ],
+)
+def test_lists_hold_items_alone(text: str, dishes: list[str]) -> None:
+    got = commands("lunch", text, flow="order_lunch", awaiting="dishes")
+    assert got == [{"type": "set_slot", "name": "dishes", "value": dishes}]
+
+
+@pytest.mark.row("U19", "U5")
+@pytest.mark.parametrize(
+    ("text", "comment"),
+    [
+        ("write this down please: the doc was late, that's all", "the doc was late"),
+        ("ok so the nurse was great", "the nurse was great"),
+    ],
+)
+def test_a_telling_is_cut_from_what_announces_and_closes_it(text: str, comment: str) -> None:
+    got = commands("clinic", text, flow="leave_feedback", awaiting="comment")
+    assert got == [{"type": "set_slot", "name": "comment", "value": comment}]
+
+
+@pytest.mark.row("U19", "U14")
+@pytest.mark.parametrize(
+    ("registry", "text"),
+    [
+        ("storage", "do u buy old furniture, got a wardrobe to flog"),
+        ("storage", "do you sell boxes"),
+        ("bank", "do you sell gold"),
+        ("lunch", "do you clean offices"),
+        ("clinic", "do you sell crutches"),
+    ],
+)
+def test_what_no_flow_offers_starts_nothing(registry: str, text: str) -> None:
+    assert "start_flow" not in {each["type"] for each in commands(registry, text)}
+
+
+@pytest.mark.row("U19", "U5")
+@pytest.mark.parametrize(
+    ("registry", "text"),
+    [
+        ("lunch", "lovely weather today, can i order lunch"),
+        ("clinic", "cancel my appointment, work is crazy today"),
+        ("lunch", "order lunch for the day after the audit, audit is the 20th"),
+    ],
+)
+def test_small_talk_gives_a_flow_that_starts_no_day(registry: str, text: str) -> None:
+    got = commands(registry, text)
+    assert [each["type"] for each in got] == ["start_flow"], got

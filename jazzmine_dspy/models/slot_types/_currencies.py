@@ -28,6 +28,8 @@ def currency(said: str, at: ReadingContext) -> str:
         >>> currency("pesos", ReadingContext()), currency("złoty", ReadingContext(locale="pl"))
         ('', 'PLN')
     """
+    if said.strip() in _ALSO_WORDS and at.currency != said.strip().upper():
+        return ""
     said = said.strip().lower()
     known = _names(at.locale.replace("-", "_")).get(said, frozenset()) | _names("en").get(said, frozenset())
     if at.currency in known:
@@ -35,6 +37,12 @@ def currency(said: str, at: ReadingContext) -> str:
     if said in _USUAL:
         return _USUAL[said]
     return next(iter(known)) if len(known) == 1 else ""
+
+
+_ALSO_WORDS = frozenset(
+    ("all", "amd", "bam", "cup", "gel", "lak", "mad", "mop", "pen", "ron", "sos", "top", "try")
+)
+"""Codes that are words, too, where they are written in small letters: "all 120"."""
 
 
 def signs() -> tuple[str, ...]:

@@ -84,6 +84,51 @@ def count_apart(text: str, found: Sequence[Found]) -> bool:
     return apart or any(_AND_ONE.search(text, each.end) for each in found)
 
 
+_UNITS = (
+    r"secs?|seconds?|mins?|minutes?|hrs?|hours?|days?|weeks?|months?|years?|yrs?|nights?|mm|cm|km|met(?:er|re)s?|miles?|"
+    r"inch(?:es)?|ft|feet|foot|lit(?:er|re)s?|kg|kilos?|lbs?|quid|pounds?|dollars?|bucks?|euros?|pence|cents|pm|am|"
+    r"percent|per cent|times|o'?clock|seaters?|berth|door|star"
+)
+_UNIT = re.compile(rf"[\s-]?(?P<unit>{_UNITS})\b", re.IGNORECASE)
+_LABEL = re.compile(
+    r"\s+(?!of\b|us\b|in\b|and\b|at\b|on\b|for\b|with\b|are\b|men\b|women\b|children\b|people\b|ppl\b|pax\b|"
+    r"folk\b|staff\b|team\b|person\b|adult\b|guest\b)[a-z]{3,}(?<!s)\b",
+    re.IGNORECASE,
+)
+
+
+PEOPLE = re.compile(
+    r"people|person|guest|adult|seat|place|spot|cover|passenger|visitor|attend|participant|player|student|trainee|"
+    r"how many (?:of you|come|will)",
+    re.IGNORECASE,
+)
+"""What tells of a slot that it counts people."""
+
+_THINGS = re.compile(
+    r"\s+(?:\w+ )?(?:cars?|vans?|dogs?|cats?|pets?|bikes?|bags?|suitcases?|cases|boxes|sandwiches|trays?|wraps?|"
+    r"platters?|portions?|plates?|pizzas?|salads?|rolls?|cabins?|rooms?|tickets?|trips?|crossings?|dishes|courses)\b",
+    re.IGNORECASE,
+)
+"""Things that are counted, and are not people."""
+
+
+def is_measure(text: str, each: Found, told: str = "") -> bool:
+    """Whether a number measures or labels something, or counts things and no people: "5 mins", "the 1420 boat".
+
+    Args:
+        text: The message.
+        each: The number.
+        told: What tells of the slot; a unit that it names is counted: "How many nights?".
+    """
+    unit = _UNIT.match(text, each.end)
+    if unit is not None:
+        return re.search(rf"\b{unit['unit'].rstrip('s')}", told, re.IGNORECASE) is None
+    if PEOPLE.search(told) and _THINGS.match(text, each.end):
+        return True
+    the = re.search(r"\bthe\s+$", text[: each.start], re.IGNORECASE)
+    return the is not None and each.value > 1 and _LABEL.match(text, each.end) is not None
+
+
 def _with_hundredths(text: str, found: list[Found]) -> list[Found]:
     """Amounts in words with their hundredths: "twelve fifty" is 12.50."""
     made: list[Found] = []

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from functools import lru_cache
+from itertools import pairwise
 
 from jazzmine_dspy.models.phrases import WORD, Found
 
@@ -24,7 +25,8 @@ _SCALE_OF_MONEY = re.compile(rf"(?:(?:\s+|-)?({_WORDS}|mill?|mn|mln)|(m|b))\b", 
 
 _FRACTIONS = {"half": Decimal("0.5"), "quarter": Decimal("0.25"), "three quarters": Decimal("0.75")}
 _AND_FRACTION = re.compile(
-    r"\s+and\s+(?:a\s+|one\s+)?(half|quarter|three quarters)\b(?!\s+(?:past|to|after)\b)", re.IGNORECASE
+    r"\s+(?:and|n|&)\s+(?:a\s+|one\s+)?(half|quarter|three quarters)\b(?!\s+(?:past|to|after)\b)",
+    re.IGNORECASE,
 )
 _BASE = re.compile(
     r"\b(?:(?P<part>half|(?:(?:a|one)\s+)?quarter|three[ -]quarters)(?:\s+of)?(?:\s+an?)?"
@@ -35,7 +37,9 @@ _BASE = re.compile(
 )
 _DIGITS = ["zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 _POINT = re.compile(rf"\s+point((?:\s+(?:{'|'.join(_DIGITS)}|\d))+)\b", re.IGNORECASE)
-_REST = re.compile(r"(?:\s+(?:and|n))?\s+", re.IGNORECASE)
+_REST = re.compile(r"(?:\s+(?:and|'?n'?|&|\+))?\s+", re.IGNORECASE)
+_BARE_SCALE = re.compile(r"\b(?:hundred|thousand)$", re.IGNORECASE)
+_JOINED = re.compile(r"\s+(?:and|'?n'?|&|\+)\s+(?:a\s+)?", re.IGNORECASE)
 _WRITTEN_REST = re.compile(r"\d{2,3}(?![\w%:]|[.,]\d|\s?(?:cents|pence|p)\b)", re.IGNORECASE)
 _LONGEST_REST = 6
 """Words of what follows a scale: "nine hundred and ninety nine thousand"."""
@@ -49,13 +53,23 @@ def scaled(text: str, found: Iterable[Found], *, money: bool) -> Iterator[Found]
         found: Numbers in digits and in words.
         money: Whether short forms of amounts count: "3m", "2 mil".
     """
-    taken = 0
+    taken, made = 0, list[Found]()
     for base, vague in sorted([*((each, False) for each in found), *_bases(text)]):
         if base.start >= taken:
             grown = _grown(text, base, money=money)
             taken = grown.end
             if not vague:
-                yield grown
+                made.append(grown)
+    parts = {
+        place for place, (one, other) in enumerate(pairwise(made)) if money and _is_joined(text, one, other)
+    }
+    yield from (each for place, each in enumerate(made) if not {place, place - 1} & parts)
+
+
+def _is_joined(text: str, one: Found, other: Found) -> bool:
+    """Whether two amounts in words stand for one that is not read whole: "hundred and odd n fifty"."""
+    words = not any(map(str.isdigit, text[one.start : other.end]))
+    return words and _JOINED.fullmatch(text, one.end, other.start) is not None
 
 
 def _bases(text: str) -> Iterator[tuple[Found, bool]]:
@@ -76,6 +90,10 @@ def _grown(text: str, base: Found, *, money: bool) -> Found:
         end, part = match.end(), part + Decimal(f"0.{digits}")
     total, part, end = Decimal(0), *_with_fraction(text, end, part, Decimal(1))
     pattern = _SCALE_OF_MONEY if money else _SCALE
+    if (bare := _BARE_SCALE.search(text[base.start : end])) is not None:
+        scale = Decimal(_SCALES[bare[0].lower()])
+        rest = _rest(text, end, scale)
+        part, end = (part, end) if rest is None else (part + rest.value, rest.end)
     # A base ends with the space before its scale.
     while match := pattern.match(text, end):
         scale = Decimal(_SCALES[match[match.lastindex or 1].lower()])

@@ -65,6 +65,29 @@ _ASKS = re.compile(
     r"\?|^\W*(?:what|which|who|where|when|why|how|is|are|do|does|did|can i|could i)\b", re.IGNORECASE
 )
 
+_OPEN = re.compile(
+    r"\b(?:already|maybe|perhaps|depends?|unless|whether|if|how much|not sure|unsure|idk|dunno|no idea|wondering|"
+    r"what about|yes and no|or not|do without|wo)\b",
+    re.IGNORECASE,
+)
+"""Words of a clause that leave a yes or no open."""
+
+_NO_BEFORE = re.compile(
+    r"(?:\b(?:no(?! (?:wait|actually|sorry|hang|hold))|non|nah|nope|not|never|without|w/o|sans|minus|skip|"
+    r"declin\w+|drop|"
+    r"forget|hold|leave (?:off|out)|leav\w+|exclud\w+|opt(?:ing)? out|pass on|against|refus\w+|cannot|"
+    r"(?:do|does|did|wo|ca|is|was|would|should)n'?t|ain'?t)\b)[^,.;:!?\n]*$",
+    re.IGNORECASE,
+)
+_NO_AFTER = re.compile(
+    r"^s?(?:\W{0,3}(?:no\b(?! (?:problem|worries|doubt))|nope|nah)|\s+(?:is|are|was|'s)?\s?(?:not|n'?t|unnecessary|"
+    r"ain'?t|can wait|pass|doesn'?t|won'?t|wont|doesnt|out)\b)",
+    re.IGNORECASE,
+)
+"""Denials on either side of what a slot is called."""
+
+_CLAUSE_END = re.compile(r"[,.;:!?\n]|\b(?:but|and|so|then)\b", re.IGNORECASE)
+
 
 @slot_type("boolean")
 class Boolean(Ambiguous):
@@ -110,12 +133,13 @@ class Boolean(Ambiguous):
             + r"s?(?!\w)",
             re.IGNORECASE,
         )
+        text = text.replace("\u2019", "'")
         found = [
-            not denied(text, match.start())
+            _is_wanted(text, match)
             for match in phrase.finditer(text)
             if not _ASKS.search(_sentence(text, match.start()))
         ]
-        return list(dict.fromkeys(found))
+        return [value for value in dict.fromkeys(found) if value is not None]
 
     def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """Words for yes and no become true and false."""
@@ -135,6 +159,15 @@ class Boolean(Ambiguous):
     def misfit(self, slot: Slot, value: Any) -> str:
         """Labelled values are true or false."""
         return "" if isinstance(value, bool) else "true or false"
+
+
+def _is_wanted(text: str, match: re.Match[str]) -> bool | None:
+    """Whether the clause around a name denies nothing; None where it leaves that open."""
+    before = [*_CLAUSE_END.split(text[: match.start()])][-1]
+    behind = text[match.end() :]
+    if _OPEN.search(f"{before} {_CLAUSE_END.split(behind)[0]}"):
+        return None
+    return not (denied(text, match.start()) or _NO_BEFORE.search(before) or _NO_AFTER.match(behind))
 
 
 def _words(slot: Slot) -> list[str]:

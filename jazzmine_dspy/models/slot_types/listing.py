@@ -15,7 +15,8 @@ _WORDS = 4
 """Words of an item; what is longer is rather a sentence."""
 
 _BREAK = re.compile(
-    r"\s*(?:[,;\n\u2022]|\s&\s|\s\+\s)\s*(?:and\s+|plus\s+)?|\s+(?:and|plus|as well as)\s+(?:also\s+)?",
+    r"\s*(?:[,;\n\u2022]|\s&\s|\s\+\s|(?<=\w{3})[.!](?=\s+\w))\s*(?:(?:oh|also|and|plus)\s+)*|\s+(?:and|plus|"
+    r"as well as)\s+(?:also\s+)?",
     re.IGNORECASE,
 )
 _FOREIGN_BREAK = re.compile(r"\s*[,;\n\u2022]\s*|\s+[&+]\s+")
@@ -26,14 +27,15 @@ _BEFORE = re.compile(
     re.IGNORECASE,
 )
 _AFTER = re.compile(
-    r"(?:[\s,]+(?:please|pls|plz|thanks|thank you|thx|too|as well|that's all|that's it))+\s*$", re.IGNORECASE
+    r"(?:[\s,.!]+(?:please|pls|plz|thanks|thank you|thx|too|as well|that'?s all|that'?s it|that is all))+\s*$",
+    re.IGNORECASE,
 )
 _ARTICLE = re.compile(r"^(?:an?|the|some|my|our)\s+(?=\S)", re.IGNORECASE)
 _NO_ITEM = re.compile(
     r"\b(?:i|you|it|he|she|they|we|what|where|when|why|who|how|which|is|are|was|were|am|do|does|did|don't|have|has|can|"
     r"could|will|would|can't|cant|won't|hates?|us|there|there's|theres|people|one|first|whatever|whatever's|lol|pls|"
     r"today|tomorrow|\w{3,6}day|for \d+|any|anything|some(?:one|body)|not|no|never|cancel|stop|forget|"
-    r"nothing|none|hi|hello|thanks|because|but|if|broken|arrived)\b|[?@:]|^(?:for|on|at|by)\b|"
+    r"nothing|none|got|same|usual|depends?|sounds?|let|think|hm+|hi|hello|thanks|because|but|if|broken|arrived)\b|[?@:]|^(?:for|on|at|by)\b|"
     r"\bfor (?:everyone|all|us)\b",
     re.IGNORECASE,
 )

@@ -189,11 +189,11 @@ def _after(text: str, end: int, at: ReadingContext) -> tuple[int, str, bool]:
     match = _WORD_AFTER.match(text, end)
     if match is None:
         return end, "", False
-    both = match[1].lower()
+    both = match[1]
     first = both.split()[0]
     for said in dict.fromkeys((both, first)):
         place = match.start(1) + len(said)
-        if said in HUNDREDTHS and (code := HUNDREDTHS[said] or at.currency):
+        if said.lower() in HUNDREDTHS and (code := HUNDREDTHS[said.lower()] or at.currency):
             return place, code, True
         if code := currency(said, at) or currency(said.rstrip("."), at):
             return place, code, False

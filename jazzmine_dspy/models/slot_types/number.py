@@ -16,7 +16,7 @@ from jazzmine_dspy.models.phrases import (
     rest,
     words,
 )
-from jazzmine_dspy.models.slot_types._numbers import count_apart, numbers, plain
+from jazzmine_dspy.models.slot_types._numbers import count_apart, is_measure, numbers, plain
 from jazzmine_dspy.models.slots import (
     ANYWHERE,
     Ambiguous,
@@ -58,7 +58,9 @@ class Number(Ambiguous):
         if not found:
             own = pattern_match(slot, text)
             return [] if own is None else [own]
-        if not _is_bare(text, found, at, named(slot.name)):
+        told = f"{slot.name.replace('_', ' ')} {slot.description} {slot.ask}"
+        found = [each for each in found if not is_measure(text, each, told)]
+        if not found or not _is_bare(text, found, at, named(slot.name)):
             return []
         if len(found) == 2 and _OUT_OF.fullmatch(text[found[0].end : found[1].start]):
             found = found[:1]

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from jazzmine_dspy.models.slot_types.calendar.english import DAYS
+
 
 class Reading(NamedTuple):
     """A part of a text that names a value.
@@ -46,6 +48,7 @@ _AROUND = re.compile(
 )
 """What may stand beside a value in an answer that is nothing but one."""
 
+_GREETS = re.compile(r"\bhow (?:are|r|have|was|were|is it)\b|\bhow's it\b")
 _NOT_BEFORE = re.compile(
     r"(?:\b(?:not|never|neither|nor|except|excluding|without|besides|anything but|any \w+ but|all but|"
     r"rather than|"
@@ -75,13 +78,56 @@ _FROM_TO = re.compile(
 )
 
 
+_DAY = "|".join(DAYS)
+_HOUR = (
+    r"(?! (?:about |around )?(?:\d{1,2}(?!\d|st|nd|rd|th)|noon|midday|lunch|work\b|school\b|one|two|three|four|"
+    r"five|six|"
+    r"seven|eight|nine|ten|eleven|twelve|half)\b)"
+)
+_DATE_RELATION = re.compile(
+    r"\b(?:days?|weeks?|nights?|months?|fortnights?|weekends?)(?: or (?:two|three|so))? (?:before|after|prior|"
+    r"ahead|earlier|later|sooner|"
+    rf"beforehand|afterwards?|following|preceding|previous){_HOUR}\b|"
+    rf"\b(?:the|that) (?:{_DAY}) (?:before|after|prior|following|preceding)\b{_HOUR}|"
+    rf"\b(?:{_DAY}|weekend) (?:before last|after next)\b|\b(?:previous|preceding) (?:day|night|week|month|{_DAY})\b|"
+    rf"\b(?:morning|evening|afternoon) (?:before|after){_HOUR}\b|\beither side of\b|"
+    r"\bwithin (?:an?|\d+|two|three) \w+ of\b"
+)
+_TIME_RELATION = re.compile(
+    r"\b(?:hours?|hrs?|minutes?|mins?|half an hour|a bit) "
+    r"(?:before|after|prior|ahead|earlier|later|sooner|beforehand|afterwards?)\b"
+)
+"""Words that count a day or an hour from another one: "the day after my scan", "an hour before my bus"."""
+
+_UNRELATED = re.compile(r"\b(?:back|return\w*|home)\b[^,.;!?]*$|\bnot (?:even )?(?:an?|one|the)? ?$")
+
+
+def relates(text: str, readings: Sequence[Reading] = (), *, hours: bool = False) -> bool:
+    """Whether a text counts a day from another one that no reading has computed: the day that it names is not meant.
+
+    Args:
+        text: The message, in small letters.
+        readings: What has been computed.
+        hours: Whether hours count, and not days.
+
+    Example:
+        >>> relates("the day after my scan, the 22nd"), relates("back two days later"), relates("friday after 3")
+        (True, False, False)
+    """
+    return any(
+        not any(each.start <= match.start() + 4 and match.end() <= each.end for each in readings)
+        and _UNRELATED.search(text[: match.start()]) is None
+        for match in (_TIME_RELATION if hours else _DATE_RELATION).finditer(text)
+    )
+
+
 def whole(text: str, readings: Sequence[Reading]) -> Reading | None:
     """The reading that a text is nothing but; None where something else is said, or several things."""
     if len(readings) != 1:
         return None
     found = readings[0]
     before, after = text[: found.start], text[found.end :]
-    if denied(before, after) or _AROUND.sub("", before) or _AROUND.sub("", after):
+    if denied(before, after) or _GREETS.search(before) or _AROUND.sub("", before) or _AROUND.sub("", after):
         return None
     return found
 

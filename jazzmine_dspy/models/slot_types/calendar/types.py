@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from jazzmine_dspy.models.other_languages import day_language
 from jazzmine_dspy.models.slot_types.calendar.english import lowered, simplified
-from jazzmine_dspy.models.slot_types.calendar.frame import Reading, inside, whole
+from jazzmine_dspy.models.slot_types.calendar.frame import Reading, inside, relates, whole
 from jazzmine_dspy.models.slot_types.calendar.near import Near, orders
 from jazzmine_dspy.models.slot_types.calendar.numeric import numeric_days
 from jazzmine_dspy.models.slot_types.text import TextType
@@ -59,7 +59,7 @@ class CalendarType(Ambiguous, TextType):
         said = _said(text, at)
         found = self.readings(slot, said, at)
         if _is_english(at):
-            found = inside(said, found)
+            found = [] if self._counts_from_another(said, found) else inside(said, found)
             if not found and (language := day_language(text[:_LONGEST])) is not None:
                 return self.occurrences(slot, text, at._replace(locale=language))
         else:
@@ -71,6 +71,9 @@ class CalendarType(Ambiguous, TextType):
                 if len(each.values) == 1 and not foreign.denied(said, each) and not each.alone
             ]
         return list(dict.fromkeys(value for each in found for value in each.values))
+
+    def _counts_from_another(self, said: str, found: list[Reading]) -> bool:
+        return self.value in ("date", "time") and relates(said, found, hours=self.value == "time")
 
     def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """The normal form of a value however it is written; as it is where it has none or several."""

@@ -53,6 +53,16 @@ _LEAD = re.compile(
 )
 """What stands before a free text whatever the slot is."""
 
+_DICTATED = re.compile(
+    r"\W*(?:(?:ok|okay|right|so|well|um+|yes|yeah|hi|hello|please|pls|just|can you|could you|and)\b[\s,]*)*"
+    r"(?:(?:write|note|take|get|put|jot|type|pass|send) (?:this|it|that|the following)(?: (?:down|on|in|please|"
+    r"pls|for me|exactly|"
+    r"to (?:them|him|her|the \w+)|word for word))*\s?[:,-]+|(?:here (?:it is|goes|you go)|my (?:comment|"
+    r"feedback|complaint|message|review)(?: is)?)\s?[:-]+|ok so\b,?)\s*",
+    re.IGNORECASE,
+)
+"""What announces a telling: "ok write this down please:"."""
+
 _BEHIND = re.compile(
     r"\s+(?:i (?:need|want|meant)|on the statement|actually|is where .*|i think|i guess|"
     r"pls|please)\W*$|\?+$",
@@ -178,6 +188,8 @@ def awaited_text(slot: Slot, text: str) -> str | None:
         "Jo-Ann O'Malley"
     """
     if is_telling(slot):
+        if (lead := _DICTATED.match(text)) is not None and text[lead.end() :].strip():
+            return _TRAILING.sub("", text[lead.end() :]).strip(" .")
         told = _text_of(slot, _TRAILING.sub("", text))
         return text.strip(" .") if is_said(text) and plain(text) == f"the {plain(told)}" else told
     text = _COMMENT.sub("", text)
@@ -218,7 +230,10 @@ _RELATIVE = re.compile(
 """Somebody's relative by name: "my little lad Owen Pike"."""
 
 _TRAILING = re.compile(
-    r"[,.]?\s+(?:what else|that'?s it|that'?s all|you know|i guess|lol)\W*$", re.IGNORECASE
+    r"(?:[,.!]?\s+(?:what else|(?:and )?(?:that'?s|thats|that is) (?:it|all)(?: from me| really| for now)?|"
+    r"you know|i guess|"
+    r"lol|thanks|thank you|thx|ta|cheers|pls|please|end of (?:message|story|rant)|rant over|the end)\b\W*)+$",
+    re.IGNORECASE,
 )
 
 
@@ -300,6 +315,7 @@ def awaited_items(text: str, slot: Slot | None = None) -> list[str] | None:
     if is_talk(text) or _NO_ANSWER.match(text):
         return None
     avoided = slot is not None and AVOIDED.search(f"{slot.name} {slot.description} {slot.ask}")
+    text = _ASKED.sub("", text)
     parts = [part for part in _PART.split(NO_BETWEEN.sub(",", text) if avoided else text) if part.strip()]
     kept: list[str] = []
     for place, part in enumerate(parts):
@@ -313,6 +329,7 @@ def awaited_items(text: str, slot: Slot | None = None) -> list[str] | None:
             or _SAYS.search(item)
             or _COUNTED.search(item)
             or _FILLER.fullmatch(item)
+            or _SAME.search(item)
         ):
             continue
         if _PLACED.match(part) or (not avoided and _WITHOUT.match(part)):
@@ -336,8 +353,17 @@ _WITHOUT = re.compile(
     r"\W*(?:(?:but|and|with)\b\s*)*(?:no|without|minus|hold the|keep|leave)\b", re.IGNORECASE
 )
 _PLACED = re.compile(r"\W*(?:for|on|at|by) (?:the )?(?:\d|[a-z]+\W*$)", re.IGNORECASE)
+_ASKED = re.compile(r"[^.!?\n]*\?")
+_SAME = re.compile(
+    r"\b(?:same|usual|as (?:last|before|when|ever)|like (?:last|before|usual)|what (?:we|i|you)|whatever)\b",
+    re.IGNORECASE,
+)
+"""What points to other dishes and names none."""
+
 _FILLER = re.compile(
-    r"(?:oh|um+|er+m?|pls|please|plz|thanks|thx|ta|cheers|ok|okay|also|first|lol|yeah|yes|too|that'?s it)\W*",
+    r"(?:(?:it |that )?(?:all )?depends?|so|well|hm+|let me (?:see|think)|let'?s see|that'?s all|all good|nothing else|"
+    r"to (?:begin|start) with|i think|i guess|actually|maybe|oh|um+|er+m?|pls|please|plz|thanks|thx|ta|cheers|"
+    r"ok|okay|also|first|lol|yeah|yes|too|that'?s it)\W*",
     re.IGNORECASE,
 )
 

@@ -17,7 +17,7 @@ from jazzmine_dspy.program.heads.acts.free_texts import (
     own_name,
     text_apart,
 )
-from jazzmine_dspy.program.heads.acts.mentions import conclusion, without_mentions
+from jazzmine_dspy.program.heads.acts.mentions import conclusion, without_mentions, without_talk
 from jazzmine_dspy.program.heads.acts.moved import in_held_month
 from jazzmine_dspy.program.heads.acts.named import named_texts
 from jazzmine_dspy.program.heads.acts.opening import texts_in
@@ -58,7 +58,6 @@ _OPEN = frozenset(("text", "list", "boolean"))
 _AS_SAID = frozenset(("phone", "email", "text", "number"))
 """Types whose values stand in the message as they are."""
 
-
 _DEPENDS = re.compile(r"\b(?:only if|depends?|depending|unless|what if)\b", re.IGNORECASE)
 
 
@@ -77,7 +76,8 @@ class Values:
         starting = [self._scene.tasks[name] for name in self._scene.starting]
         text, at = parts_of(self._text, starting).get(flow.name, self._text), self._scene.at
         own = text != self._text
-        text = wish_of(text)
+        said = wish_of(text)
+        text = without_talk(said)
         found: dict[str, Any] = {}
         taken: list[str] = []
         for slot in sorted(flow.slots, key=telling):
@@ -96,7 +96,7 @@ class Values:
             tried = named_try(slot, text, at) if slot.required and slot.name not in found else None
             found |= {} if tried is None else {slot.name: tried}
         if own or len(starting) < 2:
-            named = named_texts(flow, text)
+            named = named_texts(flow, said)
             told = texts_in(flow, named.rest, opening=flow.name in self._scene.starting)
             texts = {**told, **named.values}
             found = {**{name: own_name(flow.slot(name), value) for name, value in texts.items()}, **found}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from jazzmine_dspy.program.heads.acts.questions import corrects
 from jazzmine_dspy.program.pauses import asks_for_time
@@ -27,7 +28,7 @@ _TAKEN = re.compile(
     r"before that it was|in (?:line|front|the queue)|"
     r"(?:any|every)(?: ?day|thing|one| time)? (?:but|except|apart from|other than|bar)|"
     r"(?:day|\d(?:st|nd|rd|th)?)(?:'?s| is| was) (?:out|off|gone|taken|full|my|our|the|a|when|no)|"
-    r"not (?:after|until|till|on|in|around|free|available)|"
+    r"(?:we|there) were .*\blast (?:time|year)|not (?:after|until|till|on|in|around|free|available)|"
     r"(?:lease|contract|rent|shift|work|school|term|class|meeting|tenancy|holiday|warranty) "
     r"(?:ends?|starts?|finish\w*|runs? out|expires?)|(?:was|were|am|i'?m|we'?re) .*(?:till|until)|"
     r"i (?:finish|start|get off|get back|work))\b",
@@ -55,6 +56,29 @@ _PASSING = re.compile(
 )
 """Of somebody or something else."""
 
+_NOW = re.compile(
+    r"\b(?:today|tonight|now|this (?:morning|afternoon|evening)|yesterday|last night)\b", re.IGNORECASE
+)
+_SMALL_TALK = re.compile(
+    r"\b(?:weather|rain(?:s|ed|ing|y)?|pouring|pissing|sun(?:ny|shine)|hot|cold|freezing|boiling|warm|snow\w*|wind|windy|storm\w*|"
+    r"fog|foggy|humid|drizzl\w+|lovely|gorgeous|miserable|grim|tired|knackered|exhausted|shattered|sleepy|bored|hungover|"
+    r"hungry|stressed|fed up|rough|mood|happy|sad|grumpy|busy|hectic|mad|crazy|manic|long day|nightmare|"
+    r"how are you|how'?s (?:it|your|things|life)|how you (?:doing|feeling)|having a|what a day|day off|bad day|"
+    r"good day|"
+    r"traffic|football|match|game|telly|work'?s|at work|office|birthday|headache|monday blues|feel(?:s|ing)?|coffee)\b",
+    re.IGNORECASE,
+)
+"""The day on which somebody talks of the weather, of a mood or of work is no value."""
+
+_OTHERS_THING = re.compile(
+    r"\b(?:can|could|may|might|let|lets|letting|lend|lends|lending|lent|says?|said|offered|offering|reckons|has|have|had|got|"
+    r"told me|borrow|use|using|own)\b.*?\b(?:his|her|their|hers|theirs)\b|"
+    r"\b(?:has|got|have|owns|lent|lends|offered|lets|let) (?:got )?(?:me |us )?(?:an?|some|the|space|"
+    r"room)\b.*\b(?:i|we|me|us)\b|"
+    r"\b(?:his|her|their)\b.*\b(?:instead|for free)\b",
+    re.IGNORECASE,
+)
+
 _CONCLUDES = re.compile(
     r"\b(?:so|then|call it|let'?s (?:say|go|do|make)|make it|make that|go for|go with|this time|better|best|rather|"
     r"instead|from now on|(?:do|take|have) the|how about|how'?s|what about|i'?d (?:like|want|say)|"
@@ -64,11 +88,31 @@ _CONCLUDES = re.compile(
 )
 
 
+def without_talk(text: str) -> str:
+    """Blanks out clauses of the weather, a mood or work on a day, and of what is somebody else's.
+
+    Example:
+        >>> without_talk("work is crazy today, cancel Friday").strip(), without_talk("cancel today's")
+        (', cancel Friday', "cancel today's")
+    """
+    return _without(text, _is_talk)
+
+
+def _is_talk(clause: str) -> bool:
+    talks = _NOW.search(clause) and _SMALL_TALK.search(clause)
+    return bool(talks or (_PASSING.search(clause) and _OTHERS_THING.search(clause)))
+
+
 def without_mentions(text: str) -> str:
     """Blanks out the clauses of a text that only mention a day, an hour or a number, and the pauses."""
-    told, denials = list(text), not corrects(_ISNT.sub("", text))
+    denials = not corrects(_ISNT.sub("", text))
+    return _without(text, lambda clause: _is_mention(clause, denials=denials))
+
+
+def _without(text: str, is_dropped: Callable[[str], bool]) -> str:
+    told = list(text)
     for match in _CLAUSE.finditer(text.replace("\u2019", "'")):
-        if _is_mention(match.group(), denials=denials):
+        if is_dropped(match.group()):
             told[match.start() : match.end()] = " " * (match.end() - match.start())
     return "".join(told)
 
@@ -76,6 +120,8 @@ def without_mentions(text: str) -> str:
 def _is_mention(clause: str, *, denials: bool) -> bool:
     if asks_for_time(clause):
         return len(clause.split()) > 1
+    if _is_talk(clause):
+        return True
     if not _TYPED.search(clause) or _ASKED.match(clause.lower()):
         return False
     if _TAKEN.search(clause) or _PASSING.search(clause):

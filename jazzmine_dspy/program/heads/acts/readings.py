@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from jazzmine_dspy.models.phrases import denied, is_english, puts_right
-from jazzmine_dspy.models.slot_types._numbers import count_apart, numbers
+from jazzmine_dspy.models.slot_types._numbers import PEOPLE, count_apart, is_measure, numbers
+from jazzmine_dspy.models.slot_types.calendar.frame import relates
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type, out_of_range, pattern_matches
 from jazzmine_dspy.models.text import plain
 
@@ -29,12 +30,14 @@ _BETWEEN = re.compile(
 _NO_COUNT_BEFORE = re.compile(
     r"(?:[#@/.\w+-]|\b(?:at|by|until|till|before|after|from|order|number|no\.?|room|flight|booking|line|platform|"
     r"january|february|march|april|may|june|july|august|september|october|november|december|"
-    r"jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|half|quarter|ends?(?: in)?|"
-    r"ending(?: in)?)\s*)$",
+    r"jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|(?:half|quarter|third|part) of|half|quarter|"
+    r"double|twice|(?:back|there|here|ready|home|me|you|ends?|ending) in|ends?|ending|row|seat|account|acct|"
+    r"card|floor|gate|cabin|unit|page|step|bus|train|aisle|bay|door)\s*)$",
     re.IGNORECASE,
 )
 NO_COUNT_AFTER = re.compile(
-    r"(?:[\w%:@/-]|\.\w|\s?(?:am|pm|o'?clock|st|nd|rd|th|past|ish|years?|yrs?|days?|weeks?|months?|hours?|minutes?|"
+    r"(?:[\w%:@/-]|\.\w|\s?(?:percent|per cent|times|am|pm|o'?clock|st|nd|rd|th|past|ish|years?|yrs?|days?|"
+    r"weeks?|months?|hours?|minutes?|"
     r"mins?|nights?|january|february|march|april|may|june|july|august|september|october|november|december|"
     r"jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|street|road|lane|close|avenue)\b)",
     re.IGNORECASE,
@@ -47,11 +50,6 @@ _LONG_NUMBER = re.compile(r"\d{4,}")
 _NEIGHBOURS = re.compile(r"[\s-]?")
 _OUT_OF = re.compile(r"\s+(?:out\s+)?of\s+(?:the|my|our|those|these)\s+", re.IGNORECASE)
 _ONLY = re.compile(r"\b(?:only|just|make (?:it|that)|should be|needs to be)\s+$", re.IGNORECASE)
-_PEOPLE = re.compile(
-    r"people|person|guest|adult|seat|place|spot|cover|passenger|visitor|attend|participant|player|student|trainee|"
-    r"how many (?:of you|come|will)",
-    re.IGNORECASE,
-)
 _COUNTED = re.compile(
     r"(?:\b\d{1,3}|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty)) ((?:of )?[a-z]+)",
     re.IGNORECASE,
@@ -168,6 +166,12 @@ def part_value(
         >>> part_value(slot, "the 4th"), part_value(slot, "the 4th", taken=["2026-11-04"])
         (4, None)
     """
+    if slot.type in ("date", "time") and relates(text.lower(), hours=slot.type == "time"):
+        return None
+    if slot.type == "number":
+        for each in numbers(text, at):
+            if is_measure(text, each, _told_of(slot)):
+                text = text[: each.start] + "#" * (each.end - each.start) + text[each.end :]
     parts = [free_text(part) for part in (text, *_PARTS.split(text)) if part.strip()]
     if slot.type == "number":
         # Four digits and more beside something else are an id.
@@ -227,7 +231,7 @@ def lone_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
             or (money and before.group().strip().lower() == "at")
         )
         and not NO_COUNT_AFTER.match(text, each.end)
-        and (money or not _EACH.match(text, each.end))
+        and (money or not (_EACH.match(text, each.end) or is_measure(text, each, _told_of(slot))))
         and not denied(text, each.start, no_denies=False)
         and sum(map(str.isdigit, text[each.start : each.end])) < (6 if money else 4)
         and not any(
@@ -252,9 +256,13 @@ def lone_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
         else:
             kept = [each for each in kept if _ONLY.search(text[: each.start])]
         values = {value: each for value, each in values.items() if each in kept}
-    if not values and _ALONE.search(text) and _PEOPLE.search(f"{slot.name} {slot.description}"):
+    if not values and _ALONE.search(text) and PEOPLE.search(f"{slot.name} {slot.description}"):
         return whole_value(slot, "1", at)
     return next(iter(values)) if len(values) == 1 else None
+
+
+def _told_of(slot: Slot) -> str:
+    return f"{slot.name.replace('_', ' ')} {slot.description} {slot.ask}"
 
 
 def counts_several(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
@@ -272,10 +280,10 @@ def named_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
         >>> named_number(slot, "theres 5 of us"), named_number(slot, "5 trainees"), named_number(slot, "5 apples")
         (5, 5, None)
     """
-    told = f"{slot.name.replace('_', ' ')} {slot.description}"
+    told = _told_of(slot).removesuffix(slot.ask)
     own = {stem(word) for word in plain(told).split() if word not in _COMMON}
     for match in _COUNTED.finditer(text):
-        of_people = _PEOPLE.search(told) and _OF_US.match(match[1])
+        of_people = PEOPLE.search(told) and _OF_US.match(match[1])
         if of_people or stem(match[1].split()[0].lower()) in own:
             return lone_number(slot, text, at)
     return None
@@ -306,7 +314,8 @@ def named_boolean(slot: Slot, text: str) -> bool | None:
         rf"\b(with|without|no|plus) (?:an? |the |my |our |any )?{name}\b(?! or\b)", text.lower()
     )
     told = {word in ("with", "plus") for word in found}
-    return told.pop() if len(told) == 1 else None
+    # "I don't want it with insurance" names it, too.
+    return told.pop() if len(told) == 1 and (told == {False} or False not in values_in(slot, text)) else None
 
 
 def named_most(text: str, told: Sequence[tuple[str, str]]) -> str | None:
