@@ -88,7 +88,7 @@ rows: setup-dev
 	$(BIN)/python tools/rows.py
 
 size: setup-dev
-	$(BIN)/python tools/size.py --trace support
+	$(BIN)/python tools/size.py --trace support --turns 100
 
 # The sample of every change: make mutants MUTANTS=--ci; one row: make mutants MUTANTS="--row E5"
 MUTANTS ?=
