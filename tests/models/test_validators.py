@@ -58,9 +58,9 @@ async def test_a_validator_says_yes_or_no_with_a_reason() -> None:
 
 @pytest.mark.row("U8")
 def test_an_unknown_name_is_never_taken_for_valid() -> None:
-    ValidatorRegistry.register("order_exists", str.isdigit)
-    with pytest.raises(ExtensionError, match=r"Unknown validator 'ordr_exists'.*Did you mean 'order_exists'"):
-        ValidatorRegistry.validate("ordr_exists", "4471")
+    ValidatorRegistry.register("order_known", str.isdigit)
+    with pytest.raises(ExtensionError, match=r"Unknown validator 'ordr_known'.*Did you mean 'order_known'"):
+        ValidatorRegistry.validate("ordr_known", "4471")
 
 
 @pytest.mark.row("U8")
@@ -154,18 +154,18 @@ def test_an_unknown_validator_is_refused_when_flows_are_loaded(tmp_path: Path) -
     path = tmp_path / "flows.yaml"
     path.write_text(
         "flows:\n- name: track\n  description: Tell where an order is.\n  slots:\n"
-        "  - name: order_id\n    type: text\n    validator: ordr_exists\n"
+        "  - name: order_id\n    type: text\n    validator: ordr_known\n"
     )
     with pytest.raises(
-        FlowError, match=r"Unknown validator 'ordr_exists'.*Register it with ValidatorRegistry"
+        FlowError, match=r"Unknown validator 'ordr_known'.*Register it with ValidatorRegistry"
     ):
         FlowRegistry.from_yaml(path)
-    ValidatorRegistry.register("order_exists", str.isdigit)
+    ValidatorRegistry.register("order_known", str.isdigit)
     with pytest.raises(FlowError) as caught:
         FlowRegistry.from_yaml(path)
     assert caught.value.where == f"{path}:7, flow 'track', field slots.0.validator"
-    assert caught.value.remedy.startswith("Did you mean 'order_exists'?")
-    slot = Slot(name="order_id", type="text", validator="ordr_exists")
+    assert caught.value.remedy.startswith("Did you mean 'order_known'?")
+    slot = Slot(name="order_id", type="text", validator="ordr_known")
     part = Flow(name="part", description="x", slots=[slot])
     whole = Flow(name="whole", description="x", kind="sequential", subflows=[part])
     for flow in (part, whole):

