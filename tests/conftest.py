@@ -55,6 +55,15 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
     return [each for each in found if not isinstance(each, DoctestModule)]
 
 
+@pytest.fixture(autouse=True)
+def own_validators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers ends with it."""
+    from jazzmine_dspy.models.validators import VALIDATORS
+
+    monkeypatch.setattr(VALIDATORS, "_held", {})
+    monkeypatch.setattr(VALIDATORS, "_origins", {})
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_disk_cache() -> None:
     """An answer kept on disk by an earlier run would hide a change in the request."""

@@ -106,11 +106,10 @@ _OFFERED = re.compile(
     r"does|d) ?"
     r"(?:you|u|ya|you guys|you lot|your (?:lot|guys|company)|anyone there|they|this place)(?: guys| lot| folks|"
     r" also| still| even)* "
-    r"(?:(?P<trade>buy|sell|stock|fix|repair|make|clean|recycle|trade)|have|do|offer|take|accept|hire|got|run|serve|"
-    r"deliver|provide|keep|carry|collect)\b(?P<it>[^,.;!?]*)",
+    r"(?:buy|sell|stock|fix|repair|make|clean|recycle|trade)\b(?P<it>[^,.;!?]*)",
     re.IGNORECASE,
 )
-"""Asks whether something is offered at all: "do you buy furniture"."""
+"""Asks whether something is traded or done at all: "do you buy furniture"."""
 
 _STOCK = re.compile(r"stock|availab|sell|catalog|product|assortment", re.IGNORECASE)
 """Flows that answer just that."""
@@ -122,13 +121,11 @@ def _is_unoffered(text: str, flow: Flow) -> bool:
     match = _OFFERED.match(text)
     if match is None:
         return False
-    _, told, _ = _verbs(flow)
     if _STOCK.search(f"{flow.name} {flow.description}"):
         return False
-    if match["trade"]:
-        # What is rented or sent is not bought: the flow has to do it.
-        named = f"{flow.name.replace('_', ' ')} {flow.description} {' '.join(flow.keywords)}"
-        told = frozenset(_stem(word) for word in plain(named).split() if len(word) >= _LEAST)
+    # What is rented or sent is not bought: the flow has to do it.
+    named = f"{flow.name.replace('_', ' ')} {flow.description} {' '.join(flow.keywords)}"
+    told = frozenset(_stem(word) for word in plain(named).split() if len(word) >= _LEAST)
     said = {_stem(word) for word in plain(match["it"]).split() if word not in _LINKS}
     clauses = [clause for clause in _CLAUSE.split(text[match.end() :]) if plain(clause)]
     more = {_stem(word) for clause in clauses for word in plain(clause).split() if word not in _LINKS | _WHEN}

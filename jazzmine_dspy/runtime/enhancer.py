@@ -63,7 +63,7 @@ class MessageEnhancer:
         ...                "entities": [], "is_cancellation": false, "is_continuation": true}'''
         >>> enhancer = MessageEnhancer(llm=answer, message_store=InMemoryMessageStore())
         >>> message = Message(id="m1", conversation_id="c1", user_id="u1", role="user", original_content="Do it again",
-        ...                   timestamp=1_700_000_000_000)
+        ...                   timestamp=1_700_000_000_000, explicit_context=["Order 4471 was refunded."])
         >>> asyncio.run(enhancer.enhance_message(message)).enhanced_message
         'Refund order 4471 again.'
     """

@@ -13,15 +13,8 @@ import pytest
 
 from jazzmine_dspy import Flow, FlowRegistry, Slot, ValidatorRegistry
 from jazzmine_dspy.models.errors import ExtensionError, FlowError
-from jazzmine_dspy.models.validators import VALIDATORS
 
 SECRET = "sk-secret-0123"
-
-
-@pytest.fixture(autouse=True)
-def _forget_validators(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_held", "_origins"):
-        monkeypatch.setattr(VALIDATORS, name, dict(getattr(VALIDATORS, name)))
 
 
 @pytest.fixture

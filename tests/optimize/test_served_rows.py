@@ -118,15 +118,15 @@ def test_a_labelled_rewrite_is_never_fitted_on(dataset: Dataset, scripts: Any) -
 
     def own(request: Any) -> str:
         text = scripts.message_of(request)
-        return json.dumps({**_enhancement(scripts), "enhanced_query": f"indeed {text}"})
+        return json.dumps({**_enhancement(scripts), "enhanced_query": f"now {text}"})
 
     program = _program(dataset, "staged", LM_ORDER)
     with dspy.context(lm=scripts.scripted_lm(own, model="scripted/own")):
         rows = collect_rows(program, dataset.examples("train"))
-    made = [row for row in rows if row.context(program.registry).query.startswith("indeed ")]
+    made = [row for row in rows if row.context(program.registry).query.startswith("now ")]
     assert len(made) > 4
     for row in made:
-        assert row.context(program.registry).query == f"indeed {row.example.turn.text}"
+        assert row.context(program.registry).query == f"now {row.example.turn.text}"
         assert row.context(program.registry).query != row.example.labels.enhanced
 
 

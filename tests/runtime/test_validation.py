@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import FlowRegistry, Runtime, ValidatorRegistry
-from jazzmine_dspy.models.validators import VALIDATORS
 from jazzmine_dspy.runtime import TurnOutcome
 
 ORDER = {"name": "order_id", "type": "text", "ask": "Which order?", "validator": "order_exists"}
@@ -21,9 +20,7 @@ TRIP = [
 
 
 @pytest.fixture(autouse=True)
-def _validators(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_held", "_origins"):
-        monkeypatch.setattr(VALIDATORS, name, dict(getattr(VALIDATORS, name)))
+def _validators(own_validators: None) -> None:
     ValidatorRegistry.register("open_day", lambda value: value != "2026-12-25" or "We are closed that day")
 
     @ValidatorRegistry.register("after_start")
