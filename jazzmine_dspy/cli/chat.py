@@ -116,22 +116,23 @@ async def _turn(runtime: Runtime, conversation: str, text: str, verbose: bool) -
             "decision": decided,
         }
     ]
-    replies = [outcome.reply]
-    if outcome.next.kind == "run_flow":
+    step, reply = outcome.next, outcome.reply
+    while step.kind == "run_flow":
+        await _say(runtime, conversation, reply)
         # Pretend that the flow was carried out.
-        out.show(f"bot> {outcome.reply}")
-        await runtime.record_reply(conversation, outcome.reply)
-        out.show(f"     [{outcome.next.flow} runs here]")
+        out.show(f"     [{step.flow} runs here]")
         await runtime.begin_action(conversation)
         done = await runtime.finish_action(conversation, {"status": "ok"})
-        replies = [done.reply]
-        turns.append(
-            {"action": outcome.next.flow, "reply": done.reply, "next": done.next.model_dump(mode="json")}
-        )
-    for reply in filter(None, replies):
-        out.show(f"bot> {reply}")
-        # The next turn sees it in the history.
-        await runtime.record_reply(conversation, reply)
+        turns.append({"action": step.flow, "reply": done.reply, "next": done.next.model_dump(mode="json")})
+        step, reply = done.next, done.reply
+    await _say(runtime, conversation, reply)
     if outcome.next.kind == "handoff":
         out.show(_TAKEN_OVER)
     return turns
+
+
+async def _say(runtime: Runtime, conversation: str, reply: str) -> None:
+    """Show a reply, and store it: the next turn sees it in the history."""
+    if reply:
+        output().show(f"bot> {reply}")
+        await runtime.record_reply(conversation, reply)

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 def test_a_decision_for_people(run: Any, program: Path) -> None:
     done = run("decide", program, "--text", "good morning")
@@ -120,6 +122,14 @@ def test_a_flow_that_is_complete_runs_and_ends(run: Any, tmp_path: Path, program
     turns = run("chat", program, "--flows", flows, "--json", stdin="ring the bell\nthanks\n").json["turns"]
     assert [turn.get("action") for turn in turns] == [None, "ring", None]
     assert "error" not in turns[-1]
+
+
+def test_two_flows_that_are_complete_run_one_after_the_other(run: Any) -> None:
+    text = "where is my refund for 7204 and i need an invoice for 9043"
+    turns = run(
+        "chat", ROOT / "optimize" / "programs" / "support", "--lm", "none", "--json", stdin=text
+    ).json["turns"]
+    assert [turn.get("action") for turn in turns] == [None, "refund_status", "request_invoice"]
 
 
 def test_what_is_said_of_a_flow_is_said_once_and_a_chat_begins_anew(

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.models import FlowRegistry, Turn
-from jazzmine_dspy.models.slots import ReadingContext
+from jazzmine_dspy.models.slots import ReadingContext, Slot
 from jazzmine_dspy.program.heads.acts import ACTS
 from jazzmine_dspy.program.heads.acts.compose import compose
+from jazzmine_dspy.program.heads.acts.free_texts import awaited_text, is_talk
 from jazzmine_dspy.program.heads.acts.opening import texts_in
+from jazzmine_dspy.program.heads.acts.readings import lone_number
 from jazzmine_dspy.program.heads.acts.scene import Scene
 
 FLOWS = FlowRegistry(
@@ -142,3 +144,16 @@ def test_a_text_is_looked_for_in_one_flow_only() -> None:
     flow = FLOWS["book_visit"]
     assert texts_in(flow, "the visit is at Ann", opening=False) == {}
     assert texts_in(flow, "with Ann", opening=False) == {"guide": "Ann"}
+
+
+@pytest.mark.row("U17")
+@pytest.mark.parametrize("text", ["a table for 4, no 5", "4... no wait 5 of us", "4 sorry 5"])
+def test_a_number_behind_a_correction_is_the_one(text: str) -> None:
+    assert lone_number(Slot(name="guests", type="number"), text) == 5
+
+
+@pytest.mark.row("U17")
+def test_signs_are_no_text() -> None:
+    assert is_talk("🛑")
+    assert is_talk("😡!!")
+    assert awaited_text(Slot(name="item", type="text"), "THE LAMP 😡") == "LAMP"

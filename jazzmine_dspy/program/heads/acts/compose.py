@@ -89,7 +89,7 @@ def acts_on(p: Mapping[str, float], scene: Scene) -> set[str]:
 _CLAUSE = re.compile(r"[,.;!?\n]+|\blol\b", re.IGNORECASE)
 _GIVES_UP = re.compile(
     r"\W*(?:no need(?: any ?more)?|bye+|(?:ah |oh )?(?:sod|screw|stuff|bugger) (?:it|this)\b.*|i give up|we give up|"
-    r"(?:i'?m|im) (?:out|done)(?: here)?|not bothered|forget (?:the whole thing|all that))\W*",
+    r"(?:i'?m|im) (?:out|done)(?: here)?|not bothered|forget (?:the whole thing|all that)|\U0001f6d1|\u26d4)\W*",
     re.IGNORECASE,
 )
 

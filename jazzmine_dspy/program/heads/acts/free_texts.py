@@ -124,6 +124,7 @@ def is_talk(text: str) -> bool:
     """
     bare = (
         plain(text) in _NO_TEXT
+        or not any(map(str.isalnum, text))
         or _WAITING.match(text) is not None
         or _TALKS.fullmatch(text.strip()) is not None
     )
@@ -192,7 +193,7 @@ def awaited_text(slot: Slot, text: str) -> str | None:
             return _TRAILING.sub("", text[lead.end() :]).strip(" .")
         told = _text_of(slot, _TRAILING.sub("", text))
         return text.strip(" .") if is_said(text) and plain(text) == f"the {plain(told)}" else told
-    text = _COMMENT.sub("", text)
+    text = _COMMENT.sub("", _SIGNS.sub("", text).strip())
     if not is_name(text) and _NO_ANSWER.match(text):
         return None
     if (name := own_name(slot, text)) != text:
@@ -205,6 +206,9 @@ def awaited_text(slot: Slot, text: str) -> str | None:
     said = _text_of(slot, text)
     return said if said != free_text(text) and not is_said(said) else None
 
+
+_SIGNS = re.compile("[\U0001f000-\U0001faff\u2600-\u27bf\ufe0f\u200d]+")
+"""Emoji, which are no part of a name or thing."""
 
 _NO_ANSWER = re.compile(
     r"\W*(?:(?:um+|er+m?|hm+|so|well|oh|and|but|wait|hey|ok|okay)\b[\s,]*)*(?:"

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from jazzmine_dspy.models.phrases import denied, is_english, puts_right
@@ -35,6 +36,13 @@ _NO_COUNT_BEFORE = re.compile(
     r"card|floor|gate|cabin|unit|page|step|bus|train|aisle|bay|door)\s*)$",
     re.IGNORECASE,
 )
+_CORRECTS = re.compile(
+    r"[\s,.;\u2026!-]*\b(?:no|nope|sorry|i mean|actually|make (?:that|it)|or rather)[\s,]+(?:(?:no|wait|sorry|"
+    r"make (?:that|it))[\s,]+)*",
+    re.IGNORECASE,
+)
+"""Between a number and the one that replaces it: "50, no 60"."""
+
 NO_COUNT_AFTER = re.compile(
     r"(?:[\w%:@/-]|\.\w|\s?(?:percent|per cent|times|am|pm|o'?clock|st|nd|rd|th|past|ish|years?|yrs?|days?|"
     r"weeks?|months?|hours?|minutes?|"
@@ -223,6 +231,9 @@ def lone_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
         return None
     money = slot.type == "money"
     every = [each for each in numbers(text, at, money=money) if not _PRONOUN.search(text[: each.end])]
+    for one, other in pairwise(every):
+        if _CORRECTS.fullmatch(text[one.end : other.start]):
+            return lone_number(slot, text[: one.start] + text[other.start :], at)
     kept = [
         each
         for place, each in enumerate(every)
