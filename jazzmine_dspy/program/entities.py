@@ -21,6 +21,16 @@ from jazzmine_dspy.program.heads.acts.readings import values_in
 _NUMBER = re.compile(r"[_ ](?:id|no|nr|num|number|ref|reference|code)$", re.IGNORECASE)
 """The end of the name of a slot that holds the number of a thing: "order_id"."""
 
+_NO_THING = re.compile(
+    r"[$\u00a2\u00a3\u00a5\u20a0-\u20cf]\s?\d[\d.,]*|"
+    r"(?<![\d.,])\d[\d.,]*+\s?(?:[$\u00a2\u00a3\u00a5\u20a0-\u20cf%](?!\s?\d)|"
+    r"(?:pounds?|quid|dollars?|bucks|euros?|cents?|pence|gbp|usd|eur)\b)|"
+    r"(?<!\w)(?:\+\d|0\d{2,4}\s)[\d\s()-]*\d|"
+    r"\b(?:since|year) (?:19|20)\d\d\b|\b(?:postcode|zip(?: code)?)(?: is)? \d+",
+    re.IGNORECASE,
+)
+"""Amounts, phone numbers, years and postcodes, whose digits number no thing."""
+
 _WORD = re.compile(r"[^\W_]+(?:['\u2019&-][^\W_]+)*")
 _OPENS = words("the my our your this that these those another his her their")
 _LONGEST, _LONGEST_VALUE = 3, 8
@@ -107,6 +117,7 @@ def kind_of_number(slot: Slot) -> str | None:
 def _numbered(turn: Turn, registry: FlowRegistry, tasks: Mapping[str, Flow]) -> Iterator[str]:
     """Numbered things by kind and number. What two kinds could have is of the flow in play, or of the first flow."""
     seen: set[str] = set()
+    text = _NO_THING.sub(" ... ", turn.text)
     forms: set[tuple[str, str]] = set()
     for flow in (*tasks.values(), *registry.values()):
         for slot in flow.slots:
@@ -114,7 +125,7 @@ def _numbered(turn: Turn, registry: FlowRegistry, tasks: Mapping[str, Flow]) -> 
             if kind is None or (kind, slot.pattern or "") in forms:
                 continue
             forms.add((kind, slot.pattern or ""))
-            for value in values_in(slot, turn.text):
+            for value in values_in(slot, text):
                 if str(value).casefold() not in seen:
                     seen.add(str(value).casefold())
                     yield f"{kind} {value}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 import datetime as dt
 import re
 import unicodedata
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from jazzmine_dspy.models._base import thaw
 from jazzmine_dspy.models.phrases import is_english, words
 from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign
+from jazzmine_dspy.program.negations import changed_negation
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.flows import Flow
@@ -21,36 +22,24 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"[^\s@\"'<>()]+@[\w.-]+\w|(?<![^\W_])(?:[^\W\d_]{1,4}-?)?\d+(?:[.,:/-]?\w*\d\w*)*")
 _ORDINAL = re.compile(r"\bthe\s+(\d+)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
-_QUOTE = re.compile(r"\"([^\"\n]{2,})\"|\u201c([^\u201d\n]{2,})\u201d|\u00ab([^\u00bb\n]{2,})\u00bb")
+_QUOTE = re.compile(
+    r"\"([^\"\n]{2,})\"|\u201c([^\u201d\n]{2,})\u201d|\u00ab([^\u00bb\n]{2,})\u00bb|(?<!\w)'([^'\n]{2,})'(?!\w)"
+)
 _CORRECTION = re.compile(
-    r"\b(?:no|nope|not|sorry|i mean|i meant|rather|actually|wait|make (?:that|it)|correction|scratch|instead|forget|"
-    r"hold on|hang on)\b",
+    r"(?:\b(?:sorry|i mean|i meant|actually|wait|make (?:that|it)|correction|scratch|forget|hold on|hang on|nope)\b|"
+    r",\s*no\b|\bno\b(?=\W*[,.;:!-]|\s+\d))(?=\W+\w)",
     re.IGNORECASE,
 )
-"""What takes back something that stands before it or after it: "2, no, 3"."""
+"""What takes back something that stands before it: "2, no, 3"."""
 
-_NEGATION = re.compile(
-    r"\b(?:not|never|without|none|neither|nor|nothing|nobody|nowhere|cannot|dont|doesnt|didnt|isnt|arent|wasnt|wont|"
-    r"cant|couldnt|hasnt|havent|hadnt|shouldnt|wouldnt|no(?!\s*[,.;:!?\u2013\u2014-]|$|\s+(?:\d|(?:thanks|thank you|"
-    r"problem|worries|so|its?|it's|he|she|they|that'?s|wait|not|sorry|sry|no)\b)))\b|n['\u2019]t\b",
+_REFUSED = re.compile(
+    r"(?:\b(?:not|cannot|forget|scratch|instead of|rather than|never ?mind|drop|skip|without)\b|n['\u2019]?t\b)"
+    r"(?:\W+\w+){0,3}\W*$",
     re.IGNORECASE,
 )
-_NEGATED = re.compile(rf"(?:{_NEGATION.pattern})(?:\W+\w+)?", re.IGNORECASE)
-"""A negation with the word after it."""
+"""What refuses something that stands shortly after it: "not 2, 3"."""
 
 _LISTED = re.compile(r"(?<!\w)\(?(\d{1,2})[).:](?!\d)")
-_DENIAL = re.compile(
-    r"\b(?:no|nope|nah|nowt|nvm|never ?mind|keep|stay|away|scrap|cancel\w*|call(?:ed|ing)? off|forget|"
-    r"stop\w*|refus\w+|declin\w+|except|exclud\w+|instead|rather|leave|drop|skip|ignore|remove|fail\w*|miss\w*|lack\w*|hardly|barely|un\w{4,}|in(?:correct|valid)|"
-    r"wrong\w*|yet|was it heck|far from|anything but|less|lost|decid\w+ against|chang\w+)\b",
-    re.IGNORECASE,
-)
-"""What may take a negation's place: "I don't want it" is "cancel it"."""
-
-_TAKEN_BACK = re.compile(
-    r"\b(?:wait|sorry|sry|i mean|i meant|scratch|hold on|correction|no,? (?:it'?s|not|no)|,\s*no,)\b|,\s*no,",
-    re.IGNORECASE,
-)
 _PRONOUN = re.compile(r"(?<!for )(?<!only )(?<!just )(?<!order )(?<!number )(?<!option )\b1$")
 """A number that may stand for "one": "the other 1"."""
 
@@ -71,17 +60,31 @@ _NUMBERS = {
             "ten",
             "eleven",
             "twelve",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+            "twenty",
         ]
     )
 }
+_MEANT = {
+    "first": "1", "second": "2", "third": "3", "fourth": "4", "fifth": "5", "once": "1", "twice": "2", "both": "2",
+    "couple": "2", "pair": "2", "dozen": "12", "noon": "12", "midday": "12",
+}  # fmt: skip
+"""Words of a message for which a rewrite may have a number."""
 _RELATIVE = re.compile(
-    r"\b(?:to(?:day|night|morrow)|yesterday|week|month|(?:mon|tues|wednes|thurs|fri|satur|sun)day|now|days?)\b",
+    r"\b(?:to(?:day|night|morrow)|yesterday|weeks?|months?|(?:mon|tues|wednes|thurs|fri|satur|sun)day|now|days?|fortnight)\b",
     re.IGNORECASE,
 )
 _NEAR = 15
-"""Days around the turn's date that a word such as "tomorrow" may stand for."""
+"""Days around the turn's date that a word such as "friday" may stand for."""
 
-_DAYS = " ".join([*calendar.day_name, *calendar.month_name])
+_ONE_DAY = {"now": 0, "today": 0, "tonight": 0, "tomorrow": 1, "yesterday": -1}
+"""Words for one day, with the days that lie between."""
 
 _LIGHT = words(
     "a an the and or but if so as at by for from in into of off on onto out over to up with within without about after "
@@ -105,6 +108,8 @@ _LIGHT = words(
 
 _FORM = words("a an the is are am please")
 """Words in which two forms of one sentence may differ."""
+
+_CURRENCY = re.compile("[$\u00a2\u00a3\u00a5\u20a0-\u20cf]")
 
 _LONG = 7
 """Signs from which on a number may be written in parts, as telephone numbers and dates are."""
@@ -146,20 +151,28 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
     numbers = _numbers(rewrite)
     if _dropped(message, numbers | _listed(turn)):
         return "it drops a number of the message"
+    money, paid = (set(_CURRENCY.findall(text)) for text in (message, rewrite))
+    if paid and money - paid:
+        return "it changes a currency of the message"
+    if _swaps(message, rewrite):
+        return "it changes what the numbers of the message count"
     context = "\n".join(_context(turn, flows))
     known = _numbers(f"{message}\n{context}") | _dates(turn, message)
+    known |= {_MEANT[word] for word in _WORD.findall(message.casefold()) if word in _MEANT}
     spelt = _digits(message) if len(_SPELT.findall(message)) < _SPELT_LEAST else None
     strange = [number for number in numbers if number not in known and not _is_part(number, known)]
+    # "paul.h" may be "paul.h@inbox.com" if the context has such an address.
+    parts = {part.strip(".") for part in re.split(r"[^\w.+-]+", f"{message} {context}".casefold())}
+    strange = [number for number in strange if "@" not in number or not {*number.split("@")} <= parts]
     if spelt is not None and any(len(number) < _SPELT_LEAST or number not in spelt for number in strange):
         return "it brings a number that neither the message nor its context has"
-    if is_english(turn.locale):
-        corrected = _TAKEN_BACK.search(message)
-        if _NEGATION.search(message) and not (corrected or _negates(rewrite)):
-            return "it drops a negation of the message"
-        if _brings_negation(rewrite, context) and not (_negates(message) or turn.clarifying):
-            return "it brings a negation that the message does not have"
-    days = _DAYS if _RELATIVE.search(message) else ""
-    if _brings_words(rewrite, f"{message}\n{context}\n{days}", english=is_english(turn.locale)):
+    english = is_english(turn.locale) and not (is_foreign(message) and is_foreign(rewrite))
+    if english:
+        reason = changed_negation(message, rewrite, context, asked=bool(turn.clarifying))
+        if reason:
+            return reason
+    days = " ".join(f"{day:%A %B}" for day in _near_days(turn, message))
+    if _brings_words(rewrite, f"{message}\n{context}\n{days}", english=english):
         return "it brings words that neither the message nor its context has"
     return ""
 
@@ -170,14 +183,20 @@ def _listed(turn: Turn) -> set[str]:
     return set(_LISTED.findall(newest))
 
 
-def _brings_negation(rewrite: str, context: str) -> bool:
-    """Whether a rewrite negates in words that the context does not have: "the salad without nuts" may come from it."""
-    known = context.casefold()
-    return any(match[0].casefold() not in known for match in _NEGATED.finditer(rewrite))
+def _swaps(message: str, rewrite: str) -> bool:
+    """Whether two numbers of the message count other things in the rewrite: "2 lamps, 3 kettles", "3 lamps"."""
+    if _CORRECTION.search(message):
+        return False
+    counted, told = _counted(message), _counted(rewrite)
+    numbers, things = ({pair[place] for pair in counted} for place in (0, 1))
+    return any(pair not in counted and pair[0] in numbers and pair[1] in things for pair in told)
 
 
-def _negates(text: str) -> bool:
-    return bool(_NEGATION.search(text) or _DENIAL.search(text))
+def _counted(text: str) -> set[tuple[str, str]]:
+    """Numbers with the word of content after them."""
+    found = re.findall(r"\b(\w+)\s+([^\W\d_]{4,})", text.casefold())
+    pairs = {(_NUMBERS.get(number, number), word[:_ALIKE]) for number, word in found if word not in _LIGHT}
+    return {pair for pair in pairs if pair[0].isdigit()}
 
 
 def says_the_same(rewrite: str, message: str) -> bool:
@@ -211,14 +230,21 @@ def _numbers(text: str) -> set[str]:
 
 
 def _bare(number: str) -> str:
-    digits = re.sub(r"[^\w]", "", re.sub(r"[.,]00$", "", number))
+    number = re.sub(r"[.,]00$", "", number)
+    if re.fullmatch(r"\d+[.,:]\d{1,2}", number):
+        # Not without the sign: 12.50 is not 1250.
+        return re.sub(r"[,:]", ".", number).rstrip("0").rstrip(".")
+    digits = number if "@" in number else re.sub(r"[^\w]", "", number)
     return re.sub(r"(?<=\d)(?:st|nd|rd|th)$", "", digits)
 
 
 def _is_part(number: str, known: Iterable[str]) -> bool:
     """Whether a number is another without its letters ("4471" and "A-4471"), or one is a part of a long other."""
     return any(
-        _digits(number) == _digits(other)
+        (
+            (number.isdigit() or other.isdigit())
+            and re.sub(r"[^\d.@]", "", number) == re.sub(r"[^\d.@]", "", other)
+        )
         or (max(len(number), len(other)) >= _LONG and (number in other or other in number))
         for other in known
     )
@@ -231,34 +257,43 @@ def _digits(number: str) -> str:
 def _dropped(message: str, told: set[str]) -> bool:
     """Whether a number of the message is missing, though the message does not take it back after it."""
     text = unicodedata.normalize("NFKC", message).casefold()
-    spelt = _digits(text)
+    spelt = "".join(re.findall(r"(?<![\w.,:])\d(?![\w]|[.,:]\d)", text))
     pointed = {match[1] for match in _ORDINAL.finditer(text)}
     for match in _NUMBER.finditer(text):
         number = _bare(match[0])
-        if number in told or number in pointed or _is_part(number, told):
+        if number in told or number in pointed:
+            continue
+        # Of a number without signs no part is left out: a telephone number.
+        parts = [each for each in told if number in each or (each in number and each != number)]
+        whole = not number.isdigit() or sum(map(len, parts)) >= len(number)
+        if _is_part(number, told if whole else {each for each in told if each not in number}):
             continue
         if len(number) == 1 and any(_digits(each) in spelt for each in told if len(each) >= _SPELT_LEAST):
             continue
         if _PRONOUN.search(text[: match.end()]) and text[: match.start()].strip():
             continue
         # "table 2, no, 3": what is said after the correction counts.
-        if not _CORRECTION.search(text[match.end() :]) and not _CORRECTION.search(
-            text[: match.start()][-40:]
-        ):
+        if not _CORRECTION.search(text[match.end() :]) and not _REFUSED.search(text[: match.start()][-40:]):
             return True
     return False
 
 
 def _dates(turn: Turn, message: str) -> set[str]:
     """The numbers of the days near the turn's, where the message counts days from it."""
-    if turn.date is None or not _RELATIVE.search(message):
-        return set()
-    days = (turn.date + dt.timedelta(days=n) for n in range(-_NEAR, _NEAR + 1))
     return {
         part
-        for day in days
+        for day in _near_days(turn, message)
         for part in (*_numbers(day.isoformat()), str(day.day), str(day.month), str(day.year))
     }
+
+
+def _near_days(turn: Turn, message: str) -> list[dt.date]:
+    """The days that a message may count from the turn's."""
+    said = {match[0].casefold() for match in _RELATIVE.finditer(message)}
+    if turn.date is None or not said:
+        return []
+    apart = {_ONE_DAY[word] for word in said} if said <= _ONE_DAY.keys() else range(-_NEAR, _NEAR + 1)
+    return [turn.date + dt.timedelta(days=n) for n in apart]
 
 
 def _context(turn: Turn, flows: FlowRegistry) -> Iterator[str]:
