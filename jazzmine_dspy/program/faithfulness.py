@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import datetime as dt
 import re
 import unicodedata
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.registry import FlowRegistry
     from jazzmine_dspy.models.turn import Turn
 
-_NUMBER = re.compile(r"[^\s@\"'<>()]+@[\w.-]+\w|(?<![^\W_])(?:[^\W\d_]{1,4}-?)?\d+(?:[.,:/-]?\w*\d\w*)*")
+_NUMBER = re.compile(r"[^\s@\"'<>()]{1,64}@[\w.-]+\w|(?<![^\W_])(?:[^\W\d_]{1,4}-?)?\d+(?:[.,:/-]?\w*\d\w*)*")
 _ORDINAL = re.compile(r"\bthe\s+(\d+)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _QUOTE = re.compile(
@@ -27,7 +28,7 @@ _QUOTE = re.compile(
 )
 _CORRECTION = re.compile(
     r"(?:\b(?:sorry|i mean|i meant|actually|wait|make (?:that|it)|correction|scratch|forget|hold on|hang on|nope)\b|"
-    r",\s*no\b|\bno\b(?=\W*[,.;:!-]|\s+\d))(?=\W+\w)",
+    r",\s*no\b|\bno\b(?=\W*[,.;:!-]|\s+[\w-]*\d))(?=\W+\w)",
     re.IGNORECASE,
 )
 """What takes back something that stands before it: "2, no, 3"."""
@@ -77,13 +78,24 @@ _MEANT = {
 }  # fmt: skip
 """Words of a message for which a rewrite may have a number."""
 _RELATIVE = re.compile(
-    r"\b(?:to(?:day|night|morrow)|yesterday|weeks?|months?|(?:mon|tues|wednes|thurs|fri|satur|sun)day|now|days?|fortnight)\b",
+    r"\b(?:to(?:day|night|morrow)|this (?:afternoon|evening)|yesterday|weekend|weeks?|months?|fortnight|now|days?|"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b",
     re.IGNORECASE,
 )
+_MONTHS = {name[:3].casefold(): number for number, name in enumerate(calendar.month_name) if name}
+
 _NEAR = 15
 """Days around the turn's date that a word such as "friday" may stand for."""
 
-_ONE_DAY = {"now": 0, "today": 0, "tonight": 0, "tomorrow": 1, "yesterday": -1}
+_ONE_DAY = {
+    "now": 0,
+    "this afternoon": 0,
+    "this evening": 0,
+    "today": 0,
+    "tonight": 0,
+    "tomorrow": 1,
+    "yesterday": -1,
+}
 """Words for one day, with the days that lie between."""
 
 _LIGHT = words(
@@ -149,7 +161,7 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
     if any(not re.search(rf"\W{re.escape(_quoted(quote))}\W", told) for quote in _quotes(message)):
         return "it drops a quoted text of the message"
     numbers = _numbers(rewrite)
-    if _dropped(message, numbers | _listed(turn)):
+    if _dropped(message, numbers | _listed(turn) | _dated(rewrite)):
         return "it drops a number of the message"
     money, paid = (set(_CURRENCY.findall(text)) for text in (message, rewrite))
     if paid and money - paid:
@@ -183,6 +195,22 @@ def _listed(turn: Turn) -> set[str]:
     return set(_LISTED.findall(newest))
 
 
+def _dated(rewrite: str) -> set[str]:
+    """The days of a rewrite as a message may write them: "13 March" is 13/3, 13/03, 3/13 or 03/13."""
+    found = re.findall(
+        r"\b(\d{1,2})(?:st|nd|rd|th)? (?:of )?([a-z]{3,})|\b([a-z]{3,}) (\d{1,2})\b", rewrite.casefold()
+    )
+    days = [(first or last, _MONTHS.get((name or other)[:3])) for first, name, other, last in found]
+    pairs = [(day, str(month)) for day, month in days if month]
+    return {
+        f"{a}{b}"
+        for day, month in pairs
+        for one in (day, day.zfill(2))
+        for two in (month, month.zfill(2))
+        for a, b in ((one, two), (two, one))
+    }
+
+
 def _swaps(message: str, rewrite: str) -> bool:
     """Whether two numbers of the message count other things in the rewrite: "2 lamps, 3 kettles", "3 lamps"."""
     if _CORRECTION.search(message):
@@ -200,7 +228,7 @@ def _counted(text: str) -> set[tuple[str, str]]:
 
 
 def says_the_same(rewrite: str, message: str) -> bool:
-    """Whether a rewrite says no more and no less than the message, in in whatever order and with whatever signs.
+    """Whether a rewrite says no more and no less than the message, in whatever order and with whatever signs.
 
     Example:
         >>> says_the_same("Where is my order 4471?", "where's my order 4471"), says_the_same("Order 2.", "the 2nd one")
@@ -230,24 +258,35 @@ def _numbers(text: str) -> set[str]:
 
 
 def _bare(number: str) -> str:
-    number = re.sub(r"[.,]00$", "", number)
-    if re.fullmatch(r"\d+[.,:]\d{1,2}", number):
+    number = re.sub(r"[.,:]00$", "", number)
+    if re.fullmatch(r"\d{1,2}:\d\d", number):
+        return number.lstrip("0")
+    if re.fullmatch(r"\d+[.,]\d{1,2}", number):
         # Not without the sign: 12.50 is not 1250.
-        return re.sub(r"[,:]", ".", number).rstrip("0").rstrip(".")
+        return number.replace(",", ".").rstrip("0").rstrip(".")
     digits = number if "@" in number else re.sub(r"[^\w]", "", number)
     return re.sub(r"(?<=\d)(?:st|nd|rd|th)$", "", digits)
 
 
 def _is_part(number: str, known: Iterable[str]) -> bool:
-    """Whether a number is another without its letters ("4471" and "A-4471"), or one is a part of a long other."""
+    """Whether a number is another in another form ("4471" and "A-4471"), or one is a part of a long other."""
     return any(
-        (
-            (number.isdigit() or other.isdigit())
-            and re.sub(r"[^\d.@]", "", number) == re.sub(r"[^\d.@]", "", other)
-        )
+        ((number.isdigit() or other.isdigit()) and _figures(number) == _figures(other))
+        or (":" in number + other and _hour(number) == _hour(other))
         or (max(len(number), len(other)) >= _LONG and (number in other or other in number))
         for other in known
     )
+
+
+def _figures(number: str) -> str:
+    """Without letters."""
+    return re.sub(r"[^\d.:@]", "", number)
+
+
+def _hour(number: str) -> str:
+    """An hour without signs: "9:30", "09.30" and "0930" are one."""
+    hour, _, minute = re.sub(r"[:.]", ":", number).partition(":")
+    return (hour + minute.ljust(2, "0") if minute else number).lstrip("0")
 
 
 def _digits(number: str) -> str:
@@ -265,7 +304,7 @@ def _dropped(message: str, told: set[str]) -> bool:
             continue
         # Of a number without signs no part is left out: a telephone number.
         parts = [each for each in told if number in each or (each in number and each != number)]
-        whole = not number.isdigit() or sum(map(len, parts)) >= len(number)
+        whole = not match[0].isdigit() or sum(map(len, parts)) >= len(number)
         if _is_part(number, told if whole else {each for each in told if each not in number}):
             continue
         if len(number) == 1 and any(_digits(each) in spelt for each in told if len(each) >= _SPELT_LEAST):

@@ -13,8 +13,8 @@ _ALIKE = 5
 
 _NEGATION = re.compile(
     r"\b(?:not|never|without|none|neither|nor|nothing|nobody|nowhere|cannot|dont|doesnt|didnt|isnt|arent|wasnt|wont|"
-    r"cant|couldnt|hasnt|havent|hadnt|shouldnt|wouldnt|no(?!\s*[,.;:!?\u2013\u2014-]|$|\s+(?:\d|(?:thanks|thank you|"
-    r"problem|worries|so|its?|it's|he|she|they|that'?s|wait|not|sorry|sry|no)\b)))\b|n['\u2019]t\b",
+    r"cant|couldnt|hasnt|havent|hadnt|shouldnt|wouldnt|no(?!\s*[,.;:!?\u2013\u2014-]|$|\s+(?:[\w-]*\d|"
+    r"(?:thanks|thank you|problem|worries|so|its?|it's|he|she|they|that'?s|wait|not|sorry|sry|no)\b)))\b|n['\u2019]t\b",
     re.IGNORECASE,
 )
 _NEGATED = re.compile(rf"(?:{_NEGATION.pattern})(?:\W+\w+)?", re.IGNORECASE)
@@ -22,7 +22,7 @@ _NEGATED = re.compile(rf"(?:{_NEGATION.pattern})(?:\W+\w+)?", re.IGNORECASE)
 
 _POLITE = re.compile(
     r"\b(?:can|could|would|wo|do|does|did|is|are|has|have)n?['\u2019]?t\s+(?:you|we|i|it|they|he|she|there)\b|"
-    r"\bwouldn['\u2019]?t mind\b",
+    r"\b(?:can|could|may|would|will|do|did) (?:i|we|you) not\b|\bwouldn['\u2019]?t mind\b",
     re.IGNORECASE,
 )
 """Negations that only ask: "can't you send it?"."""
@@ -43,7 +43,8 @@ _DENIAL = re.compile(
 """What may take a negation's place: "I don't want it" is "cancel it"."""
 
 _TAKEN_BACK = re.compile(
-    r"\b(?:wait|sorry|sry|i mean|i meant|scratch|hold on|correction|no,? (?:it'?s|not|no)|,\s*no,)\b|,\s*no,",
+    r"\b(?:wait|sorry|sry|i mean|i meant|scratch|hold on|correction|no,? (?:it'?s|not|no)|,\s*no,|"
+    r"not \S+(?: \S+)? but)\b|,\s*no,",
     re.IGNORECASE,
 )
 _DENIED = rf"(?:{_DENIAL.pattern})(?:\s+\w+){{0,2}}\s+"

@@ -42,6 +42,12 @@ FAITHFUL = [
     ("order 9032, sorry, the kettle", "Where is the kettle?"),
     ("wo ist denn der Kessel", "Wo ist denn der Kessel aus der Bestellung?"),
     ("2 for the lamp, wait, 3", "3 for the lamp."),
+    ("not 4471 but AB-12", "Where is order AB-12?"),
+    ("can I not get it?", "Can I get the lamp?"),
+    ("the lamp on 13/03", "The lamp on 13 March."),
+    ("the lamp this afternoon", "The lamp on Tuesday 10 March in the afternoon."),
+    ("the lamp at 0930", "The lamp at 9:30."),
+    ("the lamp on 2026-03-13", "The lamp on Friday 13 March."),
 ]
 UNFAITHFUL = [
     ("and order 9032?", "Where is my order?", "drops a number"),
