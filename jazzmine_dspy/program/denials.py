@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jazzmine_dspy.models.phrases import is_english, words
 from jazzmine_dspy.models.text import plain
-from jazzmine_dspy.program.undoing import undoes, undoes_unasked
+from jazzmine_dspy.program.undoing import undoes
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.flows import Flow
@@ -88,12 +88,7 @@ def without_denied(turn: Turn, names: Sequence[str], registry: FlowRegistry) -> 
         return list(names)
     if _answers_nothing(turn):
         names = [name for name in names if name not in registry or _affirms(turn.text, registry[name])]
-    names = [
-        name
-        for name in names
-        if name not in registry
-        or not (_is_unoffered(turn.text, registry[name]) or undoes_unasked(registry[name], turn))
-    ]
+    names = [name for name in names if name not in registry or not _is_unoffered(turn.text, registry[name])]
     others = any(_denies(turn.text, flow) for flow in registry.values())
     return [
         name

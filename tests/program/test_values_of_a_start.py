@@ -17,10 +17,3 @@ def test_the_value_is_the_one_of_the_flow_that_starts(text: str) -> None:
         (one.type, getattr(one, "flow", None) or getattr(one, "value", None)) for one in decision.commands
     ]
     assert commands == [("start_flow", "cancel_order"), ("set_slot", "5519")]
-
-
-@pytest.mark.row("U19")
-@pytest.mark.parametrize("text", ["where is order 4471, you idiots!!!", "wheres order 4471 ffs"])
-def test_a_learnt_flow_that_cancels_starts_only_where_the_message_says_so(text: str) -> None:
-    decision = load("support", lm=None).decide(Turn(text=text))
-    assert "cancel_order" not in decision.selection.flows
