@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.models._base import thaw
 from jazzmine_dspy.models.phrases import is_english, words
+from jazzmine_dspy.models.slot_types.calendar.english import SMALL_NUMBERS
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign
 from jazzmine_dspy.program.negations import changed_negation
@@ -44,34 +45,7 @@ _LISTED = re.compile(r"(?<!\w)\(?(\d{1,2})[).:](?!\d)")
 _PRONOUN = re.compile(r"(?<!for )(?<!only )(?<!just )(?<!order )(?<!number )(?<!option )\b1$")
 """A number that may stand for "one": "the other 1"."""
 
-_NUMBERS = {
-    word: str(number)
-    for number, word in enumerate(
-        [
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-            "thirteen",
-            "fourteen",
-            "fifteen",
-            "sixteen",
-            "seventeen",
-            "eighteen",
-            "nineteen",
-            "twenty",
-        ]
-    )
-}
+_NUMBERS = {word: str(number) for number, word in enumerate([*SMALL_NUMBERS, "twenty"])}
 _MEANT = {
     "first": "1", "second": "2", "third": "3", "fourth": "4", "fifth": "5", "once": "1", "twice": "2", "both": "2",
     "couple": "2", "pair": "2", "dozen": "12", "noon": "12", "midday": "12",

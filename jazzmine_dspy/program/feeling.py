@@ -7,6 +7,7 @@ from typing import Any
 
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Enhancement, StageRecord
+from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.entities import entities_of
@@ -43,8 +44,9 @@ def feel(
         texts = head.texts_of(turn)
         try:
             seen = yield Features(texts)
-        except Exception:
-            # The stages before, which asked for the same features, report what is broken.
+        except Exception as error:
+            causes = (record.cause, f"feeling: {format_error(error)}")
+            record = record.model_copy(update={"cause": "; ".join(filter(None, causes)), "degraded": True})
             return enhancement.model_copy(update=update), record
         if "is_continuation" in fields:
             asked = seen[1] if len(texts) > 1 else None

@@ -9,14 +9,16 @@ import pytest
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.models import FlowRegistry, Turn
+from jazzmine_dspy.models.decision import Enhancement, StageRecord
 from jazzmine_dspy.models.errors import ArtifactError, InputError
-from jazzmine_dspy.program.feeling import FOREIGN, feeling_head
+from jazzmine_dspy.program.feeling import FOREIGN, feel, feeling_head
 from jazzmine_dspy.program.gate import without_lm
 from jazzmine_dspy.program.heads import HeadState, heads_from_bytes, heads_to_bytes
 from jazzmine_dspy.program.heads.feeling import FeelingHead, shipped_feeling
 from jazzmine_dspy.program.heads.feeling.head import SHIPPED
 from jazzmine_dspy.program.heads.feeling.sentiment import ANGRY
 from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.stage import Context
 from jazzmine_dspy.program.turn import TurnProgram
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -142,3 +144,16 @@ def test_other_features_and_other_formats_are_refused(program: TurnProgram) -> N
     state = head.to_state()
     with pytest.raises(ArtifactError, match="format"):
         FeelingHead.from_state(HeadState(state.arrays, {**state.settings, "format": 99}))
+
+
+@pytest.mark.row("E7")
+def test_features_that_fail_degrade_the_enhancement_with_the_cause(program: TurnProgram) -> None:
+    context = Context(Turn(text="you are useless!!!"), program.registry)
+    before = StageRecord(source="floor", cause="the rewrite is a copy")
+    steps = feel(context, program.bindings, Enhancement(enhanced_query="you are useless!!!"), before, [])
+    next(steps)
+    with pytest.raises(StopIteration) as done:
+        steps.throw(RuntimeError("the model file is gone"))
+    enhancement, record = done.value.value
+    assert (enhancement.sentiment_score, record.degraded) == (0.0, True)
+    assert record.cause.startswith("the rewrite is a copy; feeling: RuntimeError")

@@ -22,7 +22,7 @@ MONTHS = [
 ]
 DAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
-_SMALL = [
+SMALL_NUMBERS = [
     "zero",
     "one",
     "two",
@@ -77,7 +77,7 @@ _ORDINALS = {
         ]
     )
 } | {"twentieth": 20, "thirtieth": 30}
-_NUMBERS = {word: n for n, word in enumerate(_SMALL)} | _TENS | {"fourty": 40}
+_NUMBERS = {word: n for n, word in enumerate(SMALL_NUMBERS)} | _TENS | {"fourty": 40}
 
 _SAME = {
     "tomorow": "tomorrow", "tommorow": "tomorrow", "tommorrow": "tomorrow", "tomorro": "tomorrow",
@@ -114,7 +114,7 @@ for _name in DAYS:
 
 _WORD = re.compile(r"[a-z0-9]*[a-z]+(?:'[a-z]+)?")
 _COMPOUND = re.compile(
-    rf"\b(twenty|thirty|forty|fourty|fifty|sixty|seventy|eighty|ninety)[ -]({'|'.join(_SMALL[1:10])}|"
+    rf"\b(twenty|thirty|forty|fourty|fifty|sixty|seventy|eighty|ninety)[ -]({'|'.join(SMALL_NUMBERS[1:10])}|"
     rf"first|second|third|fourth|fifth|sixth|seventh|eighth|ninth)\b"
 )
 _ABBREVIATED = re.compile(r"\b(mon|wed|sat|sun)\b\.?")
