@@ -99,7 +99,7 @@ class Acts(Dialogue):
             return True
         self.agreed = open_question.action_payload
         # It is ready to run; what the next step asks instead takes that back.
-        confirm_action.inplace(self.state)
+        confirm_action(self.state)
         self.affirmed = True
         return True
 
@@ -119,14 +119,14 @@ class Acts(Dialogue):
             self.changes.slot(running, name)
             self.to_change = name
         if self.state.pending_confirmation is not None:
-            deny_action.inplace(self.state, name if known else None)
+            deny_action(self.state, name if known else None)
         else:
             # What was understood is wrong: the values stay, but for one that is named.
             self.rejected = True
             running.become(FlowStatus.ACTIVE)
             running.awaiting, running.ready = None, False
             if known and name is not None:
-                clear_slot.inplace(self.state, name)
+                clear_slot(self.state, name)
         self.denied = True
         self.changed |= known
         return True
@@ -243,7 +243,7 @@ class Acts(Dialogue):
     ) -> None:
         name = slot.name
         self.changes.slot(owner, name)
-        collect_slot.inplace(self.state, name, value, why_not, flow=owner.flow_name)
+        collect_slot(self.state, name, value, why_not, flow=owner.flow_name)
         if not why_not:
             self.changed |= owner is self.state.active_flow
             return
@@ -285,7 +285,7 @@ class Acts(Dialogue):
                 value = owner.values.get(slot.name)
                 if value is not None and not (verdict := self._verdict(slot, value, owner.values)):
                     self.changes.slot(owner, slot.name)
-                    clear_slot.inplace(self.state, slot.name, flow=owner.flow_name)
+                    clear_slot(self.state, slot.name, flow=owner.flow_name)
                     self._store(owner, slot, value, verdict.reason)
 
     def _verdict(self, slot: Slot, value: Any, values: dict[str, Any]) -> Validation:
@@ -303,7 +303,7 @@ class Acts(Dialogue):
         if owner is None or not owner.slots[name].filled:
             return False
         self.changes.slot(owner, name)
-        clear_slot.inplace(self.state, name, flow=owner.flow_name)
+        clear_slot(self.state, name, flow=owner.flow_name)
         self.changed |= owner is self.state.active_flow
         return True
 

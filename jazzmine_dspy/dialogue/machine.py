@@ -14,7 +14,7 @@ from jazzmine_dspy.dialogue.texts import choice, plain_question, say
 from jazzmine_dspy.dialogue.turn_cache import continues, turn_cache
 from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
 from jazzmine_dspy.memory.working.operations import begin_turn
-from jazzmine_dspy.memory.working.operations.slots import give_up, leave_open
+from jazzmine_dspy.memory.working.operations.slots import count_attempt, exhaust_attempts
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED, SENTIMENTS_KEPT
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.next_step import NextStep
@@ -97,7 +97,7 @@ def _begin(
         changes.topic()
     cache = turn_cache(decision, registry, agent_id=state.agent_id, message_id=message_id)
     asked, running = state.pending_confirmation, state.active_flow
-    begin_turn.inplace(state, cache, continues=continues(state, decision, registry))
+    begin_turn(state, cache, continues=continues(state, decision, registry))
     if asked is not None and state.pending_confirmation is None:
         changes.expire()
         changes.flow(running, "paused")
@@ -235,7 +235,7 @@ class _Turn(Acts):
             name = running.flow_name if running else None
             return NextStep(kind="handoff", flow=name, text=say("handoff", self._flow(), self._values()))
         self.changes.slot(running, step.slot)
-        give_up(running.slots[step.slot])
+        exhaust_attempts(running.slots[step.slot])
         flow = self.registry[running.flow_name]
         other = slots.pending(flow, running)
         if other is None or other.name == step.slot or self._been_elsewhere(running, step.slot):
@@ -317,7 +317,7 @@ class _Turn(Acts):
         """Nothing was understood: ask again, then in other words, then for something else."""
         held = running.slots[name]
         self.changes.slot(running, name)
-        leave_open(held)
+        count_attempt(held)
         if self._been_elsewhere(running, name):
             return self._escalate(running, name)
         flow = self.registry[running.flow_name]

@@ -11,7 +11,7 @@ from jazzmine_dspy.dialogue.texts import fill, question, say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
 from jazzmine_dspy.memory.working.operations import finish_action, request_confirmation
 from jazzmine_dspy.memory.working.operations.flows import end_flow
-from jazzmine_dspy.memory.working.operations.slots import let_be
+from jazzmine_dspy.memory.working.operations.slots import reset_attempts
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import reading_context
@@ -48,7 +48,7 @@ def complete(
     """
     state = state.model_copy(deep=True)
     running, changes = state.active_flow, Changes(state, registry)
-    finish_action.inplace(state, result, failed)
+    finish_action(state, result, failed)
     said = ""
     if running is not None:
         key = "failed" if failed else "done"
@@ -102,13 +102,13 @@ def _awaited(
     for name, held in running.slots.items():
         # Whoever goes on without correcting a value has let that be.
         changes.slot(running, name)
-        let_be(state, held)
+        reset_attempts(state, held)
     if flow.confirm and not confirmed:
         asked = PendingConfirmation(
             action_description=fill(flow.confirm, running.values) or say("confirm", flow),
             action_payload=running.values,
         )
-        request_confirmation.inplace(state, asked)
+        request_confirmation(state, asked)
         text = asked.action_description
         return NextStep(kind="confirm", flow=flow.name, text=text, question=text)
     state.pending_confirmation = None

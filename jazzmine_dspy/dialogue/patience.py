@@ -7,7 +7,7 @@ from collections.abc import Collection
 from jazzmine_dspy.dialogue.events import Changes
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.working import WorkingMemory
-from jazzmine_dspy.memory.working.operations.slots import let_be
+from jazzmine_dspy.memory.working.operations.slots import reset_attempts
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.next_step import NextStep
@@ -75,7 +75,7 @@ def got_on(state: WorkingMemory, changes: Changes) -> None:
         for name, held in flow.slots.items():
             if held.attempts and not held.validation_error:
                 changes.slot(flow, name)
-                let_be(state, held)
+                reset_attempts(state, held)
     refused = any(held.attempts >= ATTEMPTS_ALLOWED for flow in state.alive for held in flow.slots.values())
     if given_up and not refused:
         state.escalation = ""

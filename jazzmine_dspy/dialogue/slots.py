@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, HeldSlot, WorkingMemory
-from jazzmine_dspy.memory.working.operations.slots import empty
+from jazzmine_dspy.memory.working.operations.slots import clear_value
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.slots import ANYWHERE, SLOT_TYPES, ReadingContext, Slot, ask_type, breaks_pattern
@@ -75,7 +75,7 @@ def _recheck(
     if fits(normal):
         held.value = normal
         return
-    empty(state, held)
+    clear_value(state, held)
     if running is state.active_flow:
         state.pending_confirmation = None
         running.become(FlowStatus.COLLECTING_SLOTS if running.wants_values else FlowStatus.ACTIVE)

@@ -121,7 +121,7 @@ class Actions:
         outcomes: list[TurnOutcome] = []
         while state.queue and not is_queued(state) and len(outcomes) < most:
             # The message leaves the queue in the same write that ends its turn.
-            state, waiting = operations.dequeue(state)
+            waiting = operations.dequeue(state)
             assert waiting is not None
             outcome = await self._taker.take(state, waiting, begin=arriving or bool(state.queue))
             state = outcome.state.model_copy(deep=True)
@@ -134,7 +134,7 @@ class Actions:
         Raises:
             QueueFullError: too many wait.
         """
-        state = operations.enqueue(state, incoming)
+        operations.enqueue(state, incoming)
         # A message whose turn has begun before does not wait again.
         repeated = incoming not in state.queue
         saved = await self._conversations.save(state)

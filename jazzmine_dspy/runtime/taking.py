@@ -203,9 +203,8 @@ class TurnTaker:
     def with_action_begun(self, state: WorkingMemory) -> WorkingMemory:
         """The state with the action of its running flow begun."""
         led = state.current_turn.message_id if state.current_turn else ""
-        return operations.begin_action(
-            state, now=self._clock.seconds(), action_id=self._ids(), message_id=led
-        )
+        operations.begin_action(state, now=self._clock.seconds(), action_id=self._ids(), message_id=led)
+        return state
 
 
 def _keep_recalled(after: WorkingMemory, incoming: QueuedMessage, recalled: Recollection) -> None:

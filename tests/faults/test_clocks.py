@@ -14,7 +14,7 @@ import redis
 
 from jazzmine_dspy.memory.errors import TurnLostError
 from jazzmine_dspy.memory.working import RedisWorkingMemoryStore
-from jazzmine_dspy.memory.working.backend import Presence
+from jazzmine_dspy.memory.working.store import Presence
 
 pytestmark = pytest.mark.chaos
 

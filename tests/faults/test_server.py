@@ -10,7 +10,7 @@ import redis
 
 from jazzmine_dspy.memory.errors import StaleStateError
 from jazzmine_dspy.memory.working import RedisWorkingMemoryStore
-from jazzmine_dspy.memory.working.backend import Presence
+from jazzmine_dspy.memory.working.store import Presence
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 
 pytestmark = pytest.mark.chaos

@@ -6,8 +6,14 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from jazzmine_dspy.memory.working.enums import TERMINAL, FlowStatus, check_transition
-from jazzmine_dspy.memory.working.records import HeldSlot, Stored, ToolCallRecord
+from jazzmine_dspy.memory.working.records import (
+    TERMINAL,
+    FlowStatus,
+    HeldSlot,
+    Stored,
+    ToolCallRecord,
+    check_transition,
+)
 from jazzmine_dspy.models._base import StoredJson
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.messages import Message

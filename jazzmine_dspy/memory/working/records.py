@@ -1,33 +1,95 @@
-"""What working memory is made of. Everything here survives a trip through JSON."""
+"""What working memory is made of, and the statuses of a flow. Everything here survives a trip through JSON."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
 from copy import deepcopy
+from enum import StrEnum
 from typing import Annotated, Any, Self
 from xml.sax.saxutils import escape, quoteattr
 
 from pydantic import ConfigDict, Field, PlainSerializer
 
-from jazzmine_dspy.memory.working.enums import FlowStatus
+from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.models._base import Record, StoredJson, Value
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import Entity
 from jazzmine_dspy.models.next_step import NextStep
 
 
+class FlowStatus(StrEnum):
+    """Where a flow stands. The last three are final."""
+
+    ACTIVE = "active"
+    COLLECTING_SLOTS = "collecting_slots"
+    AWAITING_CONFIRMATION = "awaiting_confirmation"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+_ACTIVE, _SLOTS, _CONFIRM, _PAUSED, _COMPLETED, _CANCELLED, _FAILED = FlowStatus
+_ENDS = frozenset({_CANCELLED, _FAILED})
+
+TRANSITIONS: dict[FlowStatus, frozenset[FlowStatus]] = {
+    _ACTIVE: _ENDS | {_SLOTS, _CONFIRM, _PAUSED, _COMPLETED},
+    _SLOTS: _ENDS | {_ACTIVE, _CONFIRM, _PAUSED},
+    _CONFIRM: _ENDS | {_ACTIVE, _SLOTS, _PAUSED},
+    _PAUSED: _ENDS | {_ACTIVE, _SLOTS, _CONFIRM},
+    _COMPLETED: frozenset(),
+    _CANCELLED: frozenset(),
+    _FAILED: frozenset(),
+}
+"""From each status those that may follow. A flow completes from ``active`` alone: filled and confirmed."""
+
+TERMINAL = frozenset(status for status, following in TRANSITIONS.items() if not following)
+"""The final statuses."""
+
+
+class IllegalTransitionError(StateError):
+    """A flow cannot go from its status to that one."""
+
+
+def check_transition(old: FlowStatus, new: FlowStatus, *, flow: str = "") -> None:
+    """Let a legal step pass; staying where one is always is.
+
+    Raises:
+        IllegalTransitionError: the step is not in :data:`TRANSITIONS`.
+    """
+    if new is old or new in TRANSITIONS[old]:
+        return
+    legal = (
+        ", ".join(status for status in FlowStatus if status in TRANSITIONS[old]) or "nothing: it has ended"
+    )
+    raise IllegalTransitionError(
+        f"A flow that is {old} cannot become {new}",
+        where=f"flow {flow!r}" if flow else "",
+        remedy=f"Possible: {legal}.",
+    )
+
+
+def transition_table() -> str:
+    """The legal steps as text, a status a line.
+
+    Example:
+        >>> print(transition_table().splitlines()[1])
+        collecting_slots       -> active, awaiting_confirmation, paused, cancelled, failed
+    """
+    rows = []
+    for old in FlowStatus:
+        following = ", ".join(new for new in FlowStatus if new in TRANSITIONS[old])
+        rows.append(f"{old:<22} -> {following or '(ended)'}")
+    return "\n".join(rows)
+
+
 class Stored(Record):
     """A record that a store keeps. Fields that this version does not know are carried along, not refused, so
-    that workers of two versions can share one store; they can be read, and not set.
+    that workers of two versions can share one store.
     """
 
     model_config = ConfigDict(extra="allow")
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in type(self).model_fields and not name.startswith("_"):
-            raise AttributeError(f"{type(self).__name__} has no field {name!r} that can be set")
-        super().__setattr__(name, value)
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         # States are copied in every turn, and are trees of models, lists, mappings and values that never change:

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from jazzmine_dspy.memory.working.entities import same_entity
-from jazzmine_dspy.memory.working.enums import FlowStatus
 from jazzmine_dspy.memory.working.flow import ActiveFlowState, TurnCache
 from jazzmine_dspy.memory.working.records import (
     FinishedAction,
     FlowRecord,
+    FlowStatus,
     HandledMessage,
     HeldSlot,
     PendingConfirmation,
     QueuedMessage,
     RunningAction,
     Stored,
+    ToolCallRecord,
     TopicShift,
     UntoldEvent,
     WorkspaceEntity,
 )
-from jazzmine_dspy.memory.working.tool_prompt import tool_sections
 from jazzmine_dspy.models._base import StoredJson
 from jazzmine_dspy.models.turn import ConversationStatus
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+"""Of the records that this version writes. Newer ones are read, older ones, from before the first release, are not."""
+
 FLOWS_KEPT = 20
 TOPICS_KEPT = 50
 TOOL_CALLS_KEPT = 50
@@ -77,7 +80,7 @@ class WorkingMemory(Stored):
         ('idle', False)
     """
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int = Field(default=SCHEMA_VERSION, ge=SCHEMA_VERSION)
     version: int = Field(default=0, ge=0)
     conversation_id: str = Field(min_length=1)
     user_id: str
@@ -156,7 +159,18 @@ class WorkingMemory(Stored):
 
         Each is shown once, escaped, and without its result; "" where there is none.
         """
-        return tool_sections(self.active_flow, self.current_turn)
+        flow, turn = self.active_flow, self.current_turn
+        current = {call.key: call for call in (turn.tool_calls if turn else [])}
+        before = {
+            call.key: call for call in (flow.tool_call_history if flow else []) if call.key not in current
+        }
+        sections = [
+            _tool_calls("earlier_tool_calls", [*before.values()], flow.tool_calls_dropped if flow else 0),
+            _tool_calls(
+                "tool_calls_of_this_turn", [*current.values()], turn.tool_calls_dropped if turn else 0
+            ),
+        ]
+        return "\n\n".join(section for section in sections if section)
 
     def archive(
         self, flow: ActiveFlowState, status: FlowStatus, *, result: object = None, reason: str = ""
@@ -190,10 +204,8 @@ class WorkingMemory(Stored):
 
         The last fifty attributes of a thing are kept, and the last hundred things.
         """
-        turn = self.turn_number
-        key = next(
-            (key for key, known in self.entity_workspace.items() if same_entity(known.name, name)), None
-        )
+        turn, same = self.turn_number, entity_key(name)
+        key = next((k for k, known in self.entity_workspace.items() if entity_key(known.name) == same), None)
         if key is None:
             self.entity_workspace[name] = WorkspaceEntity(
                 name=name,
@@ -215,6 +227,30 @@ class WorkingMemory(Stored):
         """Let go of what was not talked about for more than ``entity_max_age_turns`` turns."""
         oldest = self.turn_number - self.entity_max_age_turns
         self.entity_workspace = {k: e for k, e in self.entity_workspace.items() if e.last_seen_turn >= oldest}
+
+
+# "no" and "number" are marks only before a number: "no sugar" is no mark. Nor is the end of "C#".
+_MARK = re.compile(r"(?<!\w)#|#(?=\d)|\b(?:no|nr|num|number)\b\.?(?=\s*#?\s*\d)")
+_EDGE = "\"'\u201c\u201d\u2018\u2019\u00ab\u00bb\u201e"
+
+
+def entity_key(name: str) -> str:
+    """A name without what does not distinguish things: case, white space, quotation marks, marks of a number.
+
+    Example:
+        >>> entity_key("Order #555"), entity_key("order No. 555"), entity_key("order 556")
+        ('order 555', 'order 555', 'order 556')
+    """
+    # Normalising would make letters of the sign for "number".
+    folded = unicodedata.normalize("NFKC", name.replace("\u2116", "#")).casefold()
+    return " ".join(_MARK.sub(" ", folded).strip(_EDGE + " ").split())
+
+
+def _tool_calls(tag: str, calls: list[ToolCallRecord], dropped: int) -> str:
+    if not calls:
+        return ""
+    older = f' not_shown="{dropped}"' if dropped else ""
+    return "\n".join([f"<{tag}{older}>", *(call.to_prompt_xml() for call in calls), f"</{tag}>"])
 
 
 def cut(history: list[Any], kept: int) -> int:

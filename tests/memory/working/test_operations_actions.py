@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import pure_operations as ops
 from jazzmine_dspy.memory.errors import QueueFullError, StateError
 from jazzmine_dspy.memory.working import (
     ActiveFlowState,
@@ -13,7 +14,6 @@ from jazzmine_dspy.memory.working import (
     TurnCache,
     WorkingMemory,
 )
-from jazzmine_dspy.memory.working import operations as ops
 from jazzmine_dspy.memory.working.state import QUEUE_KEPT
 from jazzmine_dspy.models.errors import InputError
 

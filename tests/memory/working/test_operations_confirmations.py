@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import pure_operations as ops
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working import (
     ActiveFlowState,
@@ -12,7 +13,6 @@ from jazzmine_dspy.memory.working import (
     TurnCache,
     WorkingMemory,
 )
-from jazzmine_dspy.memory.working import operations as ops
 
 PAYLOAD = {"order_id": "4471", "fee": 0}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import pure_operations as ops
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working import (
     ActiveFlowState,
@@ -15,7 +16,6 @@ from jazzmine_dspy.memory.working import (
     TurnCache,
     WorkingMemory,
 )
-from jazzmine_dspy.memory.working import operations as ops
 from jazzmine_dspy.memory.working.state import FLOWS_KEPT, PAUSED_KEPT, PAUSED_TURNS
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.flows import Flow

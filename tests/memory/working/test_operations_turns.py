@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+import pure_operations as ops
 from jazzmine_dspy.memory.working import ActiveFlowState, ToolCallRecord, TurnCache, WorkingMemory
-from jazzmine_dspy.memory.working import operations as ops
 from jazzmine_dspy.memory.working.state import (
     ATTRIBUTES_KEPT,
     ENTITIES_KEPT,

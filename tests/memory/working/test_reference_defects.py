@@ -13,7 +13,7 @@ import pytest
 
 from jazzmine_dspy.memory.errors import LockTimeoutError, TurnLostError
 from jazzmine_dspy.memory.working import HeldSlot, TurnCache, WorkingMemoryStore
-from jazzmine_dspy.memory.working.backend import Presence
+from jazzmine_dspy.memory.working.store import Presence
 from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.testing.working_memory import Harness
 
@@ -116,7 +116,7 @@ async def test_one_field_more_and_the_whole_memory_is_deleted(
 async def test_what_cannot_be_read_is_deleted(store: WorkingMemoryStore, harness: Harness) -> None:
     await harness.put_raw("c1", b'{"the only copy": ')
     assert await store.get("c1") is None
-    assert [one.data for one in await store.aside("c1")] == [b'{"the only copy": ']
+    assert [one.data for one in await store.quarantined("c1")] == [b'{"the only copy": ']
 
 
 @pytest.mark.row("W16")

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jazzmine_dspy.memory.working.base import RecordStore
 
 from jazzmine_dspy.memory.working import WorkingMemoryStore
-from jazzmine_dspy.memory.working.base import RecordStore
 from jazzmine_dspy.testing.working_memory import Harness, WorkingMemoryConformance
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "examples" / "sqlite_backend.py"
