@@ -15,33 +15,36 @@ from jazzmine_dspy.models.errors import InputError
 
 Json = dict[str, Any]
 
+
+def _names(text: str) -> list[str]:
+    return text.split()
+
+
 # The fields of jazzmine's records, all of them: it drops a whole record over one field that it does not know.
-CALL = (
+CALL = _names(
     "tool_name arguments result result_summary success error turn_number call_index called_at step branch"
-).split()
-SLOT = "name description type required collected value collected_at_turn validation_error".split()
-CONFIRMATION = (
+)
+SLOT = _names("name description type required collected value collected_at_turn validation_error")
+CONFIRMATION = _names(
     "flow_id action_description action_payload requested_at_turn requested_at timeout_turns"
-).split()
-ENTITY = "name attributes first_seen_turn last_seen_turn mention_count".split()
-TOPIC = "turn_number intent summary".split()
-ENDED = (
-    "flow_id flow_name flow_type status started_at_turn ended_at_turn slot_values tool_summaries"
-).split()
-FLOW = (
+)
+ENTITY = _names("name attributes first_seen_turn last_seen_turn mention_count")
+TOPIC = _names("turn_number intent summary")
+ENDED = _names("flow_id flow_name flow_type status started_at_turn ended_at_turn slot_values tool_summaries")
+FLOW = _names(
     "flow_id flow_name flow_type status started_at_turn started_at priority tools_required current_step total_steps "
     "step_results branch_results condition_expr condition_branch_taken tool_call_history slots"
-).split()
-TURN = (
+)
+TURN = _names(
     "turn_number enhanced_query intent sentiment_score is_continuation is_cancellation raw_entities "
     "retrieved_same_conv_episodes retrieved_prev_conv_episodes retrieved_semantic_terms combined_flow_prompt "
     "selected_flow_ids unresolved_flow_ids flow_candidates tool_calls"
-).split()
-MEMORY = (
+)
+MEMORY = _names(
     "conversation_id user_id agent_id created_at last_updated status turn_number active_flow flow_history "
     "pending_confirmation entity_workspace entity_max_age_turns topic_history last_agent_response last_agent_intent "
     "current_turn"
-).split()
+)
 
 STATUSES = {"idle", "in_flow", "collecting_slots", "awaiting_confirmation"}
 TYPES = {
@@ -168,7 +171,8 @@ def from_jazzmine(theirs: Json) -> Json:
     if confirmation:
         payload = confirmation.get("action_payload")
         confirmation = _only(confirmation, CONFIRMATION, action_payload={} if payload is None else payload)
-        if flow and confirmation.get("flow_id") in (flow.get("flow_id"), flow.get("flow_name")):
+        of = confirmation.get("flow_id")
+        if flow and of and of in (flow.get("flow_id"), flow.get("flow_name")):
             confirmation["flow_name"] = flow["flow_name"]
     return {**memory, "active_flow": flow or None, "pending_confirmation": confirmation or None}
 
@@ -177,6 +181,7 @@ def _merged(before: Json, new: Json) -> Json:
     """The state of before, with what jazzmine has written since."""
     merged = {**before, **new}
     merged["flow_history"] = [_whole(before["flow_history"], ended) for ended in new["flow_history"]]
+    same = set()
     for name, identity in (
         ("active_flow", ("flow_id", "flow_name", "started_at_turn", "started_at")),
         ("pending_confirmation", ("requested_at_turn", "requested_at")),
@@ -185,14 +190,15 @@ def _merged(before: Json, new: Json) -> Json:
         old, now = before.get(name), new.get(name)
         if old and now and all(old.get(field) == now.get(field) for field in identity):
             merged[name] = {**old, **now}
-    flow, old = merged["active_flow"], before.get("active_flow")
-    if not flow or not old or flow.get("started_at_turn") != old.get("started_at_turn"):
+            same.add(name)
+    if "active_flow" not in same:
         return {**merged, "action": None}
-    flow["slots"] = {name: _whole(old["slots"].values(), slot) for name, slot in flow["slots"].items()}
-    awaited = flow["slots"].get(flow.get("awaiting"), {})
+    flow, slots = merged["active_flow"], before["active_flow"]["slots"].values()
+    flow["slots"] = {name: _whole(slots, slot) for name, slot in flow["slots"].items()}
+    awaited = flow["slots"].get(flow["awaiting"], {})
     if awaited.get("value") is not None and not awaited.get("validation_error"):
         flow["awaiting"] = None
-    flow["ready"] = flow.get("ready", False) and flow["status"] == "active"
+    flow["ready"] = flow["ready"] and flow["status"] == "active"
     return merged
 
 
