@@ -14,8 +14,8 @@ from jazzmine_dspy.dialogue.machine import apply, carry_out
 from jazzmine_dspy.dialogue.next_steps import complete, reconcile
 from jazzmine_dspy.dialogue.turn_cache import continues
 from jazzmine_dspy.memory.working import WorkingMemory
-from jazzmine_dspy.memory.working.operations import begin_action
 from jazzmine_dspy.models import FlowRegistry, TurnDecision
+from pure_operations import begin_action
 from state_differences import confirmation_events, flow_events, slot_events
 
 SHOP = Path(__file__).parent.parent / "support" / "shop.yaml"

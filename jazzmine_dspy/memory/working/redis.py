@@ -25,7 +25,11 @@ TEN_YEARS = 10 * 366 * 86400.0
 
 LOCK = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
-return ARGV[3] == 'take' and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0
+if ARGV[3] == 'take' and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
+-- A lock without an end, or with one far off since the clock jumped, would close the conversation for good.
+local left = redis.call('PTTL', KEYS[1])
+if left == -1 or left > 4 * ARGV[2] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+return 0
 """
 """Extend the lock of this token; or take a free one."""
 
@@ -300,7 +304,7 @@ def _client(source: str | Client, where: str, timeout: float, connections: int) 
             )
         return source
     settings: dict[str, Any] = {
-        "retry": Retry(ExponentialBackoff(cap=timeout / 8, base=0.01), 5),
+        "retry": Retry(ExponentialBackoff(cap=timeout / 8, base=0.01), 4),
         # A connection that stalls leaves time to try another one.
         "socket_timeout": timeout / 2,
         "socket_connect_timeout": timeout / 2,
