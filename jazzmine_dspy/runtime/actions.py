@@ -121,6 +121,8 @@ class Actions:
         outcomes: list[TurnOutcome] = []
         while state.queue and not is_queued(state) and len(outcomes) < most:
             # The message leaves the queue in the same write that ends its turn.
+            # On a copy: if the turn fails, the message still waits.
+            state = state.model_copy(deep=True)
             waiting = operations.dequeue(state)
             assert waiting is not None
             outcome = await self._taker.take(state, waiting, begin=arriving or bool(state.queue))

@@ -46,7 +46,7 @@ async def test_memory_is_full(full: Any) -> None:
             client.set("proof", "1")
         state.last_agent_response = "second"
         for call in (store.save(state), store.get_or_create("new", "u1"), store.turn("d").__aenter__()):
-            with pytest.raises(MemoryUnavailableError, match="OutOfMemoryError|ResponseError"):
+            with pytest.raises(MemoryUnavailableError, match=r"OutOfMemoryError|ResponseError"):
                 await call
         # Nothing was half done, reading goes on, and so does the end of a turn.
         assert (await store.get("c")).last_agent_response == "first"
