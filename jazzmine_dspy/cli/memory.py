@@ -106,9 +106,7 @@ def quarantined(
     out.show(_printable("\n".join(lines)) if lines else "nothing was moved aside")
 
 
-def _run(
-    work: Callable[[WorkingMemoryStore], Awaitable[R]], redis: str, prefix: str, records: Records
-) -> R:
+def _run(work: Callable[[WorkingMemoryStore], Awaitable[R]], redis: str, prefix: str, records: Records) -> R:
     from jazzmine_dspy.integrations.jazzmine.working_memory import JazzmineWorkingMemoryStore
     from jazzmine_dspy.memory.working import RedisWorkingMemoryStore
 

@@ -125,7 +125,7 @@ class _Turn(Acts):
                 step = self._elsewhere(step)
             patience.count(self.state, self._asks(step))
         if step.kind == "resume":
-            self.state.offered = step.flow
+            self.state.offered_flow = step.flow
         # A question that is put again is open again.
         self.state.handed_over &= step.kind != "confirm"
         self.state.handed_over |= step.kind == "handoff"
@@ -199,7 +199,7 @@ class _Turn(Acts):
             flow = self.registry[running.flow_name]
             step = await_slot(self.state, running, flow, name, again=True, why=why, readings=self.unsure)
             # Who answers, if wrongly, goes along: only values refused count then, not the talk before.
-            self.state.asked[f"{step.flow}.{step.slot}"] = running.slots[self.refused[1]].attempts
+            self.state.question_counts[f"{step.flow}.{step.slot}"] = running.slots[self.refused[1]].attempts
             return step
         if unchanged_no and running is not None:
             text = say("rejected" if self.rejected else "denied", self._flow(), self._values())
@@ -222,7 +222,11 @@ class _Turn(Acts):
     def _asks(self, step: NextStep) -> set[str]:
         """What a step asks; of what is said again, anything that was asked before."""
         question = patience.question_of(self.state, step)
-        again = {*self.state.asked, "lost"} if self.repeated and step.kind in ("answer", "resume") else set()
+        again = (
+            {*self.state.question_counts, "lost"}
+            if self.repeated and step.kind in ("answer", "resume")
+            else set()
+        )
         return again | ({question} if question else set())
 
     def _elsewhere(self, step: NextStep) -> NextStep:
@@ -246,7 +250,7 @@ class _Turn(Acts):
     def _been_elsewhere(self, running: ActiveFlowState, name: str) -> bool:
         """Whether another slot was asked for in vain, too."""
         others = (f"{running.flow_name}.{other}" for other in running.slots if other != name)
-        return any(self.state.asked.get(other, 0) >= ATTEMPTS_ALLOWED for other in others)
+        return any(self.state.question_counts.get(other, 0) >= ATTEMPTS_ALLOWED for other in others)
 
     def _escalate(self, flow: ActiveFlowState, name: str) -> NextStep:
         """Too many values were refused for a slot, or it was asked for in vain: a person is to ask for it."""

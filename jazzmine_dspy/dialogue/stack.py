@@ -32,7 +32,7 @@ def resume(state: WorkingMemory, name: str, changes: Changes) -> None:
 def defer(state: WorkingMemory, flow: Flow, position: int, changes: Changes) -> ActiveFlowState:
     """Keep a flow that is wanted after the one now running."""
     waiting = ActiveFlowState.from_flow(flow, turn_number=state.turn_number, agent_id=state.agent_id)
-    waiting.become(FlowStatus.PAUSED)
+    waiting.transition_to(FlowStatus.PAUSED)
     waiting.deferred, waiting.paused_at_turn = True, state.turn_number
     position = min(position, len(state.paused))
     state.paused = [*state.paused[:position], waiting, *state.paused[position:]]
@@ -70,6 +70,6 @@ def offer(waiting: ActiveFlowState, registry: Mapping[str, Flow]) -> NextStep:
 
 def drop_unknown(state: WorkingMemory, registry: Mapping[str, Flow]) -> None:
     """Let flows go that the registry does not have any longer."""
-    for flow in state.alive:
+    for flow in state.open_flows:
         if flow.flow_name not in registry:
             end_flow(state, flow, FlowStatus.FAILED, reason="the flow is no longer in the registry")

@@ -67,7 +67,7 @@ def test_events_are_what_the_states_differ_in(decision: Decide) -> None:
             # A flow that was handed out before is done by now, and this turn's trace is the one to say so.
             since = flow_events(stored, before, registry, shifted=False)
             assert events.flows == [*since, *flow_events(before, state, registry, shifted=shifted)]
-            assert state.untold == []
+            assert state.pending_events == []
             assert events.slots == slot_events(before, state, registry)
             drifts = not continues(before, decided, registry)
             assert events.confirmations == confirmation_events(before, state, drifts=drifts)

@@ -8,7 +8,7 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from jazzmine_dspy.memory.working.flow import ActiveFlowState
-from jazzmine_dspy.memory.working.records import HeldSlot
+from jazzmine_dspy.memory.working.records import SlotState
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.models.turn import ConversationStatus
 
@@ -32,8 +32,8 @@ def build_prompt_sections(state: WorkingMemory) -> dict[str, str]:
     shown, only their summaries.
 
     Example:
-        >>> from jazzmine_dspy.memory.working import ActiveFlowState, HeldSlot, WorkingMemory
-        >>> flow = ActiveFlowState(flow_name="track", status="collecting_slots", slots={"id": HeldSlot(name="id")})
+        >>> from jazzmine_dspy.memory.working import ActiveFlowState, SlotState, WorkingMemory
+        >>> flow = ActiveFlowState(flow_name="track", status="collecting_slots", slots={"id": SlotState(name="id")})
         >>> sections = build_prompt_sections(WorkingMemory(conversation_id="c", user_id="u", active_flow=flow))
         >>> list(sections), sections["ask"]
         (['flow', 'slots', 'ask'], '<ask><slot name="id" type="text"/></ask>')
@@ -102,7 +102,7 @@ def _ask(state: WorkingMemory) -> str:
     return _group("ask", [_element("slot", slot.description, name=slot.name, type=slot.type, **refused)])
 
 
-def _slot_to_ask(flow: ActiveFlowState) -> HeldSlot | None:
+def _slot_to_ask(flow: ActiveFlowState) -> SlotState | None:
     """The slot to ask for: the one last asked for, else what was refused, else what is missing."""
     awaited = flow.slots.get(flow.awaiting or "")
     if awaited is not None and (not awaited.filled or awaited.validation_error):

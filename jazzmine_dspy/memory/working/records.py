@@ -84,7 +84,7 @@ def transition_table() -> str:
     return "\n".join(rows)
 
 
-class Stored(Record):
+class StateModel(Record):
     """A record that a store keeps. Fields that this version does not know are carried along, not refused, so
     that workers of two versions can share one store.
     """
@@ -112,7 +112,7 @@ def _copied(value: Any) -> Any:
     return deepcopy(value)
 
 
-class ToolCallRecord(Stored):
+class ToolCallRecord(StateModel):
     """One call of a tool. ``result`` is for logic, ``result_summary`` for prompts.
 
     Args:
@@ -169,7 +169,7 @@ class ToolCallRecord(Stored):
         return f"<call {attributes}>\n  <args>{arguments}</args>\n{outcome}\n</call>"
 
 
-class HeldSlot(Stored):
+class SlotState(StateModel):
     """A slot as the conversation holds it. How its value is read stands in the flow's definition.
 
     Args:
@@ -180,7 +180,7 @@ class HeldSlot(Stored):
         skipped: The user went on without it.
 
     Example:
-        >>> HeldSlot(name="quantity", value=0).filled, HeldSlot(name="quantity").filled
+        >>> SlotState(name="quantity", value=0).filled, SlotState(name="quantity").filled
         (True, False)
     """
 
@@ -211,7 +211,7 @@ class HeldSlot(Stored):
         return self.required and not self.filled
 
 
-class FlowRecord(Stored):
+class FlowRecord(StateModel):
     """A flow that has ended: what it knew, and what came of it."""
 
     flow_id: str = ""
@@ -226,7 +226,7 @@ class FlowRecord(Stored):
     reason: str = ""
 
 
-class PendingConfirmation(Stored):
+class PendingConfirmation(StateModel):
     """An open yes or no: whether to do what ``action_payload`` says.
 
     ``drifted_turns`` counts the user's turns about something else; with ``timeout_turns`` of them it expires.
@@ -247,7 +247,7 @@ class PendingConfirmation(Stored):
         return self.drifted_turns >= self.timeout_turns
 
 
-class RunningAction(Stored):
+class RunningAction(StateModel):
     """A flow whose work is being done outside; until it is finished, messages queue. Unix milliseconds.
 
     ``action_id`` tells its end from a repetition, ``message_id`` is of the message that led to it.
@@ -260,33 +260,33 @@ class RunningAction(Stored):
     started_at: int = Field(default=0, ge=0)
 
 
-def _as_stored(step: NextStep | dict[str, Any]) -> dict[str, Any]:
+def _dump_step(step: NextStep | dict[str, Any]) -> dict[str, Any]:
     return step.record() if isinstance(step, NextStep) else step
 
 
-StoredStep = Annotated[
-    NextStep | dict[str, StoredJson], Field(union_mode="left_to_right"), PlainSerializer(_as_stored)
+NextStepField = Annotated[
+    NextStep | dict[str, StoredJson], Field(union_mode="left_to_right"), PlainSerializer(_dump_step)
 ]
 """A next step as it is kept; one that another version wrote, and this one cannot read, is carried along as it is."""
 
 
-class UntoldEvent(Stored):
+class PendingEvent(StateModel):
     """What became of a flow between two turns: ``event`` is one of a :class:`~jazzmine_dspy.models.FlowEvent`."""
 
     flow_name: str
     event: str
 
 
-class FinishedAction(Stored):
+class ActionResult(StateModel):
     """What came of an action's end, for its second delivery."""
 
     action_id: str = Field(min_length=1)
     message_id: str = ""
-    next_step: StoredStep
+    next_step: NextStepField
     reply: str = ""
 
 
-class WorkspaceEntity(Stored, Entity):
+class WorkspaceEntity(StateModel, Entity):
     """Something talked about: how often, and in which turns first and last."""
 
     # Of two bases, the last one's settings count.
@@ -297,7 +297,7 @@ class WorkspaceEntity(Stored, Entity):
     last_seen_turn: int = Field(default=0, ge=0)
 
 
-class TopicShift(Stored):
+class TopicShift(StateModel):
     """A turn that opened a new topic; ``summary`` is filled in once, when the topic's turn ends."""
 
     turn_number: int = Field(ge=0)
@@ -305,7 +305,7 @@ class TopicShift(Stored):
     summary: str = ""
 
 
-class QueuedMessage(Stored):
+class QueuedMessage(StateModel):
     """A message that came while an action ran, with all that its turn will need."""
 
     message_id: str = Field(min_length=1)
@@ -319,9 +319,9 @@ class QueuedMessage(Stored):
     user_attributes: dict[str, StoredJson] = Field(default_factory=dict)
 
 
-class HandledMessage(Stored):
+class ProcessedMessage(StateModel):
     """What came of a message, for its second delivery; the decision is kept with the message."""
 
     message_id: str = Field(min_length=1)
-    next_step: StoredStep
+    next_step: NextStepField
     reply: str = ""

@@ -163,7 +163,7 @@ class DamageSuite(Suite):
         await store.save(whole(await store.get_or_create("c1", "u1")))
         raw = json.loads(await harness.raw("c1") or b"")
         # A mapping of things by name takes no more names of another kind.
-        by_name = {"entity_workspace", "slots", "asked"}
+        by_name = {"entity_workspace", "slots", "question_counts"}
 
         def newer(value: Any, name: str = "") -> Any:
             if isinstance(value, list):

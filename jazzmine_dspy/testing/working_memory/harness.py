@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from jazzmine_dspy.memory.working.flow import ActiveFlowState
-from jazzmine_dspy.memory.working.records import HeldSlot
+from jazzmine_dspy.memory.working.records import SlotState
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
 
@@ -137,7 +137,7 @@ async def stored_state(store: WorkingMemoryStore, conversation_id: str = "c1") -
 
 def flow(name: str = "order", **slots: Any) -> ActiveFlowState:
     """A flow under way with these values."""
-    return ActiveFlowState(flow_name=name, slots={k: HeldSlot(name=k, value=v) for k, v in slots.items()})
+    return ActiveFlowState(flow_name=name, slots={k: SlotState(name=k, value=v) for k, v in slots.items()})
 
 
 class BackgroundTurn:

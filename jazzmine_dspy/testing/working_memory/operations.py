@@ -13,7 +13,7 @@ import pytest
 
 from jazzmine_dspy.memory.errors import NotStoredError, StateError, TurnLostError
 from jazzmine_dspy.memory.working.flow import ActiveFlowState, TurnCache
-from jazzmine_dspy.memory.working.records import HeldSlot, PendingConfirmation, QueuedMessage, ToolCallRecord
+from jazzmine_dspy.memory.working.records import PendingConfirmation, QueuedMessage, SlotState, ToolCallRecord
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.testing.working_memory.harness import Harness, Suite, needs, stored_state, with_timeout
@@ -36,7 +36,7 @@ OPERATIONS: dict[str, Operation] = {
     "record_branch_result": lambda store, name: store.record_branch_result(name, "a", 1),
     "set_condition_branch": lambda store, name: store.set_condition_branch(name, "a"),
     "record_tool_call": lambda store, name: store.record_tool_call(name, ToolCallRecord(tool_name="t")),
-    "register_slots": lambda store, name: store.register_slots(name, [HeldSlot(name="a")]),
+    "register_slots": lambda store, name: store.register_slots(name, [SlotState(name="a")]),
     "collect_slot": lambda store, name: store.collect_slot(name, "a", 1),
     "correct_slot": lambda store, name: store.correct_slot(name, "a", 1),
     "clear_slot": lambda store, name: store.clear_slot(name, "a"),
@@ -53,7 +53,7 @@ OPERATIONS: dict[str, Operation] = {
 WHEN_IDLE = {"begin_turn", "end_turn", "start_flow", "confirm_action", "dequeue"}
 
 
-async def running(store: WorkingMemoryStore, *slots: HeldSlot, **fields: Any) -> None:
+async def running(store: WorkingMemoryStore, *slots: SlotState, **fields: Any) -> None:
     """Begin a conversation with a flow under way."""
     await store.get_or_create("c1", "u1")
     await store.start_flow("c1", ActiveFlowState(flow_name="pay", **fields))
@@ -122,7 +122,7 @@ class OperationSuite(Suite):
     ) -> None:
         await store.get_or_create("c1", "u1")
         async with store.turn("c1"):
-            flow = ActiveFlowState(flow_name="track", slots={"a": HeldSlot(name="a", value=[1])})
+            flow = ActiveFlowState(flow_name="track", slots={"a": SlotState(name="a", value=[1])})
             call = ToolCallRecord(tool_name="t", result=[1])
             states = [await store.start_flow("c1", flow), await store.record_tool_call("c1", call)]
             flow.slots["a"].value.append(2)
@@ -168,7 +168,7 @@ class OperationSuite(Suite):
         states = await with_timeout(asyncio.gather(*(one.begin_turn("c1", cache) for one in stores)))
         assert {state.turn_number for state in states} == {1}
         state = await stored_state(stores[0])
-        assert (state.begun, len(state.topic_history)) == (["m1"], 1)
+        assert (state.started_message_ids, len(state.topic_history)) == (["m1"], 1)
         assert [entity.mention_count for entity in state.entity_workspace.values()] == [1]
 
     async def test_beginning_a_turn_is_all_or_nothing(self, store: WorkingMemoryStore) -> None:
@@ -207,7 +207,7 @@ class OperationSuite(Suite):
         self, harness: Harness
     ) -> None:
         stores = [await harness.make() for _ in range(4)]
-        await running(stores[0], HeldSlot(name="amount"))
+        await running(stores[0], SlotState(name="amount"))
         await stores[1].collect_slot("c1", "amount", 0)
         await stores[2].request_confirmation("c1", PAY)
         assert await stores[3].confirm_action("c1") == {"amount": 5}

@@ -15,16 +15,16 @@ import pytest
 from jazzmine_dspy.memory.errors import StaleStateError
 from jazzmine_dspy.memory.working.flow import TurnCache
 from jazzmine_dspy.memory.working.records import (
-    FinishedAction,
+    ActionResult,
     FlowRecord,
     FlowStatus,
-    HandledMessage,
     PendingConfirmation,
+    PendingEvent,
+    ProcessedMessage,
     QueuedMessage,
     RunningAction,
     ToolCallRecord,
     TopicShift,
-    UntoldEvent,
 )
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.memory.working.store import MAX_BYTES, Presence, WorkingMemoryStore
@@ -58,23 +58,23 @@ def whole(state: WorkingMemory) -> WorkingMemory:
     )
     state.active_flow.branch_results = {"a": None, "b": {"x": [1]}}
     state.paused.append(flow("track", number="4471"))
-    state.paused[0].become(FlowStatus.PAUSED)
+    state.paused[0].transition_to(FlowStatus.PAUSED)
     state.pending_confirmation = PendingConfirmation(action_description="Buy it?", action_payload={"n": 1})
     state.action = RunningAction(flow_name="order", started_at=1_700_000_000_000)
     state.current_turn = TurnCache(turn_number=7, message_id="m7", flow_candidates=[{"name": "order"}])
-    state.mention("iPhone 15", ["256 GB"])
+    state.add_mention("iPhone 15", ["256 GB"])
     state.topic_history.append(TopicShift(turn_number=3, intent="buy", summary="A phone."))
     state.flow_history.append(FlowRecord(flow_name="greet", status=FlowStatus.FAILED, result={"e": 1}))
     state.sentiments = [-1.0, 0.25, 1.0]
-    state.begun.append("m7")
+    state.started_message_ids.append("m7")
     now = dt.datetime(2025, 3, 30, 2, 30, tzinfo=dt.timezone(dt.timedelta(hours=2)))
     state.queue.append(QueuedMessage(message_id="m8", user_id="u1", text="and?", now=now, locale="fr"))
-    state.handled.append(HandledMessage(message_id="m6", next_step={"kind": "ask"}, reply="Which?"))
-    state.finished.append(FinishedAction(action_id="a5", next_step={"kind": "none"}, reply="Done."))
+    state.processed.append(ProcessedMessage(message_id="m6", next_step={"kind": "ask"}, reply="Which?"))
+    state.action_results.append(ActionResult(action_id="a5", next_step={"kind": "none"}, reply="Done."))
     state.outbox = [{"message": {"id": "m6"}, "trace": {"id": "t6"}}]
-    state.untold = [UntoldEvent(flow_name="track_order", event="completed")]
+    state.pending_events = [PendingEvent(flow_name="track_order", event="completed")]
     state.last_agent_response, state.last_agent_intent, state.escalation = "Which?", "ask", "three times"
-    state.offered, state.asked = "track", {"order.sku": 2}
+    state.offered_flow, state.question_counts = "track", {"order.sku": 2}
     state.handed_over, state.person_offered_at = True, 3
     state.topics_dropped, state.flows_dropped, state.entity_max_age_turns = 1, 2, 3
     return state
@@ -241,8 +241,8 @@ class StateSuite(Suite):
 
     async def test_changing_what_was_made_changes_nothing_kept(self, store: WorkingMemoryStore) -> None:
         made = await store.get_or_create("c1", "u1")
-        made.begun.append("m1")
-        assert (await stored_state(store)).begun == []
+        made.started_message_ids.append("m1")
+        assert (await stored_state(store)).started_message_ids == []
 
     async def test_changing_what_was_read_changes_nothing_kept(self, store: WorkingMemoryStore) -> None:
         state = await store.get_or_create("c1", "u1")
@@ -251,7 +251,7 @@ class StateSuite(Suite):
         read = await stored_state(store)
         assert read.active_flow is not None
         read.active_flow.slots["a"].value.append("y")
-        read.active_flow.become(FlowStatus.FAILED)
+        read.active_flow.transition_to(FlowStatus.FAILED)
         again = await stored_state(store)
         assert again.active_flow is not None
         assert (again.active_flow.values, again.active_flow.status) == ({"a": ["x"]}, "active")
@@ -268,11 +268,11 @@ class StateSuite(Suite):
     async def test_within_a_turn_nothing_is_shared_either(self, store: WorkingMemoryStore) -> None:
         async with store.turn("c1"):
             made = await store.get_or_create("c1", "u1")
-            made.begun.append("never saved")
-            assert (await stored_state(store)).begun == []
-            (await stored_state(store)).begun.append("never saved")
-            assert (await stored_state(store)).begun == []
-        assert (await stored_state(store)).begun == []
+            made.started_message_ids.append("never saved")
+            assert (await stored_state(store)).started_message_ids == []
+            (await stored_state(store)).started_message_ids.append("never saved")
+            assert (await stored_state(store)).started_message_ids == []
+        assert (await stored_state(store)).started_message_ids == []
 
     async def test_saving_does_not_change_the_state_passed_in(self, store: WorkingMemoryStore) -> None:
         state = await store.get_or_create("c1", "u1")
@@ -298,7 +298,7 @@ class StateSuite(Suite):
             await store.save(state)
         assert await store.get("c1") == before
 
-    @pytest.mark.parametrize(("name", "bad"), [("begun", 5), ("paused", {})])
+    @pytest.mark.parametrize(("name", "bad"), [("started_message_ids", 5), ("paused", {})])
     async def test_a_field_that_could_not_be_read_again_is_refused(
         self, store: WorkingMemoryStore, name: str, bad: Any
     ) -> None:

@@ -15,11 +15,11 @@ from jazzmine_dspy.memory.working import (
     ActiveFlowState,
     FlowRecord,
     FlowStatus,
-    HandledMessage,
-    HeldSlot,
     PendingConfirmation,
+    ProcessedMessage,
     QueuedMessage,
     RunningAction,
+    SlotState,
     ToolCallRecord,
     TopicShift,
     TurnCache,
@@ -178,7 +178,7 @@ def our_memories() -> st.SearchStrategy[WorkingMemory]:
     types = st.sampled_from(["flow", "sequential", "parallel", "conditional", "sequentialflow", "own"])
     calls = lists(st.builds(ToolCallRecord, **CALL, note=texts))
     slots = st.builds(
-        HeldSlot, **SLOT, value=values, previous_value=values, attempts=counts, collected_at_turn=st.none() | counts,
+        SlotState, **SLOT, value=values, previous_value=values, attempts=counts, collected_at_turn=st.none() | counts,
         skipped=st.booleans(), since=values,
     )  # fmt: skip
     flow = {
@@ -228,9 +228,9 @@ def our_memories() -> st.SearchStrategy[WorkingMemory]:
         flows_dropped=counts,
         sentiments=lists(st.floats(-1, 1)),
         open_trace=st.none() | texts,
-        begun=lists(texts),
+        started_message_ids=lists(texts),
         queue=lists(st.builds(QueuedMessage, message_id=names, user_id=texts, text=texts)),
-        handled=lists(st.builds(HandledMessage, message_id=names, next_step=mappings, reply=texts)),
+        processed=lists(st.builds(ProcessedMessage, message_id=names, next_step=mappings, reply=texts)),
         escalation=texts,
         of_a_newer_version=values,
     )
@@ -296,8 +296,8 @@ def rewritten(state: WorkingMemory, **changes: Any) -> WorkingMemory:
 
 def test_the_rest_of_the_same_flow_turn_and_confirmation_stays() -> None:
     slots = {
-        "day": HeldSlot(name="day", value="Monday", previous_value="Sunday", collected_at_turn=1),
-        "time": HeldSlot(name="time", attempts=2, validation_error="too late"),
+        "day": SlotState(name="day", value="Monday", previous_value="Sunday", collected_at_turn=1),
+        "time": SlotState(name="time", attempts=2, validation_error="too late"),
     }
     state = WorkingMemory(
         conversation_id="c1",

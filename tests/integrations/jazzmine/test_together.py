@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.memory.errors import LockTimeoutError, StaleStateError, TurnLostError
-from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, HeldSlot, Presence, QueuedMessage
+from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, Presence, QueuedMessage, SlotState
 from jazzmine_dspy.models.errors import InputError
 
 pytestmark = pytest.mark.row("W22")
@@ -100,7 +100,7 @@ async def test_paused_flows_and_queued_messages_outlast_what_jazzmine_does(
     theirs: Any, their_store: Any, ours: Any
 ) -> None:
     await ours.get_or_create("c1", "ann", "shop")
-    slots = {"day": HeldSlot(name="day", value="Monday", previous_value="Sunday", attempts=1)}
+    slots = {"day": SlotState(name="day", value="Monday", previous_value="Sunday", attempts=1)}
     await ours.start_flow("c1", ActiveFlowState(flow_name="book", flow_id="b", slots=slots))
     await ours.start_flow("c1", ActiveFlowState(flow_name="cancel", flow_id="c"))
     await ours.begin_action("c1")

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from jazzmine_dspy.memory.errors import UnreadableRecordError
 from jazzmine_dspy.memory.working import ActiveFlowState, InMemoryWorkingMemoryStore, WorkingMemory
-from jazzmine_dspy.memory.working.records import Stored
+from jazzmine_dspy.memory.working.records import StateModel
 from jazzmine_dspy.models._base import JsonData
 
 STORE = InMemoryWorkingMemoryStore()
@@ -88,7 +88,7 @@ def _model(draw: st.DrawFn, model: type[BaseModel], news: bool) -> Any:
     values = {name: draw(_of(hints[name], news, **_bounds(fields[name].metadata))) for name in chosen}
     if model is WorkingMemory:
         values |= {"version": 4, "schema_version": draw(st.sampled_from([3, 3, 3, 99]))}
-    if news and issubclass(model, Stored):
+    if news and issubclass(model, StateModel):
         values |= {"news": draw(JSON), "Größe": draw(TEXT)}
     return model(**values)
 
@@ -137,7 +137,7 @@ def test_other_bytes_are_unreadable_and_nothing_else(data: bytes) -> None:
 
 @pytest.mark.row("W19")
 def test_every_beginning_of_a_record_is_unreadable() -> None:
-    data = STORE.encode(WorkingMemory(conversation_id="c1", user_id="u1", begun=["m1"]))
+    data = STORE.encode(WorkingMemory(conversation_id="c1", user_id="u1", started_message_ids=["m1"]))
     for end in range(len(data)):
         with pytest.raises(UnreadableRecordError):
             STORE.decode(data[:end], "c1")

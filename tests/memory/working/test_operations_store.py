@@ -10,10 +10,10 @@ import pytest
 from jazzmine_dspy.memory.errors import NotStoredError, StateError
 from jazzmine_dspy.memory.working import (
     ActiveFlowState,
-    HeldSlot,
     InMemoryWorkingMemoryStore,
     PendingConfirmation,
     QueuedMessage,
+    SlotState,
     ToolCallRecord,
     TurnCache,
     WorkingMemoryStore,
@@ -112,7 +112,7 @@ async def test_ref_w17_turns_begun_at_once_are_counted_one_by_one() -> None:
     assert max(state.turn_number for state in states) == 10
     kept = await store.get("c1")
     assert kept is not None
-    assert kept.begun == [f"m{n}" for n in range(10)]
+    assert kept.started_message_ids == [f"m{n}" for n in range(10)]
 
 
 @pytest.mark.row("W11", "W13")
@@ -120,7 +120,7 @@ async def test_finding_6_starting_a_flow_over_another_loses_nothing() -> None:
     store = InMemoryWorkingMemoryStore()
     await store.get_or_create("c1", "u1")
     await store.start_flow("c1", ActiveFlowState(flow_name="first"))
-    await store.register_slots("c1", [HeldSlot(name="a")])
+    await store.register_slots("c1", [SlotState(name="a")])
     await store.collect_slot("c1", "a", "kept")
     await store.start_flow("c1", ActiveFlowState(flow_name="second"))
     state = await store.resume_flow("c1", "first")

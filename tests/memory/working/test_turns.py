@@ -384,7 +384,7 @@ async def test_a_change_that_fails_half_way_changes_nothing() -> None:
     store = InMemoryWorkingMemoryStore()
 
     def change(state: Any) -> None:
-        state.begun.append("half")
+        state.started_message_ids.append("half")
         raise ZeroDivisionError
 
     async with store.turn("c1"):

@@ -50,8 +50,8 @@ def start_flow(state: WorkingMemory, flow_state: ActiveFlowState | Flow, *, now:
     name = flow.flow_name
     message = f"Flow {name!r} is {'running' if _is_active(state, name) else 'paused'} already"
     remedy = "Go on with it or resume it; cancel it first if it is to begin anew."
-    require(state, all(other.flow_name != name for other in state.alive), message, remedy)
-    flow.become(FlowStatus.ACTIVE)
+    require(state, all(other.flow_name != name for other in state.open_flows), message, remedy)
+    flow.transition_to(FlowStatus.ACTIVE)
     add_slots(state, flow, [])
     flow.started_at_turn = state.turn_number
     flow.started_at = flow.started_at or now
@@ -95,7 +95,7 @@ def resume_flow(state: WorkingMemory, name: str | None = None) -> None:
     pause_active_flow(state)
     found.deferred, found.paused_at_turn = False, None
     state.active_flow = found
-    found.become(FlowStatus.COLLECTING_SLOTS if found.wants_values else FlowStatus.ACTIVE)
+    found.transition_to(FlowStatus.COLLECTING_SLOTS if found.needs_values else FlowStatus.ACTIVE)
 
 
 def complete_flow(state: WorkingMemory, result: Any = None) -> None:
@@ -151,7 +151,7 @@ def pause_active_flow(state: WorkingMemory) -> None:
     state.pending_confirmation = None
     if flow is None:
         return
-    flow.become(FlowStatus.PAUSED)
+    flow.transition_to(FlowStatus.PAUSED)
     flow.awaiting, flow.ready, flow.paused_at_turn = None, False, state.turn_number
     state.active_flow = None
     state.paused = [*state.paused, flow]
@@ -173,7 +173,7 @@ def end_flow(
     reason: str = "",
 ) -> FlowRecord:
     """Let a flow of the state end, whether it runs or waits; what hung on it goes with it."""
-    record = state.archive(flow, status, result=result, reason=reason)
+    record = state.archive_flow(flow, status, result=result, reason=reason)
     if flow is state.active_flow:
         state.active_flow = None
         state.pending_confirmation = None

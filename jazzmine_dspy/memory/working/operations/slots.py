@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working.flow import ActiveFlowState
-from jazzmine_dspy.memory.working.records import FlowStatus, HeldSlot
+from jazzmine_dspy.memory.working.records import FlowStatus, SlotState
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED, SLOTS_KEPT, WorkingMemory
 from jazzmine_dspy.models._base import JsonData
 from jazzmine_dspy.models.errors import InputError
@@ -62,13 +62,13 @@ def find_flow(state: WorkingMemory, name: str | None) -> ActiveFlowState:
     """
     if name is None:
         return require_active_flow(state)
-    flows = {flow.flow_name: flow for flow in reversed(state.alive)}
+    flows = {flow.flow_name: flow for flow in reversed(state.open_flows)}
     message = f"No flow {name!r} is running or paused"
     require(state, name in flows, message, f"Name one of those that are: {join_names(reversed(flows))}.")
     return flows[name]
 
 
-def require_slot(state: WorkingMemory, flow: ActiveFlowState, name: str) -> HeldSlot:
+def require_slot(state: WorkingMemory, flow: ActiveFlowState, name: str) -> SlotState:
     """A slot of a flow.
 
     Raises:
@@ -116,14 +116,14 @@ def update_status(state: WorkingMemory, flow: ActiveFlowState) -> None:
         return
     if flow.status is FlowStatus.AWAITING_CONFIRMATION:
         return
-    if flow.wants_values:
-        flow.become(FlowStatus.COLLECTING_SLOTS)
+    if flow.needs_values:
+        flow.transition_to(FlowStatus.COLLECTING_SLOTS)
         flow.ready = False
     else:
-        flow.become(FlowStatus.ACTIVE)
+        flow.transition_to(FlowStatus.ACTIVE)
 
 
-def register_slots(state: WorkingMemory, slots: Iterable[HeldSlot | Slot]) -> None:
+def register_slots(state: WorkingMemory, slots: Iterable[SlotState | Slot]) -> None:
     """Say which slots the running flow has.
 
     It collects them if a required one has no value; where none is required it stays active. Of a slot that is
@@ -134,7 +134,7 @@ def register_slots(state: WorkingMemory, slots: Iterable[HeldSlot | Slot]) -> No
 
     Example:
         >>> state = WorkingMemory(conversation_id="c1", user_id="u1", active_flow=ActiveFlowState(flow_name="track"))
-        >>> register_slots(state, [HeldSlot(name="order_id")])
+        >>> register_slots(state, [SlotState(name="order_id")])
         >>> state.status.value
         'collecting_slots'
     """
@@ -168,7 +168,7 @@ def collect_slot(
         InputError: ``value`` is None, or not JSON.
 
     Example:
-        >>> flow = ActiveFlowState(flow_name="track", slots={"order_id": HeldSlot(name="order_id")})
+        >>> flow = ActiveFlowState(flow_name="track", slots={"order_id": SlotState(name="order_id")})
         >>> state = WorkingMemory(conversation_id="c1", user_id="u1", active_flow=flow)
         >>> collect_slot(state, "order_id", "12", "an order has four digits")
         >>> state.status.value, state.active_flow.values, state.active_flow.slots["order_id"].attempts
@@ -211,17 +211,17 @@ def clear_slot(state: WorkingMemory, slot_name: str, *, flow: str | None = None)
     update_status(state, owner)
 
 
-def add_slots(state: WorkingMemory, flow: ActiveFlowState, slots: Iterable[HeldSlot | Slot]) -> None:
+def add_slots(state: WorkingMemory, flow: ActiveFlowState, slots: Iterable[SlotState | Slot]) -> None:
     """Add slots to a flow, or renew the definition of those that it has.
 
     Raises:
         StateError: a name comes twice, or the flow would have too many.
     """
-    new: dict[str, HeldSlot] = {}
+    new: dict[str, SlotState] = {}
     for slot in slots:
         message, remedy = f"Slot {slot.name!r} comes twice", "Give every slot a name of its own."
         require(state, slot.name not in new, message, remedy, flow=flow.flow_name)
-        new[slot.name] = HeldSlot.of(slot) if isinstance(slot, Slot) else slot.model_copy(deep=True)
+        new[slot.name] = SlotState.of(slot) if isinstance(slot, Slot) else slot.model_copy(deep=True)
     few = len(flow.slots.keys() | new.keys()) <= SLOTS_KEPT
     remedy = "Split the flow, or gather values in a slot of type list."
     require(state, few, f"A flow can have {SLOTS_KEPT} slots", remedy, flow=flow.flow_name)
@@ -235,31 +235,31 @@ def add_slots(state: WorkingMemory, flow: ActiveFlowState, slots: Iterable[HeldS
             known.value, known.collected_at_turn = slot.value, slot.collected_at_turn
 
 
-def clear_value(state: WorkingMemory, slot: HeldSlot) -> None:
+def clear_value(state: WorkingMemory, slot: SlotState) -> None:
     """Take a slot's value back, with its error and attempts."""
     if slot.filled:
         slot.previous_value, slot.value, slot.collected_at_turn = slot.value, None, None
     reset_attempts(state, slot)
 
 
-def reset_attempts(state: WorkingMemory, slot: HeldSlot) -> None:
+def reset_attempts(state: WorkingMemory, slot: SlotState) -> None:
     """Forget the values refused for a slot, and that a person was needed for it."""
     if slot.attempts >= ATTEMPTS_ALLOWED:
         state.escalation = ""
     slot.validation_error, slot.attempts = "", 0
 
 
-def count_attempt(slot: HeldSlot) -> None:
+def count_attempt(slot: SlotState) -> None:
     """Count that a slot was asked for in vain: nothing in the answer was understood."""
     slot.attempts += 1
 
 
-def exhaust_attempts(slot: HeldSlot) -> None:
+def exhaust_attempts(slot: SlotState) -> None:
     """Ask for a slot no more before the conversation gets on."""
     slot.attempts = max(slot.attempts, ATTEMPTS_ALLOWED)
 
 
-def _fill(state: WorkingMemory, flow: ActiveFlowState, slot: HeldSlot, value: Any) -> None:
+def _fill(state: WorkingMemory, flow: ActiveFlowState, slot: SlotState, value: Any) -> None:
     where = f"slot {slot.name!r}"
     if value is None:
         raise InputError("There is no value", where=where, remedy="Take one back with clear_slot.")
@@ -279,7 +279,7 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def _refuse(state: WorkingMemory, flow: ActiveFlowState, slot: HeldSlot, error: str) -> None:
+def _refuse(state: WorkingMemory, flow: ActiveFlowState, slot: SlotState, error: str) -> None:
     slot.validation_error = error
     slot.attempts += 1
     if slot.attempts >= ATTEMPTS_ALLOWED:

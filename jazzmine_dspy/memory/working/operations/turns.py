@@ -28,13 +28,13 @@ from jazzmine_dspy.memory.working.records import (
 )
 from jazzmine_dspy.memory.working.state import (
     ENTITIES_A_TURN,
-    HANDLED_KEPT,
     PAUSED_TURNS,
+    PROCESSED_KEPT,
     QUEUE_KEPT,
     TOOL_CALLS_KEPT,
     TOPICS_KEPT,
     WorkingMemory,
-    cut,
+    truncate,
 )
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.messages import Entity
@@ -67,7 +67,9 @@ def begin_turn(state: WorkingMemory, turn_cache: TurnCache, *, continues: bool |
     """
     current = state.current_turn
     message_id = turn_cache.message_id
-    if message_id and (message_id in state.begun or (current and current.message_id == message_id)):
+    if message_id and (
+        message_id in state.started_message_ids or (current and current.message_id == message_id)
+    ):
         return
     entities = _entities(turn_cache.raw_entities)
     cache = turn_cache.model_copy(deep=True)
@@ -75,18 +77,18 @@ def begin_turn(state: WorkingMemory, turn_cache: TurnCache, *, continues: bool |
     cache.turn_number = state.turn_number
     for index, call in enumerate(cache.tool_calls):
         call.turn_number, call.call_index = state.turn_number, index
-    cache.tool_calls_dropped += cut(cache.tool_calls, TOOL_CALLS_KEPT)
+    cache.tool_calls_dropped += truncate(cache.tool_calls, TOOL_CALLS_KEPT)
     state.current_turn = cache
     if message_id:
-        state.begun = [*state.begun, message_id][-HANDLED_KEPT:]
+        state.started_message_ids = [*state.started_message_ids, message_id][-PROCESSED_KEPT:]
     for entity in entities:
-        state.mention(entity.name, entity.attributes)
-    state.forget_entities()
+        state.add_mention(entity.name, entity.attributes)
+    state.evict_entities()
     if not cache.is_continuation:
         state.topic_history = [
             *state.topic_history, TopicShift(turn_number=state.turn_number, intent=cache.intent)
         ]  # fmt: skip
-        state.topics_dropped += cut(state.topic_history, TOPICS_KEPT)
+        state.topics_dropped += truncate(state.topic_history, TOPICS_KEPT)
     _expire_confirmation(state, drifts=not (cache.is_continuation if continues is None else continues))
     _expire_paused(state)
 
@@ -124,6 +126,7 @@ def record_tool_call(state: WorkingMemory, record: ToolCallRecord, *, now: float
         InputError: arguments or result are not JSON.
 
     Example:
+        >>> from jazzmine_dspy.memory.working import ActiveFlowState
         >>> state = WorkingMemory(conversation_id="c1", user_id="u1", active_flow=ActiveFlowState(flow_name="f"))
         >>> for tool in ("stock", "price"):
         ...     record_tool_call(state, ToolCallRecord(tool_name=tool))
@@ -144,10 +147,10 @@ def record_tool_call(state: WorkingMemory, record: ToolCallRecord, *, now: float
     if flow is not None:
         call.step = flow.step if call.step is None else call.step
         flow.tool_call_history = [*flow.tool_call_history, call]
-        flow.tool_calls_dropped += cut(flow.tool_call_history, TOOL_CALLS_KEPT)
+        flow.tool_calls_dropped += truncate(flow.tool_call_history, TOOL_CALLS_KEPT)
     if turn is not None:
         turn.tool_calls = [*turn.tool_calls, call.model_copy(deep=True)]
-        turn.tool_calls_dropped += cut(turn.tool_calls, TOOL_CALLS_KEPT)
+        turn.tool_calls_dropped += truncate(turn.tool_calls, TOOL_CALLS_KEPT)
 
 
 def request_confirmation(
@@ -177,7 +180,7 @@ def request_confirmation(
     if open_now is not None and open_now.action_payload == asked.action_payload:
         asked.requested_at_turn, asked.requested_at = open_now.requested_at_turn, open_now.requested_at
         asked.drifted_turns = open_now.drifted_turns
-    flow.become(FlowStatus.AWAITING_CONFIRMATION)
+    flow.transition_to(FlowStatus.AWAITING_CONFIRMATION)
     flow.awaiting, flow.ready = None, False
     state.pending_confirmation = asked
 
@@ -204,7 +207,7 @@ def confirm_action(state: WorkingMemory) -> dict[str, Any] | None:
     state.pending_confirmation = None
     flow = state.active_flow
     if flow is not None:
-        flow.become(FlowStatus.ACTIVE)
+        flow.transition_to(FlowStatus.ACTIVE)
         flow.ready = True
     return asked.action_payload
 
@@ -223,12 +226,12 @@ def deny_action(state: WorkingMemory, slot_name: str | None = None) -> None:
     flow = require_active_flow(state)
     slot = require_slot(state, flow, slot_name) if slot_name is not None else None
     state.pending_confirmation = None
-    flow.become(FlowStatus.ACTIVE)
+    flow.transition_to(FlowStatus.ACTIVE)
     if slot is None:
         update_status(state, flow)
         return
     clear_value(state, slot)
-    flow.become(FlowStatus.COLLECTING_SLOTS)
+    flow.transition_to(FlowStatus.COLLECTING_SLOTS)
     flow.awaiting = slot.name
 
 
@@ -310,7 +313,7 @@ def enqueue(state: WorkingMemory, message: QueuedMessage) -> None:
     """
     if any(waiting.message_id == message.message_id for waiting in state.queue):
         return
-    if message.message_id in state.begun:
+    if message.message_id in state.started_message_ids:
         return
     require(state, state.action, "No action is running", "Begin the message's turn with begin_turn.")
     if len(state.queue) >= QUEUE_KEPT:
