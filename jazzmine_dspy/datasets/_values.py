@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 
 from jazzmine_dspy.datasets._names import Catalogue, Fault
 from jazzmine_dspy.datasets.schema import LabelledConversation, Labels
-from jazzmine_dspy.models._base import freeze, thaw
+from jazzmine_dspy.models.base import freeze, thaw
 from jazzmine_dspy.models.commands import Command, SlotValue
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.reading import ReadingContext
-from jazzmine_dspy.models.slots import ask_type
+from jazzmine_dspy.models.slots import ReadingContext, ask_type
 from jazzmine_dspy.models.turn import Turn
 
 _WORD = re.compile(r"\w+")
@@ -23,7 +22,7 @@ def with_normal_values(labels: Labels, turn: Turn, flows: Mapping[str, Flow], at
         return labels
     flow, commands = turn.flow, list[Command]()
     for command in labels.commands:
-        if command.place == "opens":
+        if command.order == "opens":
             flow = command.opens(turn)
         if isinstance(command, SlotValue):
             owner = flows.get(command.flow or flow or "")
@@ -46,7 +45,7 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
     heard = " ".join(said).casefold()
     for number, command in enumerate((labels.commands or ()) if labels else ()):
         at = f"labels.commands.{number}.value"
-        if command.place == "opens":
+        if command.order == "opens":
             flow = command.opens(turn.before)
         if not isinstance(command, SlotValue):
             continue

@@ -13,7 +13,7 @@ from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMem
 from jazzmine_dspy.memory.working.operations import clear_slot, collect_slot, confirm_action, deny_action
 from jazzmine_dspy.memory.working.operations.flows import end_flow
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
-from jazzmine_dspy.models._base import thaw
+from jazzmine_dspy.models.base import thaw
 from jazzmine_dspy.models.commands import Command, Dialogue
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.flows import Flow

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import Field, StringConstraints, computed_field, model_validator
 
-from jazzmine_dspy.models._base import Text, Value, without_derived
+from jazzmine_dspy.models.base import Text, Value, without_derived
 from jazzmine_dspy.models.commands import Command, Flag, SlotValue
 from jazzmine_dspy.models.error_codes import CONTENT_FILTER
 from jazzmine_dspy.models.escalation import Escalation

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from pydantic import Field, field_validator, model_validator
 
-from jazzmine_dspy.models._base import Value, sha256
+from jazzmine_dspy.models.base import Value, sha256
 from jazzmine_dspy.models.slot_types import Slot, SlotType
 
 __all__ = ["Flow", "Guard", "Slot", "SlotType", "Status"]

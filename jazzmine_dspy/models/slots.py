@@ -8,7 +8,7 @@ import inspect
 import logging
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import (
     BeforeValidator,
@@ -20,17 +20,35 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
-from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.errors import format_error
-from jazzmine_dspy.models.expressions import check_expression
 from jazzmine_dspy.models.extensions import Extensions
-from jazzmine_dspy.models.patterns import asks_for_digits
+from jazzmine_dspy.models.language import is_english, is_sentence, said_digits
+from jazzmine_dspy.models.patterns import asks_for_digits, check_expression
 from jazzmine_dspy.models.patterns import breaks_pattern as breaks_pattern
 from jazzmine_dspy.models.patterns import pattern_match as pattern_match
 from jazzmine_dspy.models.patterns import pattern_matches as pattern_matches
-from jazzmine_dspy.models.phrases import is_english, is_sentence, said_digits
-from jazzmine_dspy.models.reading import ANYWHERE as ANYWHERE
-from jazzmine_dspy.models.reading import ReadingContext as ReadingContext
+
+
+class ReadingContext(NamedTuple):
+    """What a text means depends on where and when it is said.
+
+    Args:
+        date: The user's local date; words such as "tomorrow" count from it.
+        locale: The user's language, such as ``en`` or ``de-AT``.
+        region: Country whose habits hold, as ISO 3166 alpha-2; "" where the registry names none.
+        currency: Currency of an amount that names none, as ISO 4217; "" where the registry names none.
+    """
+
+    date: dt.date | None = None
+    locale: str = "en"
+    region: str = ""
+    currency: str = ""
+
+
+ANYWHERE = ReadingContext()
+"""Where nothing is known of the place and the day."""
+
 
 C = TypeVar("C", bound="type[SlotType]")
 

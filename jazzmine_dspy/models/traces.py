@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, computed_field, model_validator
 
-from jazzmine_dspy.models._base import JsonData, Record, Text, without_derived
+from jazzmine_dspy.models.base import JsonData, Record, Text, without_derived
 from jazzmine_dspy.models.messages import Entity
 
 Purpose = Literal[

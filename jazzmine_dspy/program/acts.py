@@ -22,7 +22,7 @@ from jazzmine_dspy.models.commands import (
     ResumeFlow,
     SetSlot,
 )  # fmt: skip
-from jazzmine_dspy.models.phrases import is_english, tell_of_language
+from jazzmine_dspy.models.language import is_english, tell_of_language
 from jazzmine_dspy.models.slot_types.boolean import NO as NO
 from jazzmine_dspy.models.slot_types.boolean import YES as YES
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type, pattern_matches

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jazzmine_dspy.models._base import thaw
+from jazzmine_dspy.models.base import thaw
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.history import MAX_SUMMARIES, split_episode, summary_lines
 from jazzmine_dspy.models.registry import FlowRegistry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jazzmine_dspy.models.commands import KINDS, UNDERSTOOD, Kind, SlotValue
+from jazzmine_dspy.models.commands import KINDS, UNDERSTOOD, BaseCommand, SlotValue
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.signatures.addressed import Addressed
@@ -166,9 +166,9 @@ def _command_options(turn: Turn, slots: Sequence[Slot]) -> list[dict[str, Any]]:
     return [*options, _acts([kind for kind in kinds.values() if not kind.lm_arguments])]
 
 
-def _acts(kinds: list[type[Kind]]) -> dict[str, Any]:
+def _acts(kinds: list[type[BaseCommand]]) -> dict[str, Any]:
     # Recorded answers are kept by request: the order stays.
-    kinds.sort(key=lambda kind: (kind.lm_place < Kind.lm_place, kind.answers))
+    kinds.sort(key=lambda kind: (kind.lm_place < BaseCommand.lm_place, kind.answers))
     return _command([kind.name_of_kind() for kind in kinds])
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 import jazzmine_dspy.models as models
-from jazzmine_dspy.models._base import FrozenMap, JsonData, Record, Value
+from jazzmine_dspy.models.base import FrozenMap, JsonData, Record, Value
 from jazzmine_dspy.models.flows import Flow, Slot, SlotType
 from jazzmine_dspy.models.turn import Turn
 

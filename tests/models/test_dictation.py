@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from jazzmine_dspy.models import ReadingContext, Slot
-from jazzmine_dspy.models.dictation import dictated
+from jazzmine_dspy.models.language import dictated
 from jazzmine_dspy.models.slots import pattern_matches
 
 HERE = ReadingContext(dt.date(2026, 10, 14), region="GB")

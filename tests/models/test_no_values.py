@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.models import Slot
-from jazzmine_dspy.models.other_languages import day_language, number_language
+from jazzmine_dspy.models.language import day_language, number_language
 from jazzmine_dspy.models.slots import ReadingContext
 
 AT = ReadingContext(date=dt.date(2026, 10, 14), currency="USD", region="GB")

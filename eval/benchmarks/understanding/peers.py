@@ -115,7 +115,7 @@ def translated(said: Sequence[dict[str, Any]], turn: Turn, flows: FlowRegistry) 
         if isinstance(command, Affirm | Deny):
             # A yes to the question for a slot that is one is its value, and one to an offer takes it up.
             awaited = running.slot(turn.awaiting) if running and turn.awaiting else None
-            command = cast("Command", command.meant(turn, awaited))
+            command = cast("Command", command.resolve(turn, awaited))
         made.append(command)
     return _without_doubles(made)
 

@@ -8,7 +8,7 @@ from typing import Any
 from jazzmine_dspy.datasets.importers.intake import BadRowError
 from jazzmine_dspy.datasets.schema import LabelledTurn, Labels, StateBefore
 from jazzmine_dspy.models import commands as c
-from jazzmine_dspy.models._base import FrozenMap
+from jazzmine_dspy.models.base import FrozenMap
 from jazzmine_dspy.models.flows import Flow, Slot, SlotType
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.turn import Confirming, ConversationStatus

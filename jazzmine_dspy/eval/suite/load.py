@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from jazzmine_dspy.datasets.load import OPENED_FILE
 from jazzmine_dspy.eval.suite.model import Expect, Suite, SuiteConversation, one_of
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.parsing import MalformedError, from_yaml, read_file

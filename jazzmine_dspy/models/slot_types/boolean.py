@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from jazzmine_dspy.models.agreement import stance
-from jazzmine_dspy.models.phrases import denied, is_english
+from jazzmine_dspy.models.language import denied, is_english
 from jazzmine_dspy.models.slots import ANYWHERE, Ambiguous, ReadingContext, Slot, pattern_match, slot_type
 from jazzmine_dspy.models.text import plain
 

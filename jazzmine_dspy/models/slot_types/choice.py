@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from jazzmine_dspy.models.phrases import LIGHT, WORD, Found, is_bare, is_english, meant, words
+from jazzmine_dspy.models.language import LIGHT, WORD, Found, is_bare, is_english, meant, words
 from jazzmine_dspy.models.slots import ANYWHERE, Ambiguous, ReadingContext, Slot, slot_type
 from jazzmine_dspy.models.text import plain
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jazzmine_dspy.models.phrases import is_english
+from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.slots import ANYWHERE, Ambiguous, ReadingContext, Slot, pattern_match, slot_type
 
 _MOST = 5

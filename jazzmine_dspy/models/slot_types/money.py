@@ -9,9 +9,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.models.phrases import RANGE, Found, is_bare, is_english, meant
-from jazzmine_dspy.models.slot_types._currencies import HUNDREDTHS, currency, signs
-from jazzmine_dspy.models.slot_types._numbers import numbers
+from jazzmine_dspy.models.language import RANGE, Found, is_bare, is_english, meant
+from jazzmine_dspy.models.slot_types.currencies import HUNDREDTHS, currency, signs
+from jazzmine_dspy.models.slot_types.numbers import numbers
 from jazzmine_dspy.models.slot_types.text import TextType
 from jazzmine_dspy.models.slots import (
     ANYWHERE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jazzmine_dspy.models.phrases import (
+from jazzmine_dspy.models.language import (
     LIGHT,
     RANGE,
     WORD,
@@ -16,7 +16,7 @@ from jazzmine_dspy.models.phrases import (
     rest,
     words,
 )
-from jazzmine_dspy.models.slot_types._numbers import count_apart, is_measure, numbers, plain
+from jazzmine_dspy.models.slot_types.numbers import count_apart, is_measure, numbers, plain
 from jazzmine_dspy.models.slots import (
     ANYWHERE,
     Ambiguous,

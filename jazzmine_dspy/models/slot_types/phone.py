@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jazzmine_dspy.models.phrases import Found, is_bare, is_english, meant, said_digits
+from jazzmine_dspy.models.language import Found, is_bare, is_english, meant, said_digits
 from jazzmine_dspy.models.slot_types.text import TextType
 from jazzmine_dspy.models.slots import ANYWHERE, Ambiguous, ReadingContext, Slot, pattern_match, slot_type
 

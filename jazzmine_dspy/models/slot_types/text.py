@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from jazzmine_dspy.models.language import is_bare, is_english, meant, named, without_light_words
 from jazzmine_dspy.models.patterns import pattern_found, pattern_value
-from jazzmine_dspy.models.phrases import is_bare, is_english, meant, named, without_light_words
 from jazzmine_dspy.models.slots import (
     ANYWHERE,
     Ambiguous,

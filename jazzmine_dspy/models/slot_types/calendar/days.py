@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterable
 
 from jazzmine_dspy.models.slot_types.calendar.compose import composed
+from jazzmine_dspy.models.slot_types.calendar.context import Reading, longest
 from jazzmine_dspy.models.slot_types.calendar.english import DAYS, MONTHS
-from jazzmine_dspy.models.slot_types.calendar.frame import Reading, longest
 from jazzmine_dspy.models.slot_types.calendar.near import Near, counted_by, exact, last_day, moved, shifted
 from jazzmine_dspy.models.slot_types.calendar.numeric import NO_YEAR, Said, numeric_days
 

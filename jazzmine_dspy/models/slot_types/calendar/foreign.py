@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from jazzmine_dspy.models.slot_types.calendar.context import Reading, longest
+from jazzmine_dspy.models.slot_types.calendar.durations import UNITS, written
 from jazzmine_dspy.models.slot_types.calendar.english import DAYS, MONTHS
-from jazzmine_dspy.models.slot_types.calendar.frame import Reading, longest
-from jazzmine_dspy.models.slot_types.calendar.lengths import UNITS, written
 from jazzmine_dspy.models.slot_types.calendar.near import Near, moved, shifted
 from jazzmine_dspy.models.slot_types.calendar.numeric import NO_YEAR, numeric_days
 

@@ -6,7 +6,7 @@ import datetime as dt
 import re
 from typing import NamedTuple
 
-from jazzmine_dspy.models.slot_types.calendar.frame import Reading
+from jazzmine_dspy.models.slot_types.calendar.context import Reading
 from jazzmine_dspy.models.slot_types.calendar.near import Near, exact
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import re
 
+from jazzmine_dspy.models.slot_types.calendar.context import Reading
 from jazzmine_dspy.models.slot_types.calendar.english import DAYS, MONTHS
-from jazzmine_dspy.models.slot_types.calendar.frame import Reading
 from jazzmine_dspy.models.slot_types.calendar.near import Near, exact, shifted
 
 _TO = r"(?: ?- ?| (?:to|until|till|through|thru) )"

@@ -7,9 +7,9 @@ import re
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-from jazzmine_dspy.models.other_languages import day_language
+from jazzmine_dspy.models.language import day_language
+from jazzmine_dspy.models.slot_types.calendar.context import Reading, inside, relates, whole
 from jazzmine_dspy.models.slot_types.calendar.english import lowered, simplified
-from jazzmine_dspy.models.slot_types.calendar.frame import Reading, inside, relates, whole
 from jazzmine_dspy.models.slot_types.calendar.near import Near, orders
 from jazzmine_dspy.models.slot_types.calendar.numeric import numeric_days
 from jazzmine_dspy.models.slot_types.text import TextType
@@ -189,7 +189,7 @@ class Time(CalendarType):
 
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
         """Times in words and digits."""
-        from jazzmine_dspy.models.slot_types.calendar.clock import Hours, english_times, plain_times
+        from jazzmine_dspy.models.slot_types.calendar.times import Hours, english_times, plain_times
 
         first, last = minutes(slot.min), minutes(slot.max)
         hours = Hours() if first is last is None else Hours(first or 0, 1440 if last is None else last)
@@ -225,7 +225,7 @@ class Duration(CalendarType):
 
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
         """Lengths, and the time since a day that is named."""
-        from jazzmine_dspy.models.slot_types.calendar.lengths import english_lengths, iso_lengths
+        from jazzmine_dspy.models.slot_types.calendar.durations import english_lengths, iso_lengths
 
         if _is_english(at):
             return english_lengths(text, at.date)

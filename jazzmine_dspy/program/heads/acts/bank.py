@@ -8,7 +8,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from jazzmine_dspy.models._base import freeze
+from jazzmine_dspy.models.base import freeze
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.slots import SLOT_TYPES, Slot

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rapidfuzz.distance import OSA
 
 from jazzmine_dspy.models.commands import ClearSlot, Command, CorrectSlot
-from jazzmine_dspy.models.phrases import is_english, words
+from jazzmine_dspy.models.language import is_english, words
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.free_texts import awaited_text
 from jazzmine_dspy.program.heads.acts.questions import corrects

@@ -9,9 +9,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from jazzmine_dspy.models.phrases import denied, is_english, puts_right
-from jazzmine_dspy.models.slot_types._numbers import PEOPLE, count_apart, is_measure, numbers
-from jazzmine_dspy.models.slot_types.calendar.frame import relates
+from jazzmine_dspy.models.language import denied, is_english, puts_right
+from jazzmine_dspy.models.slot_types.calendar.context import relates
+from jazzmine_dspy.models.slot_types.numbers import PEOPLE, count_apart, is_measure, numbers
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type, out_of_range, pattern_matches
 from jazzmine_dspy.models.text import plain
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.patterns import asks_for_digits
-from jazzmine_dspy.models.phrases import is_english
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, ask_type
 from jazzmine_dspy.program.heads.acts.readings import NO_COUNT_AFTER, free_text
 

@@ -7,9 +7,9 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
+from jazzmine_dspy.models.slot_types.calendar.context import Reading, longest
 from jazzmine_dspy.models.slot_types.calendar.days import english_days
 from jazzmine_dspy.models.slot_types.calendar.english import MONTHS
-from jazzmine_dspy.models.slot_types.calendar.frame import Reading, longest
 from jazzmine_dspy.models.slot_types.calendar.near import Near
 
 

@@ -6,6 +6,7 @@ import functools
 import logging
 import re
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 log = logging.getLogger("jazzmine_dspy")
@@ -221,3 +222,167 @@ def said_digits(text: str) -> str:
     for start, end, digits in reversed(runs):
         text = text[:start] + digits + text[end:]
     return text
+
+
+_SIGNS = {"dash": "-", "hyphen": "-", "minus": "-", "underscore": "_", "slash": "/", "dot": ".", "point": "."}
+_CALLED = (
+    "alpha|alfa|bravo|charlie|delta|echo|foxtrot|golf|hotel|india|juliett?|kilo|lima|mike|november|oscar|papa|quebec|"
+    "romeo|sierra|tango|uniform|victor|whiske?y|x-?ray|yankee|zulu"
+)
+_SPELT = r"(?P<letter>[a-z]) (?:for|as in|like|as) (?P<word>[a-z]+)"
+_TOKEN = re.compile(
+    rf"{_SPELT}(?!\w)|(?P<called>{_CALLED})(?!\w)|(?P<sign>{'|'.join(_SIGNS)})(?!\w)|"
+    r"(?P<digits>\d+)(?!\w|[.,:/]\d)|(?P<single>[a-z])(?![\w'\u2019])",
+    re.IGNORECASE,
+)
+_GAP = re.compile(r"[ ,]*(?:then |and )?")
+_START = re.compile(r"(?<![\w'\u2019.@-])(?=\w)")
+
+
+def dictated(text: str) -> str:
+    """A text with codes that are read out written in one.
+
+    A run of letters, digits and signs is a code where it spells a letter by a word, names a sign, or has two letters
+    by themselves.
+
+    Example:
+        >>> dictated("A for apple, B for banana, 1 2 3 4 5"), dictated("it's A B C dash one two three, thanks")
+        ('AB12345', "it's ABC-123, thanks")
+        >>> dictated("2 for Ann"), dictated("I have a 5 year plan"), dictated("room 12 dash of salt")
+        ('2 for Ann', 'I have a 5 year plan', 'room 12 dash of salt')
+    """
+    read_out = said_digits(text)
+    written, place, seen = "", 0, 0
+    for start in _START.finditer(read_out):
+        if start.start() < seen:
+            continue
+        # What begins later in a run that is no code is none either.
+        code, seen = _code(read_out, start.start())
+        if code:
+            written, place = written + read_out[place : start.start()] + code, seen
+    return written + read_out[place:] if written else text
+
+
+def _code(text: str, place: int) -> tuple[str, int]:
+    """The code that begins at a place, "" where none does, and the end of what was read."""
+    tokens: list[tuple[str, re.Match[str]]] = []
+    while (match := _TOKEN.match(text, place)) is not None and (piece := _piece(match)) is not None:
+        if match["sign"] and not tokens:
+            break
+        tokens.append((piece, match))
+        gap = _GAP.match(text, match.end())
+        if gap is None or gap.end() == match.end():
+            break
+        place = gap.end()
+    end = tokens[-1][1].end() if tokens else place
+    while tokens and tokens[-1][1]["sign"]:
+        tokens.pop()
+    certain = any(match["letter"] or match["sign"] for _, match in tokens)
+    letters = sum(1 for _, match in tokens if match["single"] or match["called"])
+    if len(tokens) < 2 or not (certain or letters > 1):
+        return "", end
+    return "".join(piece for piece, _ in tokens), tokens[-1][1].end()
+
+
+def _piece(match: re.Match[str]) -> str | None:
+    """What a token stands for; None where a word begins with another letter than the one it should tell."""
+    if letter := match["letter"]:
+        return letter.upper() if match["word"][0].lower() == letter.lower() else None
+    if called := match["called"]:
+        return called[0].upper()
+    if sign := match["sign"]:
+        return _SIGNS[sign.lower()]
+    return match["digits"] or match["single"].upper()
+
+
+_DAYS = {
+    "de": "montag dienstag mittwoch donnerstag freitag samstag sonntag übermorgen",
+    "fr": "lundi mardi mercredi jeudi vendredi samedi dimanche demain aujourd'hui",
+    "es": "lunes martes miércoles miercoles jueves viernes sábado mañana",
+    "it": "lunedì martedì mercoledì giovedì venerdì sabato domenica domani",
+    "nl": "maandag dinsdag woensdag donderdag vrijdag zaterdag zondag overmorgen",
+    "pt": "segunda-feira terça-feira quarta-feira quinta-feira sexta-feira amanhã",
+}
+_NUMBERS = {
+    "de": "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf fünfzehn zwanzig dreißig vierzig fünfzig hundert",
+    "fr": "deux trois quatre cinq sept huit neuf onze douze treize quatorze quinze vingt trente quarante cinquante",
+    "es": "dos tres cuatro cinco seis siete ocho nueve diez doce trece catorce quince veinte treinta cincuenta",
+    "it": "tre quattro cinque sei sette otto nove dieci undici dodici quindici venti trenta quaranta cinquanta",
+    "nl": "twee drie vier vijf zes zeven acht negen tien elf twaalf vijftien twintig dertig veertig vijftig",
+    "pt": "dois três quatro cinco seis sete oito nove dez doze quinze vinte trinta quarenta cinquenta",
+}
+_DULL = words("acht sei seis nove tien elf tre tres dos sept quince venti otto dez diez quattro")
+"""Days and numbers that are words, short forms or names of English too, or another language's."""
+
+_IN_NAME = (
+    re.compile(r"\b[A-ZÀ-Þ][\w'-]{2,} $"),
+    re.compile(r" (?!(?:Morgen|Mittag|Abend|Nachmittag)\b)[A-ZÀ-Þ][a-zß-ÿ]+"),
+)
+"""Before and behind a word with a capital that is part of a name: "Mardi Gras", "Heidi Montag"."""
+
+_TOGETHER = {
+    "zweit": 2,
+    "dritt": 3,
+    "viert": 4,
+    "fünft": 5,
+    "sechst": 6,
+    "siebt": 7,
+    "acht": 8,
+    "neunt": 9,
+    "zehnt": 10,
+}
+TOGETHER = re.compile(rf"\bzu ({'|'.join(_TOGETHER)})\b", re.IGNORECASE)
+"""German for so many people: "zu fünft"."""
+
+
+def together(match: re.Match[str]) -> int:
+    """How many a match of ``TOGETHER`` stands for."""
+    return _TOGETHER[match[1].lower()]
+
+
+def day_language(text: str) -> str | None:
+    """The language of the one day's name that is not English; None where there is none, or of several languages.
+
+    Example:
+        >>> day_language("am Freitag passt's"), day_language("Friday works")
+        ('de', None)
+    """
+    return _language(text, _pattern("days"))
+
+
+def number_language(text: str) -> str | None:
+    """The same of a number in words.
+
+    Example:
+        >>> number_language("on sera douze"), number_language("twelve, once")
+        ('fr', None)
+    """
+    return _language(text, _pattern("numbers"))
+
+
+def _language(text: str, patterns: dict[str, re.Pattern[str]]) -> str | None:
+    found = [
+        language
+        for language, pattern in patterns.items()
+        if any(not _is_name(text, match) for match in pattern.finditer(text))
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_name(text: str, match: re.Match[str]) -> bool:
+    """Whether a word stands with a capital next to another one, so that it is part of a name."""
+    before, behind = _IN_NAME
+    first = before.search(text[: match.start()])
+    inner = first is not None and first.start() > 0 and text[: first.start()].rstrip()[-1:] not in ".!?"
+    return match[0][0].isupper() and (inner or behind.match(text, match.end()) is not None)
+
+
+@lru_cache(maxsize=2)
+def _pattern(kind: str) -> dict[str, re.Pattern[str]]:
+    told = _DAYS if kind == "days" else _NUMBERS
+    return {
+        language: re.compile(
+            rf"(?<!\w)(?:{'|'.join(word for word in line.split() if word not in _DULL)})(?!\w)", re.IGNORECASE
+        )
+        for language, line in told.items()
+    }
