@@ -118,8 +118,8 @@ def from_yaml(text: str) -> Any:
     class Loader(yaml.SafeLoader):
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
-                line = self.peek_event().start_mark.line + 1
-                raise MalformedError("an alias; write the value out", line)
+                alias: Any = self.get_event()
+                raise MalformedError("an alias; write the value out", alias.start_mark.line + 1)
             return super().compose_node(parent, index)
 
     return _guarded(lambda: yaml.load(text, Loader))

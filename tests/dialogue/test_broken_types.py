@@ -20,7 +20,7 @@ PLATE = {"name": "plate", "type": "plate", "ask": "Which plate?"}
 @pytest.fixture
 def plates(monkeypatch: pytest.MonkeyPatch) -> type[TextType]:
     """A type of number plates, forgotten after the test."""
-    for name in ("_held", "_origins"):
+    for name in ("_values", "_origins"):
         monkeypatch.setattr(SLOT_TYPES, name, dict(getattr(SLOT_TYPES, name)))
 
     @slot_type("plate")
