@@ -10,7 +10,7 @@ from jazzmine_dspy.datasets.schema import LabelledConversation, Labels
 from jazzmine_dspy.models.base import freeze, thaw
 from jazzmine_dspy.models.commands import Command, SlotValue
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.slots import ReadingContext, ask_type
+from jazzmine_dspy.models.slots import ReadingContext, call_type
 from jazzmine_dspy.models.turn import Turn
 
 _WORD = re.compile(r"\w+")
@@ -28,7 +28,7 @@ def with_normal_values(labels: Labels, turn: Turn, flows: Mapping[str, Flow], at
             owner = flows.get(command.flow or flow or "")
             slot = owner.slot(command.name) if owner is not None else None
             value = thaw(command.value)
-            if slot is not None and (normal := ask_type(slot, "normal", value, value, at)) != value:
+            if slot is not None and (normal := call_type(slot, "normalize", value, value, at)) != value:
                 command = command.model_copy(update={"value": freeze(normal)})
         commands.append(command)
     return labels.model_copy(update={"commands": tuple(commands)})
@@ -53,12 +53,12 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
         if slot is None:
             continue
         value = thaw(command.value)
-        wanted = slot.type.misfit(slot, value)
+        wanted = slot.kind.label_error(slot, value)
         if wanted:
             yield Fault(
                 "warning", at, f"Value {value!r} of {slot.name!r} is not {wanted}", "Correct the value."
             )
-        for text in slot.type.verbatim(value):
+        for text in slot.kind.spans(value):
             if not _occurs(text.casefold(), heard):
                 yield Fault(
                     "warning",

@@ -59,7 +59,7 @@ RANGE = re.compile(r"\s*(?:-|\u2013|or|to|maybe|or maybe|perhaps)\s*", re.IGNORE
 """Between two values of which either may be meant."""
 
 
-class Found(NamedTuple):
+class Span(NamedTuple):
     """A value, and where in the text it stands."""
 
     start: int
@@ -77,7 +77,7 @@ def is_english(locale: str) -> bool:
     return locale.replace("_", "-").split("-")[0].lower() == "en"
 
 
-def tell_of_language(locale: str) -> None:
+def warn_unsupported_language(locale: str) -> None:
     """Say once of each language that no rule or phrase is in it."""
     if not is_english(locale):
         _tell(locale.replace("_", "-").split("-")[0].lower())
@@ -92,7 +92,7 @@ def _tell(language: str) -> None:
     )
 
 
-def denied(text: str, start: int, *, no_denies: bool = True) -> bool:
+def is_negated(text: str, start: int, *, no_denies: bool = True) -> bool:
     """Whether what begins there is said not to be meant: "not 5", "anything but red".
 
     Args:
@@ -102,14 +102,14 @@ def denied(text: str, start: int, *, no_denies: bool = True) -> bool:
     return match is not None and (no_denies or match["no"] is None)
 
 
-def puts_right(text: str) -> bool:
+def is_correction(text: str) -> bool:
     """Whether a text says that something is to be put right: "no", "I mean", "make it"."""
     return _RIGHTED.search(text) is not None
 
 
-def meant(text: str, found: Sequence[Found], *, no_denies: bool = False) -> list[Any]:
+def intended_values(text: str, found: Sequence[Span], *, no_denies: bool = False) -> list[Any]:
     """The values that a text means, each once: without those that it denies or puts right."""
-    kept = [each for each in found if not denied(text, each.start, no_denies=no_denies)]
+    kept = [each for each in found if not is_negated(text, each.start, no_denies=no_denies)]
     values = list(dict.fromkeys(each.value for each in kept))
     if len(values) > 1 and _RIGHTED.search(text[kept[-2].end : kept[-1].start]):
         return [kept[-1].value]
@@ -132,22 +132,22 @@ def is_sentence(text: str) -> bool:
         >>> [is_sentence(text) for text in ("it arrived broken", "where is it?", "it's purple", "dark purple")]
         [True, True, False, False]
     """
-    said = rest(text, ())
+    said = other_words(text, ())
     if not said or "?" in text or said[0] in _ASKS or len(said) > _LONGEST_ANSWER:
         return bool(said)
     return len(said) > 2 and said[0] in _WHO and said[1] not in LIGHT and not said[-1].isdigit()
 
 
-def rest(text: str, spans: Iterable[tuple[int, int]]) -> list[str]:
+def other_words(text: str, spans: Iterable[tuple[int, int]]) -> list[str]:
     """The words outside some spans, in small letters."""
     for start, end in spans:
         text = text[:start] + " " * (end - start) + text[end:]
     return [match.group().lower().replace("\u2019", "'") for match in WORD.finditer(text)]
 
 
-def is_bare(text: str, found: Sequence[Found], locale: str, also: Collection[str] = ()) -> bool:
+def is_bare(text: str, found: Sequence[Span], locale: str, also: Collection[str] = ()) -> bool:
     """Whether a text is nothing but the values found in it, and words that say nothing."""
-    left = rest(text, [(each.start, each.end) for each in found])
+    left = other_words(text, [(each.start, each.end) for each in found])
     if not is_english(locale):
         return not left
     return all(word in LIGHT or word in also for word in left)
@@ -172,7 +172,7 @@ def without_light_words(text: str, also: Collection[str] = ()) -> str:
     return " ".join(left).strip(" ,.:;!?")
 
 
-def named(name: str) -> set[str]:
+def name_words(name: str) -> set[str]:
     """The words of a slot's name that tell it from others, as they may be said: "guests", "guest"."""
     dull = {
         "number",
@@ -194,12 +194,14 @@ def named(name: str) -> set[str]:
     return {form for word in telling for form in (word, word.removesuffix("s"), word.removesuffix("s") + "s")}
 
 
-def said_digits(text: str) -> str:
+def digits_from_words(text: str) -> str:
     """A text with digits that are read out written as digits: "double four seven one" is "4471".
 
     Example:
-        >>> said_digits("it's double four seven one, thanks"), said_digits("L double 0 3 1"), said_digits("one of 2")
-        ("it's 4471, thanks", 'L 0031', 'one of 2')
+        >>> digits_from_words("it's double four seven one, thanks"), digits_from_words("one of 2")
+        ("it's 4471, thanks", 'one of 2')
+        >>> digits_from_words("L double 0 3 1")
+        'L 0031'
     """
     spoken = [*WORD.finditer(text)]
     runs: list[tuple[int, int, str]] = []
@@ -251,7 +253,7 @@ def dictated(text: str) -> str:
         >>> dictated("2 for Ann"), dictated("I have a 5 year plan"), dictated("room 12 dash of salt")
         ('2 for Ann', 'I have a 5 year plan', 'room 12 dash of salt')
     """
-    read_out = said_digits(text)
+    read_out = digits_from_words(text)
     written, place, seen = "", 0, 0
     for start in _START.finditer(read_out):
         if start.start() < seen:

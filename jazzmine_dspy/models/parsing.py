@@ -118,8 +118,9 @@ def from_yaml(text: str) -> Any:
     class Loader(yaml.SafeLoader):
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
-                alias: Any = self.get_event()
-                raise MalformedError("an alias; write the value out", alias.start_mark.line + 1)
+                loader: Any = self
+                line = loader.peek_event().start_mark.line + 1
+                raise MalformedError("an alias; write the value out", line)
             return super().compose_node(parent, index)
 
     return _guarded(lambda: yaml.load(text, Loader))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import regex
 
-from jazzmine_dspy.models.language import LIGHT, Found, dictated, meant, said_digits
+from jazzmine_dspy.models.language import LIGHT, Span, dictated, digits_from_words, intended_values
 
 _ORDINARY = ("it arrived broken", "where is my parcel", "what does it cost")
 _WORDS = ("hello", "cancel")
@@ -45,9 +45,9 @@ def pattern_match(slot: Patterned, text: str) -> str | None:
     bare = text.strip(" .!#\n")
     if not slot.pattern or _takes_anything(slot.pattern):
         return None
-    if len(bare) > _LONGEST or (_takes_words(slot.pattern) and not _has_digit(said_digits(bare))):
+    if len(bare) > _LONGEST or (_takes_words(slot.pattern) and not _has_digit(digits_from_words(bare))):
         return None
-    joined = not _takes_words(slot.pattern) or _is_code(said_digits(bare))
+    joined = not _takes_words(slot.pattern) or _is_code(digits_from_words(bare))
     fitting = (form for form in _forms(bare, joined=joined) if fullmatch(slot.pattern, form))
     value = next(fitting, None)
     # Letters alone become a code too easily: "can you" has the form of [A-Z]{3}-[A-Z]{3} without its separator.
@@ -72,10 +72,10 @@ def pattern_value(slot: Patterned, value: str) -> str | None:
 def pattern_matches(slot: Patterned, text: str) -> list[str]:
     """The parts of a text that match the slot's own pattern and stand alone, each once; not those that are denied."""
     said, found = pattern_found(slot, text)
-    return meant(said, found)
+    return intended_values(said, found)
 
 
-def pattern_found(slot: Patterned, text: str) -> tuple[str, list[Found]]:
+def pattern_found(slot: Patterned, text: str) -> tuple[str, list[Span]]:
     """The same with the places of all of them, and the text in the form in which they were found."""
     if not slot.pattern or _takes_anything(slot.pattern):
         return text, []
@@ -85,18 +85,18 @@ def pattern_found(slot: Patterned, text: str) -> tuple[str, list[Found]]:
         return text, []
     alone = rf"(?<![\w.])(?:{unanchored(slot.pattern)})(?![\w]|[.,]\d)"
     for said in _readings(text):
-        found = [Found(start, end, said[start:end]) for start, end in search(alone, said)]
+        found = [Span(start, end, said[start:end]) for start, end in search(alone, said)]
         if words or said is not text:
             # Words, and what becomes a value only as capitals or by being read out, have to hold a digit.
             found = [each for each in found if _has_digit(each.value)]
         if found:
             return said, found
-    return text, [Found(*each) for each in find_with_separators(slot.pattern, text) if _has_digit(each[2])]
+    return text, [Span(*each) for each in find_with_separators(slot.pattern, text) if _has_digit(each[2])]
 
 
 def _readings(text: str) -> dict[str, None]:
     """A text, and the ways in which parts of it may be written, the surest first."""
-    read_out = said_digits(text)
+    read_out = digits_from_words(text)
     return dict.fromkeys(
         (
             text,
@@ -137,7 +137,7 @@ def asks_for_digits(pattern: str) -> bool:
 def _forms(text: str, *, joined: bool = True) -> Iterator[str]:
     """A text, and the ways in which the same may be written; ``joined`` also leaves spaces and dashes out."""
     close = re.sub(r"[\s-]+", "", text)
-    read_out, spelt = said_digits(text), dictated(text)
+    read_out, spelt = digits_from_words(text), dictated(text)
     close_forms = (close, close.upper(), re.sub(r"[\s-]+", "", read_out).upper()) if joined else ()
     yield from dict.fromkeys(
         (text, text.upper(), text.lower(), *close_forms, read_out, spelt, spelt.upper(), spelt.lower())

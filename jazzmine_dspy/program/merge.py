@@ -18,7 +18,7 @@ from jazzmine_dspy.models.commands import (
 from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
-from jazzmine_dspy.models.slots import ReadingContext, Slot, ask_type, breaks_pattern
+from jazzmine_dspy.models.slots import ReadingContext, Slot, breaks_pattern, call_type
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.clauses import flow_mode
 from jazzmine_dspy.program.guards import allowed_flows
@@ -209,7 +209,7 @@ def _normal(command: Command, flow: Flow | None, at: ReadingContext) -> Command 
     if slot is None or not isinstance(command, SlotValue):
         return command
     value = thaw(command.value)
-    normal = ask_type(slot, "normal", value, value, at)
+    normal = call_type(slot, "normalize", value, value, at)
     if isinstance(normal, str) and not _meant(slot, normal, at):
         return None
     return command if normal is value else type(command)(name=command.name, value=normal, flow=command.flow)
@@ -217,8 +217,8 @@ def _normal(command: Command, flow: Flow | None, at: ReadingContext) -> Command 
 
 def _meant(slot: Slot, value: str, at: ReadingContext) -> bool:
     """Whether a value is one, or was meant as one: "it arrived broken" is no try at an order number."""
-    unfit = ask_type(slot, "check", value, "", at) or breaks_pattern(slot, value)
-    return not unfit or bool(ask_type(slot, "attempt", value, True, at))
+    unfit = call_type(slot, "check", value, "", at) or breaks_pattern(slot, value)
+    return not unfit or bool(call_type(slot, "is_attempt", value, True, at))
 
 
 def _once_meant(commands: Sequence[Command], turn: Turn) -> list[Command]:

@@ -21,7 +21,7 @@ COVER = Slot(name="insurance", type="boolean")
 
 def within(slot: Slot, text: str) -> list[Any]:
     """The values that a slot's type reads inside a message."""
-    return list(slot.type.occurrences(slot, text, AT))
+    return list(slot.kind.find_values(slot, text, AT))
 
 
 @pytest.mark.row("U5", "U9")
@@ -61,8 +61,8 @@ def test_an_hour_that_another_one_is_counted_from_is_no_value() -> None:
 
 @pytest.mark.row("U5")
 def test_how_are_you_today_is_no_answer() -> None:
-    assert DAY.type.read(DAY, "how are you today", AT) is None
-    assert DAY.type.read(DAY, "today please", AT) == "2026-10-14"
+    assert DAY.kind.parse(DAY, "how are you today", AT) is None
+    assert DAY.kind.parse(DAY, "today please", AT) == "2026-10-14"
 
 
 @pytest.mark.row("U5")
@@ -79,14 +79,14 @@ def test_how_are_you_today_is_no_answer() -> None:
     ],
 )
 def test_what_measures_or_labels_counts_nobody(text: str) -> None:
-    assert GUESTS.type.read(GUESTS, text, AT) is None
+    assert GUESTS.kind.parse(GUESTS, text, AT) is None
 
 
 @pytest.mark.row("U5")
 def test_a_unit_that_the_slot_asks_for_is_counted() -> None:
     nights = Slot(name="stay", type="number", ask="How many nights?")
-    assert nights.type.read(nights, "3 nights", AT) == 3
-    assert [GUESTS.type.read(GUESTS, text, AT) for text in ("the 4 of us", "12 hungry people")] == [
+    assert nights.kind.parse(nights, "3 nights", AT) == 3
+    assert [GUESTS.kind.parse(GUESTS, text, AT) for text in ("the 4 of us", "12 hungry people")] == [
         4,
         12,
     ]

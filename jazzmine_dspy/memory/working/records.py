@@ -136,7 +136,7 @@ class HeldSlot(Stored):
     @classmethod
     def of(cls, slot: Slot) -> Self:
         """An empty slot, from its definition."""
-        return cls(name=slot.name, type=slot.type.value, description=slot.description, required=slot.required)
+        return cls(name=slot.name, type=slot.type, description=slot.description, required=slot.required)
 
     @property
     def filled(self) -> bool:

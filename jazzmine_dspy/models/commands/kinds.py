@@ -210,7 +210,7 @@ def boolean_answer(
     awaited: Slot | None, said: BaseCommand, state: DialogueState, *, value: bool
 ) -> BaseCommand:
     """A yes or no to the question for a slot that is one is its value."""
-    if state.confirming is not None or awaited is None or awaited.type.value != "boolean":
+    if state.confirming is not None or awaited is None or awaited.type != "boolean":
         return said
     return SetSlot(name=awaited.name, value=value)
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import lru_cache
 from itertools import pairwise
 
-from jazzmine_dspy.models.language import TOGETHER, WORD, Found, is_english, number_language, together, words
+from jazzmine_dspy.models.language import TOGETHER, WORD, Span, is_english, number_language, together, words
 from jazzmine_dspy.models.slots import ReadingContext
 
 
@@ -38,7 +38,7 @@ _BEFORE_ONE = words(
 _LANGUAGES = frozenset({"en", "fr", "es", "pt", "de", "it", "nl", "ru"})
 
 
-def numbers(text: str, at: ReadingContext, *, spaced: bool = False, money: bool = False) -> list[Found]:
+def numbers(text: str, at: ReadingContext, *, spaced: bool = False, money: bool = False) -> list[Span]:
     """All numbers of a text in their order, as decimals.
 
     Args:
@@ -76,7 +76,7 @@ _AND_ONE = re.compile(
 """One more that is counted in no number: "6 adults and a baby"."""
 
 
-def count_apart(text: str, found: Sequence[Found]) -> bool:
+def count_apart(text: str, found: Sequence[Span]) -> bool:
     """Whether two neighbours among the numbers of a text count different things."""
     apart = any(_APART.search(text[one.end : other.start]) for one, other in pairwise(found))
     return apart or any(_AND_ONE.search(text, each.end) for each in found)
@@ -110,7 +110,7 @@ _THINGS = re.compile(
 """Things that are counted, and are not people."""
 
 
-def is_measure(text: str, each: Found, told: str = "") -> bool:
+def is_measure(text: str, each: Span, told: str = "") -> bool:
     """Whether a number measures or labels something, or counts things and no people: "5 mins", "the 1420 boat".
 
     Args:
@@ -127,9 +127,9 @@ def is_measure(text: str, each: Found, told: str = "") -> bool:
     return the is not None and each.value > 1 and _LABEL.match(text, each.end) is not None
 
 
-def _with_hundredths(text: str, found: list[Found]) -> list[Found]:
+def _with_hundredths(text: str, found: list[Span]) -> list[Span]:
     """Amounts in words with their hundredths: "twelve fifty" is 12.50."""
-    made: list[Found] = []
+    made: list[Span] = []
     for each in found:
         last = made[-1] if made else None
         spoken = last is not None and not any(map(str.isdigit, text[last.start : each.end]))
@@ -140,15 +140,15 @@ def _with_hundredths(text: str, found: list[Found]) -> list[Found]:
             and each.value == each.value.to_integral_value()
             and 10 <= each.value < 100 <= 10_000 // max(1, last.value)
         ):
-            made[-1] = Found(last.start, each.end, last.value + each.value / 100)
+            made[-1] = Span(last.start, each.end, last.value + each.value / 100)
         else:
             made.append(each)
     return made
 
 
-def _elsewhere(text: str, at: ReadingContext) -> list[Found]:
+def _elsewhere(text: str, at: ReadingContext) -> list[Span]:
     """Numbers that an English conversation says in another language."""
-    found = [Found(*match.span(), Decimal(together(match))) for match in TOGETHER.finditer(text)]
+    found = [Span(*match.span(), Decimal(together(match))) for match in TOGETHER.finditer(text)]
     language = number_language(text)
     return found if found or language is None else [*_in_words(text, at._replace(locale=language))]
 
@@ -158,7 +158,7 @@ def plain(number: Decimal) -> int | float:
     return int(number) if number == number.to_integral_value() else float(number)
 
 
-def _in_digits(text: str, at: ReadingContext, *, spaced: bool, money: bool) -> Iterator[Found]:
+def _in_digits(text: str, at: ReadingContext, *, spaced: bool, money: bool) -> Iterator[Span]:
     point = _point(at.locale)
     spaced = spaced or _group(at.locale) == "\u00a0"
     pattern = (_CLOSE_SPACED if spaced else _CLOSE) if money else (_SPACED if spaced else _DIGITS)
@@ -169,7 +169,7 @@ def _in_digits(text: str, at: ReadingContext, *, spaced: bool, money: bool) -> I
         value = Decimal(_written(body, point, money=money))
         value *= 1000 if match["more"] else 1
         value *= -1 if match["sign"] else 1
-        yield Found(match.start(), match.end(), value)
+        yield Span(match.start(), match.end(), value)
 
 
 def _written(body: str, point: str, *, money: bool) -> str:
@@ -188,7 +188,7 @@ def _written(body: str, point: str, *, money: bool) -> str:
     return digits if parts_thousands else f"{digits[:-decimals] or '0'}.{digits[-decimals:]}"
 
 
-def _in_words(text: str, at: ReadingContext) -> Iterator[Found]:
+def _in_words(text: str, at: ReadingContext) -> Iterator[Span]:
     language = at.locale.replace("_", "-").split("-")[0].lower()
     if language not in _LANGUAGES:
         return
@@ -205,7 +205,7 @@ def _in_words(text: str, at: ReadingContext) -> Iterator[Found]:
             said = text[spoken[place].start() : spoken[after - 1].end()].lower()
             value = word_value(said.replace("-", " "), language)
             if value is not None:
-                yield Found(spoken[place].start(), spoken[after - 1].end(), Decimal(value))
+                yield Span(spoken[place].start(), spoken[after - 1].end(), Decimal(value))
                 place = after
                 break
         else:
@@ -224,11 +224,11 @@ def _points(said: list[re.Match[str]], place: int) -> bool:
 _MINUS = re.compile(r"(?<!\w)(?:minus|negative)\s+$", re.IGNORECASE)
 
 
-def _joined(text: str, found: list[Found], *, money: bool) -> Iterator[Found]:
+def _joined(text: str, found: list[Span], *, money: bool) -> Iterator[Span]:
     """English: signs, and numbers with their scales."""
     for each in scaled(text, found, money=money):
         before = _MINUS.search(text[: each.start])
-        yield Found(before.start(), each.end, -each.value) if before and each.value > 0 else each
+        yield Span(before.start(), each.end, -each.value) if before and each.value > 0 else each
 
 
 @lru_cache(maxsize=64)
@@ -286,7 +286,7 @@ _LONGEST_REST = 6
 """Words of what follows a scale: "nine hundred and ninety nine thousand"."""
 
 
-def scaled(text: str, found: Iterable[Found], *, money: bool) -> Iterator[Found]:
+def scaled(text: str, found: Iterable[Span], *, money: bool) -> Iterator[Span]:
     """The numbers of a text with their scale words, in its order.
 
     Args:
@@ -294,7 +294,7 @@ def scaled(text: str, found: Iterable[Found], *, money: bool) -> Iterator[Found]
         found: Numbers in digits and in words.
         money: Whether short forms of amounts count: "3m", "2 mil".
     """
-    taken, made = 0, list[Found]()
+    taken, made = 0, list[Span]()
     for base, vague in sorted([*((each, False) for each in found), *_bases(text)]):
         if base.start >= taken:
             grown = _grown(text, base, money=money)
@@ -307,23 +307,23 @@ def scaled(text: str, found: Iterable[Found], *, money: bool) -> Iterator[Found]
     yield from (each for place, each in enumerate(made) if not {place, place - 1} & parts)
 
 
-def _is_joined(text: str, one: Found, other: Found) -> bool:
+def _is_joined(text: str, one: Span, other: Span) -> bool:
     """Whether two amounts in words stand for one that is not read whole: "hundred and odd n fifty"."""
     words = not any(map(str.isdigit, text[one.start : other.end]))
     return words and _JOINED.fullmatch(text, one.end, other.start) is not None
 
 
-def _bases(text: str) -> Iterator[tuple[Found, bool]]:
+def _bases(text: str) -> Iterator[tuple[Span, bool]]:
     """What stands before a scale and is no number by itself: "half a", "a couple of"; vague is "a few"."""
     for match in _BASE.finditer(text):
         value = Decimal(2 if match["two"] or match["alone"] else 1)
         if match["part"]:
             part = re.sub(r"^(?:a|one)\s+", "", match["part"].lower()).replace("-", " ")
             value = _FRACTIONS[part]
-        yield Found(match.start(), match.end(), value), bool(match["vague"])
+        yield Span(match.start(), match.end(), value), bool(match["vague"])
 
 
-def _grown(text: str, base: Found, *, money: bool) -> Found:
+def _grown(text: str, base: Span, *, money: bool) -> Span:
     """A number with what follows and belongs to it."""
     end, part = base.end, Decimal(base.value)
     if match := _POINT.match(text, end):
@@ -345,7 +345,7 @@ def _grown(text: str, base: Found, *, money: bool) -> Found:
         rest = _rest(text, end, scale)
         if rest is not None:
             part, end = part + rest.value, rest.end
-    return Found(base.start, end, total + part)
+    return Span(base.start, end, total + part)
 
 
 def _digit(word: str) -> str:
@@ -357,19 +357,19 @@ def _with_fraction(text: str, end: int, value: Decimal, scale: Decimal) -> tuple
     return (value, end) if match is None else (value + _FRACTIONS[match[1].lower()] * scale, match.end())
 
 
-def _rest(text: str, end: int, scale: Decimal) -> Found | None:
+def _rest(text: str, end: int, scale: Decimal) -> Span | None:
     """The number below the scale that follows it: of "3 hundred and fifty", the fifty."""
     gap = _REST.match(text, end)
     if gap is None or scale < 100:
         return None
     if written := _WRITTEN_REST.match(text, gap.end()):
         fits = len(written[0]) == (2 if scale == 100 else 3)
-        return Found(gap.end(), written.end(), Decimal(written[0])) if fits else None
+        return Span(gap.end(), written.end(), Decimal(written[0])) if fits else None
     words = [*WORD.finditer(text, gap.end())][:_LONGEST_REST]
     for last in reversed(words if words and words[0].start() == gap.end() else ()):
         value = word_value(text[gap.end() : last.end()].lower().replace("-", " "), "en")
         if value is not None and 0 < value < scale:
-            return Found(gap.end(), last.end(), Decimal(value))
+            return Span(gap.end(), last.end(), Decimal(value))
     return None
 
 

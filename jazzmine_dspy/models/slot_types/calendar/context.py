@@ -127,7 +127,12 @@ def whole(text: str, readings: Sequence[Reading]) -> Reading | None:
         return None
     found = readings[0]
     before, after = text[: found.start], text[found.end :]
-    if denied(before, after) or _GREETS.search(before) or _AROUND.sub("", before) or _AROUND.sub("", after):
+    if (
+        is_negated(before, after)
+        or _GREETS.search(before)
+        or _AROUND.sub("", before)
+        or _AROUND.sub("", after)
+    ):
         return None
     return found
 
@@ -137,7 +142,7 @@ def inside(text: str, readings: Sequence[Reading]) -> list[Reading]:
     left: list[Reading] = []
     for found in readings:
         before, after = text[: found.start], text[found.end :]
-        if denied(before, after):
+        if is_negated(before, after):
             left = [other for other in left if other.values != found.values]
             continue
         if found.alone:
@@ -153,11 +158,11 @@ def inside(text: str, readings: Sequence[Reading]) -> list[Reading]:
     return [found for found in left if len(found.values) == 1]
 
 
-def denied(before: str, after: str) -> bool:
+def is_negated(before: str, after: str) -> bool:
     """Whether the words around a value say that it is not the one.
 
     Example:
-        >>> denied("anything but ", ""), denied("", " doesn't work"), denied("not before ", "")
+        >>> is_negated("anything but ", ""), is_negated("", " doesn't work"), is_negated("not before ", "")
         (True, True, False)
     """
     if _NOT_AFTER.search(after):

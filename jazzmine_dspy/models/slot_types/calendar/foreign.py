@@ -86,7 +86,7 @@ def lengths(text: str, locale: str) -> list[Reading]:
     return longest(found)
 
 
-def denied(text: str, each: Reading) -> bool:
+def is_negated(text: str, each: Reading) -> bool:
     """Whether a word before a value says that it is not the one."""
     return _DENIED.search(bare(text[: each.start])) is not None
 

@@ -15,7 +15,6 @@ from jazzmine_dspy.models.slot_types.calendar.numeric import numeric_days
 from jazzmine_dspy.models.slot_types.text import TextType
 from jazzmine_dspy.models.slots import (
     ANYWHERE,
-    Ambiguous,
     ReadingContext,
     Slot,
     breaks_pattern,
@@ -31,7 +30,7 @@ _LONGEST = 2000
 """Characters of a message that are read; further on people tell stories."""
 
 
-class CalendarType(Ambiguous, TextType):
+class CalendarType(TextType):
     """What dates, times and durations have in common; each says how it finds its readings in a text."""
 
     example_shown = False
@@ -54,32 +53,32 @@ class CalendarType(Ambiguous, TextType):
             return values or ([] if own is None else [own])
         return values
 
-    def occurrences(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+    def find_values(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
         """Values in a longer message, without those that it denies or takes back again."""
         said = _said(text, at)
         found = self.readings(slot, said, at)
         if _is_english(at):
             found = [] if self._counts_from_another(said, found) else inside(said, found)
             if not found and (language := day_language(text[:_LONGEST])) is not None:
-                return self.occurrences(slot, text, at._replace(locale=language))
+                return self.find_values(slot, text, at._replace(locale=language))
         else:
             from jazzmine_dspy.models.slot_types.calendar import foreign
 
             found = [
                 each
                 for each in found
-                if len(each.values) == 1 and not foreign.denied(said, each) and not each.alone
+                if len(each.values) == 1 and not foreign.is_negated(said, each) and not each.alone
             ]
         return list(dict.fromkeys(value for each in found for value in each.values))
 
     def _counts_from_another(self, said: str, found: list[Reading]) -> bool:
-        return self.value in ("date", "time") and relates(said, found, hours=self.value == "time")
+        return self.name in ("date", "time") and relates(said, found, hours=self.name == "time")
 
-    def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
+    def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """The normal form of a value however it is written; as it is where it has none or several."""
         if not isinstance(value, str) or (slot.pattern is not None and not breaks_pattern(slot, value)):
             return value
-        values = self.candidates(slot, value, at) or self.occurrences(slot, value, at)
+        values = self.candidates(slot, value, at) or self.find_values(slot, value, at)
         return values[0] if len(values) == 1 else value
 
     def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
@@ -87,19 +86,19 @@ class CalendarType(Ambiguous, TextType):
         if slot.pattern is not None and isinstance(value, str) and not breaks_pattern(slot, value):
             return ""
         if not isinstance(value, str) or not value.strip():
-            return f"{value!r} is no {self.value}"
+            return f"{value!r} is no {self.name}"
         found = self._whole(slot, value, at)
         if found is not None and found.why_not:
             return found.why_not[0].upper() + found.why_not[1:]
         values = self.candidates(slot, value, at)
         if len(values) > 1:
             return f"{value!r} may be {' or '.join(values)}"
-        return self.outside(slot, values[0], at) if values == [value] else f"{value!r} is no {self.value}"
+        return self.outside(slot, values[0], at) if values == [value] else f"{value!r} is no {self.name}"
 
-    def attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
+    def is_attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
         """Also a text that names nothing but a value that there is not, or that lacks a part."""
         found = self._whole(slot, text, at)
-        return (found is not None and bool(found.why_not)) or super().attempt(slot, text, at)
+        return (found is not None and bool(found.why_not)) or super().is_attempt(slot, text, at)
 
     def outside(self, slot: Slot, value: str, at: ReadingContext) -> str:
         """Why a value in normal form is outside of what the slot allows; "" where it is not."""
@@ -158,7 +157,7 @@ class Date(CalendarType):
 
         return foreign.days(text, near, at.locale)
 
-    def misdefined(self, slot: Slot) -> str:
+    def definition_error(self, slot: Slot) -> str:
         """Bounds that are no days."""
         first, last = ((given, bound(given, _SOME_DAY)) for given in (slot.min, slot.max))
         if any(given is not None and day is None for given, day in (first, last)):
@@ -195,7 +194,7 @@ class Time(CalendarType):
         hours = Hours() if first is last is None else Hours(first or 0, 1440 if last is None else last)
         return english_times(text, hours) if _is_english(at) else plain_times(text)
 
-    def misdefined(self, slot: Slot) -> str:
+    def definition_error(self, slot: Slot) -> str:
         """Bounds that are no times."""
         first, last = ((given, minutes(given)) for given in (slot.min, slot.max))
         if any(given is not None and (time is None or time > _DAY) for given, time in (first, last)):
