@@ -57,16 +57,7 @@ class FlowRegistry(Mapping[str, Flow]):
         self.out_of_scope_share = _share(out_of_scope_share)
         self.region = _code(region, "region", 2, "GB")
         self.currency = _code(currency, "currency", 3, "EUR")
-        self._flows: dict[str, Flow] = {}
-        for number, item in enumerate(items, start=1):
-            flow = _flow(item, partial(_number, number))
-            if flow.name in self._flows:
-                raise FlowError(
-                    f"Flow {flow.name!r} is defined twice",
-                    where=f"flow {number}",
-                    remedy="Rename one of the two.",
-                )
-            self._flows[flow.name] = flow
+        self._flows = _by_name((item, partial(_number, number)) for number, item in enumerate(items, start=1))
         content: list[Any] = [flow.checksum() for flow in self._flows.values()]
         self.checksum: str = sha256([*content, self.habits] if self.habits else content)
         """SHA-256 over the content of all flows, in order, and over region and currency where they are given."""
@@ -128,22 +119,13 @@ class FlowRegistry(Mapping[str, Flow]):
                     where=f"{path}:{yaml_line(text, [key])}, field {key}",
                     remedy=did_you_mean(str(key), ["flows", *_BESIDE]),
                 )
-        flows: dict[str, Flow] = {}
-        for index, item in enumerate(data["flows"]):
-            name = (
-                item.get("name", f"number {index + 1}") if isinstance(item, dict) else f"number {index + 1}"
-            )
 
-            def place(loc: Sequence[str | int], index: int = index, name: Any = name) -> str:
-                return f"{path}:{yaml_line(text, ['flows', index, *loc])}, flow {name!r}"
+        def place(index: int, loc: Sequence[str | int]) -> str:
+            item, number = data["flows"][index], f"number {index + 1}"
+            name = item.get("name", number) if isinstance(item, dict) else number
+            return f"{path}:{yaml_line(text, ['flows', index, *loc])}, flow {name!r}"
 
-            flow = _flow(item, place)
-            if flow.name in flows:
-                where = f"{path}:{yaml_line(text, ['flows', index])}"
-                raise FlowError(
-                    f"Flow {name!r} is defined twice", where=where, remedy="Rename one of the two."
-                )
-            flows[flow.name] = flow
+        flows = _by_name((item, partial(place, index)) for index, item in enumerate(data["flows"]))
         try:
             return cls(flows.values(), agent_id=agent_id, **{name: data.get(name) for name in _BESIDE})
         except FlowError as error:
@@ -168,7 +150,10 @@ class FlowRegistry(Mapping[str, Flow]):
 
     def to_json(self) -> list[dict[str, Any]]:
         """The JSON form of all flows, defaults left out; what :meth:`from_yaml` reads."""
-        return [_plain(flow.model_dump(mode="json", exclude_defaults=True)) for flow in self._flows.values()]
+        data = [flow.model_dump(mode="json", exclude_defaults=True) for flow in self._flows.values()]
+        return [
+            each | {"responses": dict(each["responses"])} if "responses" in each else each for each in data
+        ]
 
 
 def reading_context(
@@ -205,12 +190,6 @@ def _share(value: Any) -> float | None:
     return float(value)
 
 
-def _plain(data: dict[str, Any]) -> dict[str, Any]:
-    if "responses" in data:
-        data["responses"] = dict(data["responses"])
-    return data
-
-
 _BESIDE = ("out_of_scope_share", "region", "currency")
 """Keys that may stand next to ``flows``."""
 
@@ -223,6 +202,19 @@ Place = Callable[[Sequence[str | int]], str]
 
 def _number(number: int, _loc: Sequence[str | int]) -> str:
     return f"flow {number}"
+
+
+def _by_name(items: Iterable[tuple[Any, Place]]) -> dict[str, Flow]:
+    """Flows by name, each with its place for errors."""
+    flows: dict[str, Flow] = {}
+    for item, place in items:
+        flow = _flow(item, place)
+        if flow.name in flows:
+            raise FlowError(
+                f"Flow {flow.name!r} is defined twice", where=place(()), remedy="Rename one of the two."
+            )
+        flows[flow.name] = flow
+    return flows
 
 
 def _flow(item: Any, place: Place) -> Flow:
@@ -291,10 +283,7 @@ def _attributes(item: Any, where: str) -> dict[str, Any]:
 
 
 def _view(flow: Flow) -> FlowView:
-    return FlowView(
-        name=flow.name, description=flow.description, condition=flow.condition, category=flow.category,
-        keywords=flow.keywords, slots=flow.slots,
-    )  # fmt: skip
+    return FlowView(**{name: getattr(flow, name) for name in FlowView.model_fields})
 
 
 class FlowChange(NamedTuple):

@@ -43,7 +43,7 @@ def test_a_day_that_another_one_is_counted_from_is_no_value(text: str) -> None:
     ("text", "day"),
     [
         ("the day after tomorrow", "2026-10-16"), ("three weeks after the 16th", "2026-11-06"),
-        ("the monday before christmas", "2026-12-21"), ("friday after 3", "2026-10-16"),
+        ("friday after 3", "2026-10-16"),
         ("not a day before the 25th please", "2026-10-25"), ("Thursday week", "2026-10-22"),
         ("the day before the 1st", "2026-10-31"),
     ],

@@ -223,11 +223,11 @@ class Duration(CalendarType):
     what = "a duration"
 
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
-        """Lengths, and the time since a day that is named."""
+        """Lengths of time."""
         from jazzmine_dspy.models.slot_types.calendar.durations import english_lengths, iso_lengths
 
         if _is_english(at):
-            return english_lengths(text, at.date)
+            return english_lengths(text)
         from jazzmine_dspy.models.slot_types.calendar import foreign
 
         return iso_lengths(text) or foreign.lengths(text, at.locale)
