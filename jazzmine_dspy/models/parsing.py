@@ -10,7 +10,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -19,6 +19,9 @@ DEPTH = 100
 
 DIGITS = 300
 """Digits that a whole number may have: more do not fit a float."""
+
+VALUES = 1_000_000
+"""Values that a YAML text may hold once its aliases are followed."""
 
 FILE_BYTES = 256 * 2**20
 """Size of a file that is read whole."""
@@ -104,10 +107,10 @@ def from_json(text: str | bytes, *, unique: bool = False) -> Any:
 
 
 def from_yaml(text: str) -> Any:
-    """Data of a YAML text, by the safe loader. Aliases are refused.
+    """Data of a YAML text, by the safe loader.
 
     Raises:
-        MalformedError: it is not YAML, or nested too deeply, or holds an alias.
+        MalformedError: it is not YAML, or nested too deeply, or its aliases unfold to more values than are read.
 
     Example:
         >>> from_yaml("flows: [a, b]")
@@ -115,15 +118,7 @@ def from_yaml(text: str) -> Any:
     """
     import yaml
 
-    class Loader(yaml.SafeLoader):
-        def compose_node(self, parent: Any, index: Any) -> Any:
-            if self.check_event(yaml.AliasEvent):
-                loader: Any = self
-                line = loader.peek_event().start_mark.line + 1
-                raise MalformedError("an alias; write the value out", line)
-            return super().compose_node(parent, index)
-
-    return _guarded(lambda: yaml.load(text, Loader))
+    return _guarded(lambda: yaml.safe_load(text), VALUES)
 
 
 def yaml_line(text: str, path: Iterable[str | int]) -> int:
@@ -163,11 +158,11 @@ def from_toml(text: str) -> dict[str, Any]:
     return dict(_guarded(lambda: tomllib.loads(text)))
 
 
-def _guarded(parse: Callable[[], Any]) -> Any:
+def _guarded(parse: Callable[[], Any], most: float = inf) -> Any:
     """What a parser returns, checked; its many ways to fail become one."""
     try:
         data = parse()
-        _check(data, 0)
+        _check(data, most)
     except MalformedError:
         raise
     except RecursionError:
@@ -189,21 +184,28 @@ def _problem(error: Exception) -> tuple[str, int | None]:
     return f"a value is malformed: {str(error) or type(error).__name__}", None
 
 
-def _check(value: Any, depth: int) -> None:
+def _check(data: Any, most: float) -> None:
     """Refuse what is nested too deeply, numbers that are too long, and halves of surrogate pairs."""
-    if isinstance(value, str):
-        if not value.isascii() and _SURROGATE.search(value):
-            raise MalformedError("half a surrogate pair, which is no text")
-    elif isinstance(value, int):
-        if value.bit_length() > DIGITS * 3.33:
-            raise MalformedError(f"a number with more than {DIGITS} digits")
-    elif isinstance(value, dict | list | tuple | set):
-        if depth > DEPTH:
-            raise MalformedError("nested too deeply")
-        for item in value:
-            _check(item, depth + 1)
-        for item in value.values() if isinstance(value, dict) else ():
-            _check(item, depth + 1)
+    level, count = [data], 1
+    for _ in range(DEPTH + 1):
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, str):
+                if not value.isascii() and _SURROGATE.search(value):
+                    raise MalformedError("half a surrogate pair, which is no text")
+            elif isinstance(value, int):
+                if value.bit_length() > DIGITS * 3.33:
+                    raise MalformedError(f"a number with more than {DIGITS} digits")
+            elif isinstance(value, dict | list | tuple | set):
+                below += value
+                below += value.values() if isinstance(value, dict) else ()
+        if not below:
+            return
+        count += len(below)
+        if count > most:
+            raise MalformedError(f"its aliases unfold to more than {most:,} values")
+        level = below
+    raise MalformedError("nested too deeply")
 
 
 def _open(path: str | Path) -> BinaryIO:

@@ -49,7 +49,7 @@ def spelled(text: str) -> str:
         ("report.json", '{"systems": [{}], "format": 1}', ""),
         ("flows.yaml", f"flows: {DEEP}", "nested too deeply"),
         ("flows.yaml", f"flows:\n- name: a\n  priority: {DIGITS}", "digits"),
-        ("flows.yaml", BOMB, "an alias"),
+        ("flows.yaml", BOMB, "aliases unfold"),
         ("flows.yaml", "flows:\n- name: 2026-13-45\n", "malformed"),
         ("flows.yaml", "flows: [null]", "no flow"),
         ("flows.yaml", "flows: []".encode("utf-16"), "not UTF-8"),

@@ -87,7 +87,7 @@ def closed_registries(monkeypatch: pytest.MonkeyPatch) -> None:
     from jazzmine_dspy.program.sources import SOURCES
 
     for registry in (KINDS, SLOT_TYPES, HEADS, SOURCES):
-        for name in ("_held", "_origins"):
+        for name in ("_values", "_origins"):
             monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
 
 
