@@ -14,7 +14,7 @@ _ASKED_FOR: contextvars.ContextVar[str] = contextvars.ContextVar("jazzmine_asked
 
 
 @contextlib.contextmanager
-def asking_for(conversation: str) -> Iterator[None]:
+def conversation_scope(conversation: str) -> Iterator[None]:
     """Within it, requests whose answers are awaited are noted as of this conversation, by a digest of its id."""
     token = _ASKED_FOR.set(hashlib.sha256(conversation.encode()).hexdigest()[:12])
     try:
@@ -23,7 +23,7 @@ def asking_for(conversation: str) -> Iterator[None]:
         _ASKED_FOR.reset(token)
 
 
-def asked_for() -> str:
+def current_conversation() -> str:
     """The digest of the conversation that is asked about; empty where none is known."""
     return _ASKED_FOR.get()
 

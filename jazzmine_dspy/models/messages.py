@@ -1,4 +1,4 @@
-"""Messages and conversations: the records that the stores keep (S1)."""
+"""Messages and conversations: the records that the stores keep."""
 
 from __future__ import annotations
 

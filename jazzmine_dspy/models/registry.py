@@ -1,4 +1,4 @@
-"""The flows of one agent, by name. An explicit object: nothing is kept for the whole process (F2)."""
+"""The flows of one agent, by name. An explicit object: nothing is kept for the whole process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text at the door: one form for what means the same, and nothing in it that cannot be seen (G5)."""
+"""Text at the door: one form for what means the same, and nothing in it that cannot be seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened in a turn, kept for audits and bills (S1). All times and latencies are milliseconds."""
+"""What happened in a turn, kept for audits and bills. All times and latencies are milliseconds."""
 
 from __future__ import annotations
 

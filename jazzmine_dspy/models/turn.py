@@ -1,4 +1,4 @@
-"""The turn: one frozen value that holds all that may influence a decision (U3)."""
+"""The turn: one frozen value that holds all that may influence a decision."""
 
 from __future__ import annotations
 

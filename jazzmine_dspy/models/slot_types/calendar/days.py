@@ -7,10 +7,18 @@ import re
 from collections.abc import Callable, Iterable
 
 from jazzmine_dspy.models.slot_types.calendar.compose import composed
-from jazzmine_dspy.models.slot_types.calendar.context import Reading, longest
+from jazzmine_dspy.models.slot_types.calendar.context import (
+    DateContext,
+    Reading,
+    counted_by,
+    exact,
+    last_day,
+    longest,
+    moved,
+    shifted,
+)
 from jazzmine_dspy.models.slot_types.calendar.english import DAYS, MONTHS
-from jazzmine_dspy.models.slot_types.calendar.near import Near, counted_by, exact, last_day, moved, shifted
-from jazzmine_dspy.models.slot_types.calendar.numeric import NO_YEAR, Said, numeric_days
+from jazzmine_dspy.models.slot_types.calendar.numeric import NO_YEAR, DateMatch, numeric_days
 
 _MONTHS = "|".join(MONTHS)
 _MONTH = f"(?P<m>{_MONTHS})"
@@ -60,13 +68,13 @@ _HOLIDAYS = {
 }
 
 
-def english_days(text: str, near: Near) -> list[Reading]:
+def english_days(text: str, near: DateContext) -> list[Reading]:
     """All dates that a simplified text names, in the order of the text."""
     found = [*numeric_days(text, near), *_patterns(text, near)]
     return composed(text, longest(found), near)
 
 
-def _patterns(text: str, near: Near) -> Iterable[Reading]:
+def _patterns(text: str, near: DateContext) -> Iterable[Reading]:
     for needed, pattern, value in _GRAMMAR:
         if needed and not any(word in text for word in needed):
             continue
@@ -78,21 +86,23 @@ def _patterns(text: str, near: Near) -> Iterable[Reading]:
             yield Reading(match.start(), match.end(), values, said.why_not, said.alone, said.after)
 
 
-def _named(match: re.Match[str], near: Near) -> Said | None:
+def _named(match: re.Match[str], near: DateContext) -> DateMatch | None:
     """``14 March``, with a year or without."""
     day, month = int(match["d"]), MONTHS.index(match["m"]) + 1
     year = int(match["y"]) if match["y"] else near.century(match["yy"], month, day) if match["yy"] else None
     if month == 5 and not (match["o"] or year) and _is_verb(match):
         return None
     if near.year_needed and year is None:
-        return Said(why_not=NO_YEAR)
+        return DateMatch(why_not=NO_YEAR)
     found = near.on(day, month, year)
     if found is None:
-        return Said(why_not=f"{MONTHS[month - 1].capitalize()} {year or ''}".strip() + f" has no day {day}")
-    return Said((found,))
+        return DateMatch(
+            why_not=f"{MONTHS[month - 1].capitalize()} {year or ''}".strip() + f" has no day {day}"
+        )
+    return DateMatch((found,))
 
 
-def _short_year(match: re.Match[str], near: Near) -> Said | None:
+def _short_year(match: re.Match[str], near: DateContext) -> DateMatch | None:
     """``15 march 88``, where days behind are meant."""
     return _named(match, near) if near.past or near.year_needed else None
 
@@ -109,13 +119,13 @@ def _is_verb(match: re.Match[str]) -> bool:
     )
 
 
-def _numbered(match: re.Match[str], near: Near) -> Said | None:
+def _numbered(match: re.Match[str], near: DateContext) -> DateMatch | None:
     """``the 14th``, of this month or another one."""
     day, which = int(match["d"]), match["k"]
     if which and re.search("every|each|any", which):
         return None
     if near.year_needed and which is None:
-        return Said(why_not=NO_YEAR, alone=True)
+        return DateMatch(why_not=NO_YEAR, alone=True)
     if which is None or which == "the month":
         found = near.on(day)
     else:
@@ -123,11 +133,11 @@ def _numbered(match: re.Match[str], near: Near) -> Said | None:
         first = shifted(near.date.replace(day=1), months=months)
         found = exact(first.year, first.month, day) if first else None
     if found is None:
-        return Said(
+        return DateMatch(
             why_not=f"there is no day {day} in " + ("that month" if day < 32 else "a month"), alone=True
         )
     written = match["d"].startswith("0") and not which
-    return Said((found,), alone=written and not _DAY_BEFORE.search(match.string[: match.start()]))
+    return DateMatch((found,), alone=written and not _DAY_BEFORE.search(match.string[: match.start()]))
 
 
 _DAY_BEFORE = re.compile(rf"(?:\b(?:on|by|from|until|till|before|for)|\b(?:{_DAY}),?) $")
@@ -135,23 +145,23 @@ _WORDS = {"today": 0, "tonight": 0, "this morning": 0, "this afternoon": 0, "thi
           "later today": 0, "tomorrow": 1, "overmorrow": 2, "yesterday": -1, "last night": -1}  # fmt: skip
 
 
-def _relative(match: re.Match[str], near: Near) -> Said:
+def _relative(match: re.Match[str], near: DateContext) -> DateMatch:
     if match["same"]:
         return _said(shifted(near.date, days=7))
     return _later(match, shifted(near.date, days=_WORDS[match["r"]]))
 
 
-def _weekday(match: re.Match[str], near: Near) -> Said | None:
+def _weekday(match: re.Match[str], near: DateContext) -> DateMatch | None:
     """``friday``, the next one; ``next friday``, the one in the week after this."""
     day, before = DAYS.index(match["w"]), match["q"] or ""
     week = match["k"] or match["j"] or ""
     if match["s"] or before in ("every", "each", "any", "other", "most", "every other", "alternate"):
         return None
     if week == "after next":
-        return Said(tuple(filter(None, (near.in_week(2, day), shifted(near.weekday(day), days=7)))))
+        return DateMatch(tuple(filter(None, (near.in_week(2, day), shifted(near.weekday(day), days=7)))))
     if week:
         if week == "coming":
-            return Said((near._replace(past=False).weekday(day),))
+            return DateMatch((near._replace(past=False).weekday(day),))
         weeks = (
             2
             if "after next" in week
@@ -171,22 +181,22 @@ def _weekday(match: re.Match[str], near: Near) -> Said | None:
     return _later(match, found)._replace(after=after)
 
 
-def _later(match: re.Match[str], day: dt.date | None) -> Said:
+def _later(match: re.Match[str], day: dt.date | None) -> DateMatch:
     """``friday week``, ``tomorrow in a fortnight``."""
     unit = match["lu"] or match["lu2"]
     return _said(moved(day, counted_by(match["ln"] or "a"), unit) if unit and day is not None else day)
 
 
-def _away(match: re.Match[str], near: Near) -> Said:
+def _away(match: re.Match[str], near: DateContext) -> DateMatch:
     """``in two weeks``, ``3 days from now``, ``a month ago``."""
     number, half = counted_by(match["n"]), match["half"]
     back = -1 if match["way"] and re.search("ago|back|before|earlier", match["way"]) else 1
     if half:
-        return Said()
+        return DateMatch()
     return _said(moved(near.date, back * number, match["u"]))
 
 
-def _boundary(match: re.Match[str], near: Near) -> Said | None:
+def _boundary(match: re.Match[str], near: DateContext) -> DateMatch | None:
     """``end of the month``, ``start of June``, ``the last day of next month``."""
     at_end, which = match["b"].startswith(("end", "last", "month")), match["k"] or ""
     this_month = near.date.replace(day=1)
@@ -198,21 +208,21 @@ def _boundary(match: re.Match[str], near: Near) -> Said | None:
     return _said(last_day(first) if first and at_end else first)
 
 
-def _holiday(match: re.Match[str], near: Near) -> Said | None:
+def _holiday(match: re.Match[str], near: DateContext) -> DateMatch | None:
     for pattern, (day, month) in _HOLIDAYS.items():
         if re.fullmatch(pattern, match["h"]):
             if near.year_needed and not match["y"]:
-                return Said(why_not=NO_YEAR)
+                return DateMatch(why_not=NO_YEAR)
             return _said(near.on(day, month, int(match["y"]) if match["y"] else None))
     return None
 
 
-def _said(day: dt.date | None) -> Said:
-    return Said((day,)) if day is not None else Said(why_not="that day is not in the calendar")
+def _said(day: dt.date | None) -> DateMatch:
+    return DateMatch((day,)) if day is not None else DateMatch(why_not="that day is not in the calendar")
 
 
 _GRAMMAR: tuple[
-    tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], Near], Said | None]], ...
+    tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], DateContext], DateMatch | None]], ...
 ] = (
     (
         tuple(MONTHS),
@@ -295,7 +305,7 @@ _GRAMMAR: tuple[
             r"\b(?:the )?(?:day after|next day|following day)\b(?=$|[.,;!?]| (?:would|is|works?|please|"
             r"then|instead|if|and|or)\b)"
         ),
-        lambda *_: Said(after=True),
+        lambda *_: DateMatch(after=True),
     ),
     (
         ("end", "last", "start", "beginning", "first", "1st"),

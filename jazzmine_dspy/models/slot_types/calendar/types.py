@@ -8,9 +8,15 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 from jazzmine_dspy.models.language import day_language
-from jazzmine_dspy.models.slot_types.calendar.context import Reading, inside, relates, whole
-from jazzmine_dspy.models.slot_types.calendar.english import lowered, simplified
-from jazzmine_dspy.models.slot_types.calendar.near import Near, orders
+from jazzmine_dspy.models.slot_types.calendar.context import (
+    DateContext,
+    Reading,
+    matches_in,
+    only_match,
+    orders,
+    relates,
+)
+from jazzmine_dspy.models.slot_types.calendar.english import lowered, normalize_english
 from jazzmine_dspy.models.slot_types.calendar.numeric import numeric_days
 from jazzmine_dspy.models.slot_types.text import TextType
 from jazzmine_dspy.models.slots import (
@@ -58,7 +64,7 @@ class CalendarType(TextType):
         said = _said(text, at)
         found = self.readings(slot, said, at)
         if _is_english(at):
-            found = [] if self._counts_from_another(said, found) else inside(said, found)
+            found = [] if self._counts_from_another(said, found) else matches_in(said, found)
             if not found and (language := day_language(text[:_LONGEST])) is not None:
                 return self.find_values(slot, text, at._replace(locale=language))
         else:
@@ -110,7 +116,7 @@ class CalendarType(TextType):
         if _is_english(at):
             if not found and (language := day_language(text[:_LONGEST])) is not None:
                 return self._whole(slot, text, at._replace(locale=language))
-            return whole(said, found)
+            return only_match(said, found)
         beside = said[: found[0].start] + "|" + said[found[0].end :] if len(found) == 1 else ""
         from jazzmine_dspy.models.slot_types.calendar import foreign
 
@@ -118,7 +124,7 @@ class CalendarType(TextType):
 
 
 def _said(text: str, at: ReadingContext) -> str:
-    return simplified(text[:_LONGEST]) if _is_english(at) else lowered(text[:_LONGEST])
+    return normalize_english(text[:_LONGEST]) if _is_english(at) else lowered(text[:_LONGEST])
 
 
 def _is_english(at: ReadingContext) -> bool:
@@ -142,13 +148,13 @@ class Date(CalendarType):
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
         """Dates in words and digits; of those without a year in a text without a date, none."""
         if at.date is None:
-            near = Near(dt.date(2000, 1, 1), orders(at.locale, at.region))
+            near = DateContext(dt.date(2000, 1, 1), orders(at.locale, at.region))
             return [
                 each for each in numeric_days(text, near) if re.search(r"\d{4}", text[each.start : each.end])
             ]
         latest = bound(slot.max, at.date)
         past = latest is not None and latest <= at.date
-        near = Near(at.date, orders(at.locale, at.region), past, _needs_year(slot, past=past))
+        near = DateContext(at.date, orders(at.locale, at.region), past, _needs_year(slot, past=past))
         if _is_english(at):
             from jazzmine_dspy.models.slot_types.calendar.days import english_days
 
@@ -263,8 +269,8 @@ def bound(given: Any, date: dt.date | None) -> dt.date | None:
     except ValueError:
         from jazzmine_dspy.models.slot_types.calendar.days import english_days
 
-        said = simplified(given)
-        found = whole(said, english_days(said, Near(date))) if date is not None else None
+        said = normalize_english(given)
+        found = only_match(said, english_days(said, DateContext(date))) if date is not None else None
         return (
             dt.date.fromisoformat(found.values[0]) if found is not None and len(found.values) == 1 else None
         )
