@@ -42,8 +42,6 @@ class CalendarType(TextType):
     example_shown = False
     form: ClassVar[re.Pattern[str]]
     """What a value looks like in normal form."""
-    what: ClassVar[str]
-    """What a value is called, with its article."""
 
     @abstractmethod
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
@@ -143,7 +141,6 @@ class Date(CalendarType):
     example = "2026-03-14"
     ranged = ranged_in_words = dated = True
     form = re.compile(r"\d{4}-\d\d-\d\d")
-    what = "a date"
 
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
         """Dates in words and digits; of those without a year in a text without a date, none."""
@@ -190,7 +187,6 @@ class Time(CalendarType):
     example = "18:30"
     ranged = ranged_in_words = True
     form = re.compile(r"\d\d:\d\d")
-    what = "a time"
 
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
         """Times in words and digits."""
@@ -226,7 +222,6 @@ class Duration(CalendarType):
 
     example = "P2W"
     form = re.compile(r"P[\dT.YMWDHS]+")
-    what = "a duration"
 
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
         """Lengths of time."""
