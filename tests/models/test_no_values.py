@@ -32,6 +32,7 @@ def within(slot: Slot, text: str) -> list[Any]:
         "contract runs to 1st Nov, we'll be gone the day before that", "a week before the wedding, that's 7 nov",
         "Sunday before last", "the saturday before the holiday weekend", "a week earlier than the 30th",
         "my flight is on the 12th so 2 days prior", "ideally within a week of the 3rd", "the morning after halloween",
+        "the first monday in april", "the last friday of the month",
     ],
 )  # fmt: skip
 def test_a_day_that_another_one_is_counted_from_is_no_value(text: str) -> None:
