@@ -14,7 +14,7 @@ from jazzmine_dspy.memory.working.records import (
     ToolCallRecord,
     check_transition,
 )
-from jazzmine_dspy.models._base import StoredJson
+from jazzmine_dspy.models.base import StoredJson
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.messages import Message
 

@@ -24,7 +24,7 @@ from jazzmine_dspy.memory.working.records import (
     TopicShift,
     WorkspaceEntity,
 )
-from jazzmine_dspy.models._base import StoredJson
+from jazzmine_dspy.models.base import StoredJson
 from jazzmine_dspy.models.turn import ConversationStatus
 
 SCHEMA_VERSION = 3

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from jazzmine_dspy.memory.errors import UnreadableRecordError
 from jazzmine_dspy.memory.working import ActiveFlowState, InMemoryWorkingMemoryStore, WorkingMemory
 from jazzmine_dspy.memory.working.records import StateModel
-from jazzmine_dspy.models._base import JsonData
+from jazzmine_dspy.models.base import JsonData
 
 STORE = InMemoryWorkingMemoryStore()
 

@@ -11,7 +11,7 @@ from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working.flow import ActiveFlowState
 from jazzmine_dspy.memory.working.records import FlowStatus, SlotState
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED, SLOTS_KEPT, WorkingMemory
-from jazzmine_dspy.models._base import JsonData
+from jazzmine_dspy.models.base import JsonData
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.flows import Slot
 
