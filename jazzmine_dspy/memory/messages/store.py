@@ -108,108 +108,85 @@ class MessageStore(Protocol):
 
     async def store_conversation(self, conversation: Conversation) -> None:
         """Store a conversation."""
-        ...
 
     async def ensure_conversation(self, conversation: Conversation) -> Conversation:
         """Store a conversation, or move the stored one's ``last_updated_at`` forward; return the stored one."""
-        ...
 
     async def get_conversation(self, conversation_id: str) -> Conversation | None:
         """Return a conversation."""
-        ...
 
     async def get_conversations_by_user_id(
         self, user_id: str, *, limit: int = 100, offset: int = 0
     ) -> Page[Conversation]:
         """Return conversations of a user."""
-        ...
 
     async def get_conversations_by_agent_id(
         self, agent_id: str, *, limit: int = 100, offset: int = 0
     ) -> Page[Conversation]:
         """Return conversations with an agent."""
-        ...
 
     async def update_conversation(
         self, conversation: Conversation, *, fields: Collection[str] = CONVERSATION_FIELDS
     ) -> None:
         """Write the named fields of a stored conversation, and no others."""
-        ...
 
     async def delete_conversation(self, conversation_id: str) -> bool:
         """Delete a conversation with its messages and traces; return whether there was anything."""
-        ...
 
     async def store_message(self, message: Message) -> None:
         """Store a message."""
-        ...
 
     async def store_messages(self, messages: Sequence[Message]) -> None:
         """Store messages in this order, all or none."""
-        ...
 
     async def update_message(self, message: Message, *, fields: Collection[str] = ENHANCED_FIELDS) -> None:
         """Write the named fields of a stored message, and no others; none of :data:`IMMUTABLE_FIELDS`."""
-        ...
 
     async def get_message(self, message_id: str) -> Message | None:
         """Return a message."""
-        ...
 
     async def get_messages_by_ids(self, message_ids: Sequence[str]) -> Page[Message]:
         """Return the stored messages among these ids, in this order, each once."""
-        ...
 
     async def get_messages_by_conversation_id(
         self, conversation_id: str, *, limit: int = 100, offset: int = 0
     ) -> Page[Message]:
         """Return messages of a conversation, flagged ones too."""
-        ...
 
     async def get_messages_by_user_id(
         self, user_id: str, *, limit: int = 100, offset: int = 0
     ) -> Page[Message]:
         """Return messages in all conversations of a user, flagged ones too."""
-        ...
 
     async def get_immediate_context(
         self, conversation_id: str, n: int, *, exclude: str | None = None
     ) -> Page[Message]:
         """Return the last ``n`` readable messages without a flag, oldest first, except that of id ``exclude``."""
-        ...
 
     async def flag_message(self, message_id: str, flagged: bool = True) -> None:
         """Leave a message out of every later context, or let it in again."""
-        ...
 
     async def delete_message(self, message_id: str) -> bool:
         """Delete a message, readable or not, and its trace; return whether there was such a message."""
-        ...
 
     async def store_turn_trace(self, trace: TurnTrace) -> None:
         """Store a trace, or replace the stored one of its id."""
-        ...
 
     async def get_turn_trace(self, trace_id: str) -> TurnTrace | None:
         """Return a trace."""
-        ...
 
     async def get_turn_trace_by_message_id(self, message_id: str) -> TurnTrace | None:
         """Return the trace of the turn that a message belongs to."""
-        ...
 
     async def get_turn_traces_by_conversation_id(
         self, conversation_id: str, *, limit: int = 100, offset: int = 0
     ) -> Page[TurnTrace]:
         """Return traces of a conversation."""
-        ...
 
     async def get_turn_traces_by_agent_id(
         self, agent_id: str, *, limit: int = 100, offset: int = 0
     ) -> Page[TurnTrace]:
         """Return traces of an agent."""
-        ...
 
     async def close(self) -> None:
         """Close the connections; a later call opens new ones. Closing twice is fine."""
-        ...

@@ -110,8 +110,9 @@ class RecordTable(Generic[R]):
         """
         try:
             data = record.model_dump(mode="json", exclude={"is_flagged"}, warnings="error")
-            # JSONB refuses NUL.
-            body = _NUL.sub(r"\1", json.dumps(data, ensure_ascii=False, allow_nan=False))
+            body = json.dumps(data, ensure_ascii=False, allow_nan=False)
+            if "\\u0000" in body:  # JSONB refuses NUL
+                body = _NUL.sub(r"\1", body)
             size = len(body.encode())
             self.kind.model_validate_json(body)
         except (ValueError, RecursionError) as error:
@@ -289,8 +290,8 @@ class RecordTable(Generic[R]):
 
 def insert(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> bool:
     """Insert a row unless its key is taken; return whether it was inserted."""
-    statement = _insert(connection, table).values(**row).on_conflict_do_nothing()
-    return connection.execute(statement.returning(sa.literal(True))).first() is not None
+    statement = _insert(connection, table).on_conflict_do_nothing().returning(sa.literal(True))
+    return connection.execute(statement, row).first() is not None
 
 
 def _insert(connection: sa.Connection, table: sa.Table) -> Any:
