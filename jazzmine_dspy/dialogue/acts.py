@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jazzmine_dspy.dialogue import escalation, slots, stack
-from jazzmine_dspy.dialogue.events import Changes
 from jazzmine_dspy.dialogue.next_steps import Flows
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMemory
@@ -40,13 +39,11 @@ class Acts(Dialogue):
         state: WorkingMemory,
         registry: Flows,
         decision: TurnDecision,
-        changes: Changes,
         at: ReadingContext,
         *,
         person_offered: bool = False,
         validate: Validate = ValidatorRegistry.validate,
     ) -> None:
-        self.changes = changes
         self.state = state
         self.registry = registry
         self.at = at
@@ -116,7 +113,6 @@ class Acts(Dialogue):
             return False
         known = name is not None and self.registry[running.flow_name].slot(name) is not None
         if known and name is not None:
-            self.changes.slot(running, name)
             self.to_change = name
         if self.state.pending_confirmation is not None:
             deny_action.inplace(self.state, name if known else None)
@@ -146,12 +142,12 @@ class Acts(Dialogue):
             # What was wished for first comes first: the others follow in their order.
             position = len(state.paused) if self.deferred_at is None else self.deferred_at
             self.deferred_at = position
-            self.target = waiting or stack.defer(state, self.registry[name], position, self.changes)
+            self.target = waiting or stack.defer(state, self.registry[name], position)
             return True
         if waiting is not None:
-            stack.resume(state, name, self.changes)
+            stack.resume(state, name)
         else:
-            stack.start(state, self.registry[name], self.changes)
+            stack.start(state, self.registry[name])
         self.target = state.active_flow
         self.deferred_at = len(state.paused)
         return True
@@ -164,7 +160,7 @@ class Acts(Dialogue):
         # Slots that follow are its own.
         self.target = found
         if not self.affirmed:
-            stack.resume(self.state, found.flow_name, self.changes)
+            stack.resume(self.state, found.flow_name)
             return True
         # The flow just confirmed runs first.
         self.state.paused = [*(flow for flow in self.state.paused if flow is not found), found]
@@ -199,7 +195,7 @@ class Acts(Dialogue):
                 end_flow(state, waiting, FlowStatus.CANCELLED, reason="the conversation was begun anew")
             return True
         end_flow(state, running, FlowStatus.CANCELLED, reason="the task was begun anew")
-        stack.start(state, self.registry[running.flow_name], self.changes)
+        stack.start(state, self.registry[running.flow_name])
         return True
 
     # --- slots -------------------------------------------------------------------------------------------
@@ -242,7 +238,6 @@ class Acts(Dialogue):
         readings: Sequence[object] = (),
     ) -> None:
         name = slot.name
-        self.changes.slot(owner, name)
         collect_slot.inplace(self.state, name, value, why_not, flow=owner.flow_name)
         if not why_not:
             self.changed |= owner is self.state.active_flow
@@ -284,7 +279,6 @@ class Acts(Dialogue):
             for slot in dependents:
                 value = owner.values.get(slot.name)
                 if value is not None and not (verdict := self._verdict(slot, value, owner.values)):
-                    self.changes.slot(owner, slot.name)
                     clear_slot.inplace(self.state, slot.name, flow=owner.flow_name)
                     self._store(owner, slot, value, verdict.reason)
 
@@ -302,7 +296,6 @@ class Acts(Dialogue):
             self._forget_unvalidated(owner, name)
         if owner is None or not owner.slots[name].filled:
             return False
-        self.changes.slot(owner, name)
         clear_slot.inplace(self.state, name, flow=owner.flow_name)
         self.changed |= owner is self.state.active_flow
         return True
@@ -313,7 +306,6 @@ class Acts(Dialogue):
         slot = self.registry[owner.flow_name].slot(name) if owner else None
         if owner is None or slot is None or owner.slots[name].filled:
             return False
-        self.changes.slot(owner, name)
         owner.slots[name].skipped = True
         # Only who is spared the question has got anywhere.
         return slots.pending(self.registry[owner.flow_name], owner) != slot

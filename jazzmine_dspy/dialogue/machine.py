@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from jazzmine_dspy.dialogue import escalation, patience, slots, stack
 from jazzmine_dspy.dialogue.acts import Acts, Validate
-from jazzmine_dspy.dialogue.events import Changes, Events
+from jazzmine_dspy.dialogue.events import Events, turn_events
 from jazzmine_dspy.dialogue.next_steps import Flows, await_slot, pending_question, reconcile, wait
 from jazzmine_dspy.dialogue.replies import compose, join
 from jazzmine_dspy.dialogue.texts import choice, plain_question, say
@@ -63,11 +63,10 @@ def carry_out(
         at: Where and when the message was said; None says what the registry tells of it.
         validate: Asks a slot's validator about a value; None while it has not answered, and then the value is stored.
     """
-    state = state.model_copy(deep=True)
-    changes = Changes(state, registry)
+    before, state = state, state.model_copy(deep=True)
     found = patience.got_to(state)
     person_offered = escalation.offer_is_open(state)
-    _begin(state, decision, registry, changes, message_id)
+    expired = _begin(state, decision, registry, message_id)
     record = decision.stages.get("enhance")
     # The neutral default of an outage is no observation.
     if record is None or not record.degraded:
@@ -75,11 +74,14 @@ def carry_out(
     if _asks_for_time(decision):
         # An offer stays open while the user thinks.
         state.person_offered_at = state.turn_number if person_offered else state.person_offered_at
-        return Applied(state, wait(state, registry), changes.events())
-    at = at or reading_context(registry)
-    turn = _Turn(state, registry, decision, changes, at, person_offered=person_offered, validate=validate)
-    step = turn.run(found)
-    return Applied(state, step, changes.events())
+        step = wait(state, registry)
+    else:
+        at = at or reading_context(registry)
+        turn = _Turn(state, registry, decision, at, person_offered=person_offered, validate=validate)
+        step = turn.run(found)
+    state.untold = []
+    new_topic = not decision.enhancement.is_continuation
+    return Applied(state, step, turn_events(before, state, registry, expired=expired, new_topic=new_topic))
 
 
 def _asks_for_time(decision: TurnDecision) -> bool:
@@ -90,17 +92,12 @@ def _asks_for_time(decision: TurnDecision) -> bool:
     return talk and asks_for_time(decision.enhancement.enhanced_query)
 
 
-def _begin(
-    state: WorkingMemory, decision: TurnDecision, registry: Flows, changes: Changes, message_id: str
-) -> None:
-    if not decision.enhancement.is_continuation:
-        changes.topic()
+def _begin(state: WorkingMemory, decision: TurnDecision, registry: Flows, message_id: str) -> bool:
+    """Begin the turn; return whether the open question was left unanswered for too long."""
     cache = turn_cache(decision, registry, agent_id=state.agent_id, message_id=message_id)
-    asked, running = state.pending_confirmation, state.active_flow
+    asked = state.pending_confirmation
     begin_turn.inplace(state, cache, continues=continues(state, decision, registry))
-    if asked is not None and state.pending_confirmation is None:
-        changes.expire()
-        changes.flow(running, "paused")
+    return asked is not None and state.pending_confirmation is None
 
 
 class _Turn(Acts):
@@ -112,10 +109,10 @@ class _Turn(Acts):
         for command in self.commands:
             self.done_anything |= command.apply(self)
         self.validate_values()
-        offer = stack.next_in_line(self.state, self.registry, self.changes) if self.ended else None
+        offer = stack.next_in_line(self.state, self.registry) if self.ended else None
         got_on = patience.got_to(self.state) not in was
         if got_on:
-            patience.got_on(self.state, self.changes)
+            patience.got_on(self.state)
         # A slot that cannot be skipped is no progress, though the wish is noted.
         got_on &= self.done_anything
         self.state.handed_over &= not got_on
@@ -216,7 +213,7 @@ class _Turn(Acts):
 
     def _hold(self, running: ActiveFlowState) -> None:
         """Let the flow wait as it stands: a person takes over, so nothing is run, not even after a yes."""
-        pending_question(self.state, self.registry, self.changes)
+        pending_question(self.state, self.registry)
         running.ready = False
 
     def _asks(self, step: NextStep) -> set[str]:
@@ -234,7 +231,6 @@ class _Turn(Acts):
                 self._hold(running)
             name = running.flow_name if running else None
             return NextStep(kind="handoff", flow=name, text=say("handoff", self._flow(), self._values()))
-        self.changes.slot(running, step.slot)
         give_up(running.slots[step.slot])
         flow = self.registry[running.flow_name]
         other = slots.pending(flow, running)
@@ -265,11 +261,7 @@ class _Turn(Acts):
     def _clarify(self, flows: Sequence[str], name: str | None, *, asking: bool) -> NextStep:
         known = [flow for flow in flows if flow in self.registry]
         text = say("clarify", None, {"tasks": choice(known)}) if known else say("idle")
-        step = (
-            pending_question(self.state, self.registry, self.changes, confirmed=self._confirmed)
-            if asking
-            else None
-        )
+        step = pending_question(self.state, self.registry, confirmed=self._confirmed) if asking else None
         if step is not None and step.kind == "run_flow":
             both = join(step.text, text)
             return step.model_copy(update={"text": both, "choices": tuple(known), "question": text})
@@ -285,7 +277,7 @@ class _Turn(Acts):
             again, last = stack.offer(waiting, self.registry), self.state.last_agent_response
             # The last reply may have been the one before a flow ran, without the offer.
             return again.model_copy(update={"text": last}) if last.endswith(again.text) else again
-        step = pending_question(self.state, self.registry, self.changes)
+        step = pending_question(self.state, self.registry)
         if step is not None and step.kind == "run_flow":
             return step
         if step is None:
@@ -303,7 +295,7 @@ class _Turn(Acts):
     def _question(self, offer: NextStep | None) -> NextStep:
         running = self.state.active_flow
         awaited = running.awaiting if running is not None and running is self.before else None
-        step = pending_question(self.state, self.registry, self.changes, confirmed=self._confirmed)
+        step = pending_question(self.state, self.registry, confirmed=self._confirmed)
         if step is None:
             clear = self.done_anything or self.talk == "complaint"
             step = offer or NextStep(kind="none", text=say("idle" if clear else "lost"), question=say("idle"))
@@ -316,7 +308,6 @@ class _Turn(Acts):
     def _ask_in_vain(self, running: ActiveFlowState, name: str) -> NextStep:
         """Nothing was understood: ask again, then in other words, then for something else."""
         held = running.slots[name]
-        self.changes.slot(running, name)
         leave_open(held)
         if self._been_elsewhere(running, name):
             return self._escalate(running, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from jazzmine_dspy.dialogue import slots, stack
-from jazzmine_dspy.dialogue.events import Changes
+from jazzmine_dspy.dialogue.events import flow_changes
 from jazzmine_dspy.dialogue.replies import compose, join
 from jazzmine_dspy.dialogue.texts import fill, question, say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
@@ -24,16 +24,15 @@ def reconcile(state: WorkingMemory, registry: Flows) -> WorkingMemory:
 
     Flows are done in it that were handed out to run and not begun as actions; ``untold`` says so to the next trace.
     """
-    state = state.model_copy(deep=True)
-    changes = Changes(state, registry)
+    before, state = state, state.model_copy(deep=True)
     if state.action is None:
         stack.drop_unknown(state, registry)
         for flow in state.alive:
             slots.align(state, flow, registry[flow.flow_name], reading_context(registry))
-        _finish_ready(state, registry, changes)
+        _finish_ready(state, registry)
     if state.active_flow is not None or state.offered not in [flow.flow_name for flow in state.paused]:
         state.offered = None
-    changes.leave()
+    state.untold += flow_changes(before, state)
     return state
 
 
@@ -46,17 +45,17 @@ def complete(
         StateError: no action is running.
         InputError: ``result`` is not JSON.
     """
-    state = state.model_copy(deep=True)
-    running, changes = state.active_flow, Changes(state, registry)
+    before, state = state, state.model_copy(deep=True)
+    running = state.active_flow
     finish_action.inplace(state, result, failed)
     said = ""
     if running is not None:
         key = "failed" if failed else "done"
         said = say(key, registry.get(running.flow_name), running.values, task=running.flow_name)
     stack.drop_unknown(state, registry)
-    offer = stack.next_in_line(state, registry, changes)
-    step = _awaited(state, registry, changes)
-    changes.leave()
+    offer = stack.next_in_line(state, registry)
+    step = _awaited(state, registry)
+    state.untold += flow_changes(before, state)
     if step is None and offer is not None:
         state.offered, step = offer.flow, offer
     if step is None:
@@ -67,19 +66,17 @@ def complete(
     return state, compose([said], step)
 
 
-def pending_question(
-    state: WorkingMemory, registry: Flows, changes: Changes, *, confirmed: bool = False
-) -> NextStep | None:
+def pending_question(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) -> NextStep | None:
     """What the state waits for, with the state brought to wait for it; None where it waits for nothing.
 
     Of a flow with all its slots: the question whether to go ahead where it has one, else the flow itself, to
     be run, and what is to be said and run after it.
     """
-    step = _awaited(state, registry, changes, confirmed=confirmed)
+    step = _awaited(state, registry, confirmed=confirmed)
     if step is None or step.kind != "run_flow":
         return step
     ahead = state.model_copy(deep=True)
-    following = _finish_ready(ahead, registry, Changes(ahead, registry))
+    following = _finish_ready(ahead, registry)
     return step.model_copy(
         update={
             "then": tuple(after.flow for after in following if after.kind == "run_flow"),
@@ -88,9 +85,7 @@ def pending_question(
     )
 
 
-def _awaited(
-    state: WorkingMemory, registry: Flows, changes: Changes, *, confirmed: bool = False
-) -> NextStep | None:
+def _awaited(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) -> NextStep | None:
     running = state.active_flow
     if running is None:
         return None
@@ -99,9 +94,8 @@ def _awaited(
     if slot is not None:
         return await_slot(state, running, flow, slot.name, again=False)
     running.awaiting = None
-    for name, held in running.slots.items():
+    for held in running.slots.values():
         # Whoever goes on without correcting a value has let that be.
-        changes.slot(running, name)
         let_be(state, held)
     if flow.confirm and not confirmed:
         asked = PendingConfirmation(
@@ -117,13 +111,13 @@ def _awaited(
     return NextStep(kind="run_flow", flow=flow.name, text=say("done", flow, running.values))
 
 
-def _finish_ready(state: WorkingMemory, registry: Flows, changes: Changes) -> list[NextStep]:
+def _finish_ready(state: WorkingMemory, registry: Flows) -> list[NextStep]:
     """End flows that are ready, one after another, and tell what each makes room for."""
     steps: list[NextStep] = []
     while (running := state.active_flow) is not None and running.ready:
         end_flow(state, running, FlowStatus.COMPLETED)
-        offer = stack.next_in_line(state, registry, changes)
-        step = _awaited(state, registry, changes)
+        offer = stack.next_in_line(state, registry)
+        step = _awaited(state, registry)
         state.offered = offer.flow if offer is not None else None
         steps += [each for each in (step or offer,) if each is not None]
     return steps

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from jazzmine_dspy.dialogue.events import Changes
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.memory.working.operations.slots import let_be
@@ -67,14 +66,13 @@ def got_to(state: WorkingMemory) -> object:
     return running, flows, len(state.flow_history) + state.flows_dropped
 
 
-def got_on(state: WorkingMemory, changes: Changes) -> None:
+def got_on(state: WorkingMemory) -> None:
     """Something came of the turn: what was asked in vain before counts no longer, values refused do."""
     given_up = any(times >= ATTEMPTS_ALLOWED for times in state.asked.values())
     state.asked = {}
     for flow in state.alive:
-        for name, held in flow.slots.items():
+        for held in flow.slots.values():
             if held.attempts and not held.validation_error:
-                changes.slot(flow, name)
                 let_be(state, held)
     refused = any(held.attempts >= ATTEMPTS_ALLOWED for flow in state.alive for held in flow.slots.values())
     if given_up and not refused:
