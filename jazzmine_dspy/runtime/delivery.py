@@ -20,7 +20,7 @@ PERMANENT = (ConflictError, DamagedRecordError, InputError)
 """What no repetition mends; a conversation must not stop for it."""
 
 
-def entry(message: Message, trace: TurnTrace) -> dict[str, Any]:
+def outbox_entry(message: Message, trace: TurnTrace) -> dict[str, Any]:
     """A message and the trace of its turn, as the state carries them."""
     return {"message": message.model_dump(mode="json"), "trace": trace.model_dump(mode="json")}
 
