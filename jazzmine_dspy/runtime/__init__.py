@@ -1,6 +1,6 @@
 """The runtime: conversations held over a program and stores."""
 
-from jazzmine_dspy.dialogue.machine import apply
+from jazzmine_dspy.dialogue.next_step import apply
 from jazzmine_dspy.memory.errors import QueueFullError
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.runtime.episodes import Episode, EpisodeHook

@@ -1,11 +1,11 @@
-"""Actions of a runtime, and the messages that wait for their end (U2)."""
+"""Actions of a runtime, and the messages that wait for their end."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
-from jazzmine_dspy.dialogue.next_steps import complete
+from jazzmine_dspy.dialogue.questions import complete
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.errors import ConflictError, StateError
 from jazzmine_dspy.memory.working import FinishedAction, QueuedMessage, WorkingMemory, operations

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.dialogue.machine import carry_out
-from jazzmine_dspy.dialogue.next_steps import reconcile
+from jazzmine_dspy.dialogue.next_step import apply_decision
+from jazzmine_dspy.dialogue.questions import reconcile
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working import HandledMessage, QueuedMessage, WorkingMemory, operations
@@ -98,7 +98,7 @@ class TurnTaker:
         turn, recalled, decision = await self._decided(before, incoming, loading)
         at = reading_context(self._program.registry, turn.date, turn.locale)
         (after, step, events), failures = await with_validators(
-            lambda validate: carry_out(
+            lambda validate: apply_decision(
                 before,
                 decision,
                 self._program.registry,

@@ -44,7 +44,7 @@ def enriched(
     fingerprint: str,
     turn: Turn,
 ) -> Message:
-    """The user's message as it is stored: with its decision, so that it can become a labelled one (M8).
+    """The user's message as it is stored: with its decision, so that it can become a labelled one.
 
     ``timestamp`` is in Unix milliseconds; the episode counts on from that of ``state``, the state before the
     message.

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.dialogue.machine import apply, carry_out
-from jazzmine_dspy.dialogue.next_steps import complete, reconcile
+from jazzmine_dspy.dialogue.next_step import apply, apply_decision
+from jazzmine_dspy.dialogue.questions import complete, reconcile
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.memory.working.operations import begin_action
 from jazzmine_dspy.models import FlowRegistry, TurnDecision
@@ -58,8 +58,8 @@ def test_events_of_flows(
 ) -> None:
     registry = FlowRegistry.from_yaml(SHOP, agent_id="shop")
     state = WorkingMemory(conversation_id="c1", user_id="u1", agent_id="shop")
-    state, _, _ = carry_out(state, decision(*earlier), registry)
-    state, _, events = carry_out(state, decision(*commands), registry)
+    state, _, _ = apply_decision(state, decision(*earlier), registry)
+    state, _, events = apply_decision(state, decision(*commands), registry)
     assert [(event.flow_name, event.event) for event in events.flows] == flows
     assert all(event.flow_id == registry[event.flow_name].id_for("shop") for event in events.flows)
 
@@ -68,9 +68,9 @@ def test_events_of_flows(
 def test_a_flow_that_is_resumed_and_one_that_a_topic_leaves(registry: Any, decision: Decide) -> None:
     state = WorkingMemory(conversation_id="c1", user_id="u1")
     for flow in (TRACK, CANCEL):
-        state, _, _ = carry_out(state, decision(_start(flow)), registry)
+        state, _, _ = apply_decision(state, decision(_start(flow)), registry)
     resume = decision({"type": "resume_flow", "flow": TRACK}, is_continuation=False)
-    state, _, events = carry_out(state, resume, registry)
+    state, _, events = apply_decision(state, resume, registry)
     assert [(event.flow_name, event.event) for event in events.flows] == [
         (CANCEL, "topic_shifted"),
         (TRACK, "resumed"),
@@ -83,7 +83,7 @@ def test_events_of_slots(registry: Any, decision: Decide) -> None:
     state = WorkingMemory(conversation_id="c1", user_id="u1")
     shown = []
     for commands in ([_start(CANCEL)], [_set("12")], [_set("4471")], ["ask"], [_set("4471"), _set("4472")]):
-        state, _, events = carry_out(reconcile(state, registry), decision(*commands), registry)
+        state, _, events = apply_decision(reconcile(state, registry), decision(*commands), registry)
         shown.append([(each.value, each.collected, bool(each.validation_error)) for each in events.slots])
     assert shown == [[], [(None, False, True)], [("4471", True, False)], [], [("4472", True, False)]]
 
@@ -94,17 +94,17 @@ def test_what_an_action_ends_is_told_by_the_next_turn(decision: Decide, failed: 
     registry = FlowRegistry.from_yaml(SHOP, agent_id="shop")
     state = WorkingMemory(conversation_id="c1", user_id="u1", agent_id="shop")
     wishes = [{"type": "start_flow", "flow": name} for name in ("opening_hours", "track_order")]
-    state, step, _ = carry_out(state, decision(*wishes), registry)
+    state, step, _ = apply_decision(state, decision(*wishes), registry)
     assert (step.kind, step.flow, [flow.flow_name for flow in state.paused]) == (
         "run_flow",
         "opening_hours",
         ["track_order"],
     )
     state, _ = complete(begin_action(state), registry, failed=failed)
-    state, _, events = carry_out(state, decision("chitchat"), registry)
+    state, _, events = apply_decision(state, decision("chitchat"), registry)
     told = [(event.flow_name, event.event) for event in events.flows]
     assert told == [("opening_hours", "failed" if failed else "completed"), ("track_order", "resumed")]
-    _, _, events = carry_out(state, decision("chitchat"), registry)
+    _, _, events = apply_decision(state, decision("chitchat"), registry)
     assert events.flows == []
 
 
@@ -147,6 +147,6 @@ def test_a_question_that_is_gone_was_answered_or_expired(
     state = _asked(decision, registry, drifted)
     asked = state.pending_confirmation
     assert asked is not None
-    after, _, events = carry_out(state, decision(*commands), registry)
+    after, _, events = apply_decision(state, decision(*commands), registry)
     told = [(event.question, event.outcome, event.resolved_at_turn) for event in events.confirmations]
     assert told == [(asked.action_description, kind, after.turn_number) for kind in outcome]

@@ -8,8 +8,7 @@ from typing import Any
 from jazzmine_dspy.datasets.replay import state_of
 from jazzmine_dspy.datasets.schema import StateBefore
 from jazzmine_dspy.dialogue import stack
-from jazzmine_dspy.dialogue.events import Changes
-from jazzmine_dspy.dialogue.next_steps import await_slot, pending_question
+from jazzmine_dspy.dialogue.questions import await_slot, pending_question
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.eval.suite.model import Expect, one_of
 from jazzmine_dspy.memory.working import FlowStatus, HandledMessage, WorkingMemory
@@ -92,9 +91,9 @@ class Gold:
         return step.text
 
     def _step(self, state: WorkingMemory) -> NextStep:
-        changes, running = Changes(state, self._flows), state.active_flow
+        running = state.active_flow
         if running is None:
-            offer = stack.next_in_line(state, self._flows, changes) if self.offered else None
+            offer = stack.next_in_line(state, self._flows) if self.offered else None
             return offer or NextStep(kind="none", text=say("idle"))
         flow = self._flows[running.flow_name]
         if self.status == "in_flow":
@@ -102,6 +101,6 @@ class Gold:
             return NextStep(kind="reask", flow=flow.name, text=say("denied", flow, running.values))
         if self.awaiting is not None and flow.slot(self.awaiting):
             return await_slot(state, running, flow, self.awaiting, again=False)
-        step = pending_question(state, self._flows, changes)
+        step = pending_question(state, self._flows)
         assert step is not None
         return step

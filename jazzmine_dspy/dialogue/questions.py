@@ -1,8 +1,8 @@
-"""The next step: what a state waits for, and what follows when a flow is done."""
+"""Questions: what a state waits for, how often a question is put, and what follows when a flow is done."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from jazzmine_dspy.dialogue import slots, stack
 from jazzmine_dspy.dialogue.events import flow_changes
@@ -12,11 +12,15 @@ from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingCon
 from jazzmine_dspy.memory.working.operations import finish_action, request_confirmation
 from jazzmine_dspy.memory.working.operations.flows import end_flow
 from jazzmine_dspy.memory.working.operations.slots import let_be
+from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import reading_context
 
 Flows = Mapping[str, Flow]
+
+OTHER_WORDS = {"confirm": "confirm_again", "clarify": "clarify_again", "none": "lost_again"}
+"""The key of what is said before a question of each kind that was put in vain twice."""
 
 
 def reconcile(state: WorkingMemory, registry: Flows) -> WorkingMemory:
@@ -166,3 +170,70 @@ def wait(state: WorkingMemory, registry: Flows) -> NextStep:
         # The next message may still answer which of these is meant.
         choices=last.choices if isinstance(last, NextStep) else (),
     )
+
+
+# --- how often a question is put ----------------------------------------------------------------------------
+
+
+def question_of(state: WorkingMemory, step: NextStep) -> str | None:
+    """What a step asks, by a name that is the same for all its wordings; None where it asks nothing."""
+    if step.slot is not None and step.kind in ("ask_slot", "reask", "answer"):
+        return f"{step.flow}.{step.slot}"
+    if step.kind == "offer":
+        return "person"
+    if step.kind in ("confirm", "answer") and (step.flow or not step.question):
+        return f"{step.flow}?" if step.flow and state.pending_confirmation is not None else None
+    if step.kind in ("reask", "resume"):
+        return f"{step.flow}: {step.kind}"
+    if step.choices:
+        return "clarify"
+    if step.kind == "answer" and step.question:
+        return "idle"
+    return "lost" if step.kind in ("none", "clarify") else None
+
+
+def may_ask(state: WorkingMemory, questions: Collection[str]) -> bool:
+    """Return whether these questions may be put once more."""
+    return all(state.asked.get(key, 0) < ATTEMPTS_ALLOWED for key in questions)
+
+
+def count(state: WorkingMemory, questions: Collection[str]) -> None:
+    """Count that these questions are put."""
+    for key in questions:
+        state.asked[key] = state.asked.get(key, 0) + 1
+
+
+def rephrase(state: WorkingMemory, step: NextStep, flow: Flow | None) -> NextStep:
+    """A question that is put again, since nothing of the answer to it was understood."""
+    key = question_of(state, step)
+    times = state.asked.get(key or "", 0)
+    if times == 0 or step.kind not in OTHER_WORDS:
+        return step
+    if key == "lost":
+        again = say("lost_again")
+        return step.model_copy(update={"text": f"{say('unclear')} {again}", "question": again})
+    before = say(OTHER_WORDS[step.kind] if times > 1 else "unclear", flow)
+    return step.model_copy(update={"text": f"{before} {step.text}"})
+
+
+def progress_key(state: WorkingMemory) -> object:
+    """What a conversation has got to: it gets on with a turn after which this is another."""
+    flows = {
+        flow.flow_name: (flow.values, flow.ready, [name for name, held in flow.slots.items() if held.skipped])
+        for flow in state.alive
+    }
+    running = state.active_flow.flow_name if state.active_flow else None
+    return running, flows, len(state.flow_history) + state.flows_dropped
+
+
+def reset_counts(state: WorkingMemory) -> None:
+    """Something came of the turn: what was asked in vain before counts no longer, values refused do."""
+    given_up = any(times >= ATTEMPTS_ALLOWED for times in state.asked.values())
+    state.asked = {}
+    for flow in state.alive:
+        for held in flow.slots.values():
+            if held.attempts and not held.validation_error:
+                let_be(state, held)
+    refused = any(held.attempts >= ATTEMPTS_ALLOWED for flow in state.alive for held in flow.slots.values())
+    if given_up and not refused:
+        state.escalation = ""

@@ -1,4 +1,4 @@
-"""Commands carried out on a state, and what the next step has to know of them."""
+"""Applies the commands of a decision to a state, and begins the turn in it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jazzmine_dspy.dialogue import escalation, slots, stack
-from jazzmine_dspy.dialogue.next_steps import Flows
+from jazzmine_dspy.dialogue.questions import Flows
 from jazzmine_dspy.dialogue.texts import say
-from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMemory
+from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, TurnCache, WorkingMemory
 from jazzmine_dspy.memory.working.operations import clear_slot, collect_slot, confirm_action, deny_action
 from jazzmine_dspy.memory.working.operations.flows import end_flow
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
@@ -24,7 +24,7 @@ Validate = Callable[[str, Any, dict[str, Any]], Validation | None]
 """Asks the validator of a name about a value, next to the flow's other values; None while it has not answered."""
 
 
-class Acts(Dialogue):
+class CommandApplier(Dialogue):
     """One application: the state in change, and what the commands came to.
 
     Args:
@@ -61,17 +61,17 @@ class Acts(Dialogue):
         self.talk = kind_of_talk(decision.enhancement.enhanced_query, score)
         self.person_offered = person_offered
         self.declined = False
-        self.said: list[str] = []
-        self.before = state.active_flow
+        self.replies: list[str] = []
+        self.flow_before = state.active_flow
         # An offer is for the next message alone.
         self.offered, state.offered = state.offered, None
-        self.target: ActiveFlowState | None = None
+        self.slot_owner: ActiveFlowState | None = None
         self.affirmed = self.asks_again = False
         self.agreed: Mapping[str, Any] = {}
         self.denied = self.rejected = False
         self.changed = False
-        self.quiet = False
-        self.to_change: str | None = None
+        self.suppress_question = False
+        self.slot_to_change: str | None = None
         self.ended = False
         self.refused: tuple[ActiveFlowState, str] | None = None
         self.unsure: Sequence[object] = ()
@@ -79,7 +79,7 @@ class Acts(Dialogue):
         self.deferred_at: int | None = None
         self.handed_over = False
         self.repeated = False
-        self.asked_which: Sequence[str] | None = None
+        self.flows_to_choose_from: Sequence[str] | None = None
         self.done_anything = False
 
     # --- yes and no --------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class Acts(Dialogue):
         """No: nothing is done, and a slot that is named is taken back."""
         running = self.state.active_flow
         if self.person_offered and name is None and self.state.pending_confirmation is None:
-            self.said.append(say("go_on", self._flow()))
+            self.replies.append(say("go_on", self._flow()))
             self.state.asked = {}
             self.declined = True
             return True
@@ -113,7 +113,7 @@ class Acts(Dialogue):
             return False
         known = name is not None and self.registry[running.flow_name].slot(name) is not None
         if known and name is not None:
-            self.to_change = name
+            self.slot_to_change = name
         if self.state.pending_confirmation is not None:
             deny_action.inplace(self.state, name if known else None)
         else:
@@ -135,20 +135,20 @@ class Acts(Dialogue):
         if name not in self.registry:
             return False
         if state.active_flow is not None and state.active_flow.flow_name == name:
-            self.target = state.active_flow
+            self.slot_owner = state.active_flow
             return False
         waiting = stack.find_paused(state, name)
         if self.affirmed or self.deferred_at is not None:
             # What was wished for first comes first: the others follow in their order.
             position = len(state.paused) if self.deferred_at is None else self.deferred_at
             self.deferred_at = position
-            self.target = waiting or stack.defer(state, self.registry[name], position)
+            self.slot_owner = waiting or stack.defer(state, self.registry[name], position)
             return True
         if waiting is not None:
             stack.resume(state, name)
         else:
             stack.start(state, self.registry[name])
-        self.target = state.active_flow
+        self.slot_owner = state.active_flow
         self.deferred_at = len(state.paused)
         return True
 
@@ -158,7 +158,7 @@ class Acts(Dialogue):
         if found is None:
             return False
         # Slots that follow are its own.
-        self.target = found
+        self.slot_owner = found
         if not self.affirmed:
             stack.resume(self.state, found.flow_name)
             return True
@@ -179,7 +179,7 @@ class Acts(Dialogue):
             found = stack.find_paused(state, name)
         if found is None:
             return False
-        self.said.append(say("cancelled", self.registry.get(found.flow_name), found.values))
+        self.replies.append(say("cancelled", self.registry.get(found.flow_name), found.values))
         end_flow(state, found, FlowStatus.CANCELLED, reason="the user left it")
         self.ended = True
         return True
@@ -188,7 +188,7 @@ class Acts(Dialogue):
         """Begin the running flow anew; with none, drop those set aside."""
         state = self.state
         running = state.active_flow
-        self.said.append(say("restarted", self._flow()))
+        self.replies.append(say("restarted", self._flow()))
         state.pending_confirmation = None
         if running is None:
             for waiting in list(state.paused):
@@ -206,7 +206,7 @@ class Acts(Dialogue):
         if of is not None:
             named = next((flow for flow in self.state.alive if flow.flow_name == of), None)
             return named if named is not None and self.registry[of].slot(name) is not None else None
-        for flow in (self.target, self.state.active_flow, self.before):
+        for flow in (self.slot_owner, self.state.active_flow, self.flow_before):
             known = flow is not None and any(flow is other for other in alive)
             if flow is not None and known and self.registry[flow.flow_name].slot(name) is not None:
                 return flow
@@ -290,8 +290,8 @@ class Acts(Dialogue):
     def clear(self, name: str, flow: str | None = None) -> bool:
         """Take a slot's value back."""
         owner = self._owner(name, flow)
-        if owner is not None and name == self.to_change:
-            self.to_change = None
+        if owner is not None and name == self.slot_to_change:
+            self.slot_to_change = None
         if owner is not None:
             self._forget_unvalidated(owner, name)
         if owner is None or not owner.slots[name].filled:
@@ -319,7 +319,7 @@ class Acts(Dialogue):
             own = dict(flow.responses) if flow is not None else {}
             # A flow's own text for talk answers all of it but complaints.
             key = self.talk if self.talk in own or key not in own or self.talk == "complaint" else key
-        self.said.append(say(key, flow, self._values()))
+        self.replies.append(say(key, flow, self._values()))
         return True
 
     def repeat(self) -> bool:
@@ -329,8 +329,8 @@ class Acts(Dialogue):
 
     def ask_which(self, flows: Sequence[str]) -> bool:
         """Ask which of some flows is meant, once."""
-        if self.asked_which is None:
-            self.asked_which = flows
+        if self.flows_to_choose_from is None:
+            self.flows_to_choose_from = flows
         return True
 
     def hand_over(self) -> bool:
@@ -345,3 +345,49 @@ class Acts(Dialogue):
 
     def _values(self) -> dict[str, object]:
         return self.state.active_flow.values if self.state.active_flow else {}
+
+
+# --- the beginning of a turn --------------------------------------------------------------------------------
+
+
+def turn_cache(
+    decision: TurnDecision, registry: Mapping[str, Flow], *, agent_id: str = "", message_id: str = ""
+) -> TurnCache:
+    """What a decision found out, as working memory keeps it for the turn.
+
+    Selected flows that the registry does not have stand among the unresolved ones.
+    """
+    found, chosen = decision.enhancement, decision.selection
+    flows = [registry[name] for name in chosen.flows if name in registry]
+    return TurnCache(
+        message_id=message_id,
+        enhanced_query=found.enhanced_query,
+        intent=found.intent,
+        sentiment_score=found.sentiment_score,
+        is_continuation=found.is_continuation,
+        is_cancellation=found.is_cancellation,
+        raw_entities=[entity.model_dump(mode="json") for entity in found.entities],
+        combined_flow_prompt="\n\n".join(flow.build_prompt(verbose=False) for flow in flows),
+        selected_flow_ids=[flow.id_for(agent_id) for flow in flows],
+        unresolved_flow_ids=[name for name in chosen.flows if name not in registry],
+        flow_candidates=[
+            {"flow_id": registry[name].id_for(agent_id), "flow_name": name, "score": score}
+            for name, score in chosen.candidates
+            if name in registry
+        ],
+    )
+
+
+def continues(state: WorkingMemory, decision: TurnDecision, registry: Mapping[str, Flow]) -> bool:
+    """Whether a message is about the yes or no that is open, and has not drifted away from it.
+
+    Answers, a word on a slot or on the flow itself, and the wish to hear the question again are about it; so is
+    a message that says nothing new and continues the topic, or asks for time. Everything else lets the question age.
+    """
+    if decision.pause:
+        return True
+    running = state.active_flow
+    flow = registry.get(running.flow_name) if running is not None else None
+    if flow is None or not decision.commands:
+        return decision.enhancement.is_continuation
+    return any(command.concerns(flow) for command in decision.commands)

@@ -1,17 +1,16 @@
-"""The state machine: a state, and a decision's commands, give a new state and the next step. Pure."""
+"""The state machine: a state and a decision give a new state and the next step. It has no side effects."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jazzmine_dspy.dialogue import escalation, patience, slots, stack
-from jazzmine_dspy.dialogue.acts import Acts, Validate
+from jazzmine_dspy.dialogue import escalation, questions, slots, stack
+from jazzmine_dspy.dialogue.apply import CommandApplier, Validate, continues, turn_cache
 from jazzmine_dspy.dialogue.events import Events, turn_events
-from jazzmine_dspy.dialogue.next_steps import Flows, await_slot, pending_question, reconcile, wait
+from jazzmine_dspy.dialogue.questions import Flows, await_slot, pending_question, reconcile, wait
 from jazzmine_dspy.dialogue.replies import compose, join
 from jazzmine_dspy.dialogue.texts import choice, plain_question, say
-from jazzmine_dspy.dialogue.turn_cache import continues, turn_cache
 from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
 from jazzmine_dspy.memory.working.operations import begin_turn
 from jazzmine_dspy.memory.working.operations.slots import give_up, leave_open
@@ -27,8 +26,8 @@ from jazzmine_dspy.models.validators import ValidatorRegistry
 def apply(
     state: WorkingMemory, decision: TurnDecision, registry: Flows, *, message_id: str = ""
 ) -> tuple[WorkingMemory, NextStep]:
-    """Carry out what a turn was decided to be: :func:`carry_out` on any state, and without its events."""
-    applied = carry_out(reconcile(state, registry), decision, registry, message_id=message_id)
+    """Carry out what a turn was decided to be: :func:`apply_decision` on any state, and without its events."""
+    applied = apply_decision(reconcile(state, registry), decision, registry, message_id=message_id)
     return applied.state, applied.next
 
 
@@ -40,7 +39,7 @@ class Applied(NamedTuple):
     events: Events
 
 
-def carry_out(
+def apply_decision(
     state: WorkingMemory,
     decision: TurnDecision,
     registry: Flows,
@@ -56,7 +55,7 @@ def carry_out(
     decision found out: see :func:`~jazzmine_dspy.memory.working.operations.begin_turn`.
 
     Args:
-        state: The state before, as :func:`~jazzmine_dspy.dialogue.next_steps.reconcile` gives it; it is left as it is.
+        state: The state before, as :func:`~jazzmine_dspy.dialogue.questions.reconcile` gives it; it is left as it is.
         decision: What the message was understood as.
         registry: The flows, by name.
         message_id: Of the message; the turn of one id is begun once.
@@ -64,7 +63,7 @@ def carry_out(
         validate: Asks a slot's validator about a value; None while it has not answered, and then the value is stored.
     """
     before, state = state, state.model_copy(deep=True)
-    found = patience.got_to(state)
+    key_before = questions.progress_key(state)
     person_offered = escalation.offer_is_open(state)
     expired = _begin(state, decision, registry, message_id)
     record = decision.stages.get("enhance")
@@ -77,8 +76,8 @@ def carry_out(
         step = wait(state, registry)
     else:
         at = at or reading_context(registry)
-        turn = _Turn(state, registry, decision, at, person_offered=person_offered, validate=validate)
-        step = turn.run(found)
+        turn = NextStepPolicy(state, registry, decision, at, person_offered=person_offered, validate=validate)
+        step = turn.run(key_before)
     state.untold = []
     new_topic = not decision.enhancement.is_continuation
     return Applied(state, step, turn_events(before, state, registry, expired=expired, new_topic=new_topic))
@@ -100,27 +99,32 @@ def _begin(state: WorkingMemory, decision: TurnDecision, registry: Flows, messag
     return asked is not None and state.pending_confirmation is None
 
 
-class _Turn(Acts):
-    """The next step, of what the commands came to."""
+class NextStepPolicy(CommandApplier):
+    """Chooses the next step once the commands are applied."""
 
-    def run(self, found: object) -> NextStep:
+    def run(self, key_before: object) -> NextStep:
+        """Apply the commands and return the next step.
+
+        Args:
+            key_before: The progress key of the state before the turn.
+        """
         # A flow whose question lapsed and that is taken up again is where it was.
-        was = (found, patience.got_to(self.state))
+        was = (key_before, questions.progress_key(self.state))
         for command in self.commands:
             self.done_anything |= command.apply(self)
         self.validate_values()
         offer = stack.next_in_line(self.state, self.registry) if self.ended else None
-        got_on = patience.got_to(self.state) not in was
-        if got_on:
-            patience.got_on(self.state)
+        progressed = questions.progress_key(self.state) not in was
+        if progressed:
+            questions.reset_counts(self.state)
         # A slot that cannot be skipped is no progress, though the wish is noted.
-        got_on &= self.done_anything
-        self.state.handed_over &= not got_on
-        step = self._reply_aside(got_on) or self._next(offer)
-        if not self.quiet:
-            if not patience.may_put(self.state, self._asks(step)):
+        progressed &= self.done_anything
+        self.state.handed_over &= not progressed
+        step = self._reply_aside(progressed) or self._next(offer)
+        if not self.suppress_question:
+            if not questions.may_ask(self.state, self._asks(step)):
                 step = self._elsewhere(step)
-            patience.count(self.state, self._asks(step))
+            questions.count(self.state, self._asks(step))
         if step.kind == "resume":
             self.state.offered = step.flow
         # A question that is put again is open again.
@@ -128,8 +132,8 @@ class _Turn(Acts):
         self.state.handed_over |= step.kind == "handoff"
         if self.person_offered and step.kind not in ("offer", "handoff"):
             self.state.escalation = ""
-        self._apologize(got_on)
-        return compose(self.said, step, self._flow(), self._values())
+        self._apologize(progressed)
+        return compose(self.replies, step, self._flow(), self._values())
 
     # --- feeling -----------------------------------------------------------------------------------------
 
@@ -144,7 +148,7 @@ class _Turn(Acts):
             or self.denied
             or self.declined
         )
-        if acted or self.repeated or self.to_change or self.asked_which is not None:
+        if acted or self.repeated or self.slot_to_change or self.flows_to_choose_from is not None:
             return False
         return not self.done_anything or all(command.digression or command.idle for command in self.commands)
 
@@ -156,40 +160,40 @@ class _Turn(Acts):
             return True
         return slots.pending(self.registry[running.flow_name], running) is not None
 
-    def _reply_aside(self, got_on: bool) -> NextStep | None:
+    def _reply_aside(self, progressed: bool) -> NextStep | None:
         """The offer of a person, or the answer of who has called one; None where the dialogue goes on."""
-        if got_on or not self._aside:
+        if progressed or not self._aside:
             return None
         flow = self._flow()
         if self.state.handed_over and self._waits:
-            self.quiet = True
-            brief = bool(self.said) and self.talk in ("thanks", "farewell", "noted")
+            self.suppress_question = True
+            brief = bool(self.replies) and self.talk in ("thanks", "farewell", "noted")
             return escalation.after_hand_over(self.state, flow, brief=brief)
         if self.decision.escalation and escalation.may_offer(self.state):
             return escalation.offer(self.state, self.decision.escalation.reason, flow)
         return None
 
-    def _apologize(self, got_on: bool) -> None:
+    def _apologize(self, progressed: bool) -> None:
         """Answer a complaint as one: any in talk, and one that escalates also where the task goes on."""
-        complains = self.talk == "complaint" and self._aside and not got_on
+        complains = self.talk == "complaint" and self._aside and not progressed
         sorry = say("complaint", self._flow(), self._values())
-        if (complains or self.decision.escalation) and sorry not in self.said:
-            self.said.insert(0, sorry)
+        if (complains or self.decision.escalation) and sorry not in self.replies:
+            self.replies.insert(0, sorry)
 
     # --- the next step -----------------------------------------------------------------------------------
 
     def _next(self, offer: NextStep | None) -> NextStep:
         running = self.state.active_flow
         name = running.flow_name if running else None
-        unchanged_no = self.denied and not self.changed and running is self.before
+        unchanged_no = self.denied and not self.changed and running is self.flow_before
         if self.handed_over:
             if running is not None and not unchanged_no:
                 self._hold(running)
             return NextStep(kind="handoff", flow=name, text=say("handoff", self._flow(), self._values()))
         if self.escalated is not None and _given_up(*self.escalated):
             return self._escalate(*self.escalated)
-        if self.asked_which is not None:
-            return self._clarify(self.asked_which, name, asking=not unchanged_no)
+        if self.flows_to_choose_from is not None:
+            return self._clarify(self.flows_to_choose_from, name, asking=not unchanged_no)
         if self.refused is not None and running is not None and self.refused[0] is running:
             name = self.refused[1]
             why = running.slots[name].validation_error
@@ -201,12 +205,12 @@ class _Turn(Acts):
         if unchanged_no and running is not None:
             text = say("rejected" if self.rejected else "denied", self._flow(), self._values())
             return NextStep(kind="reask", flow=name, text=text, question=text)
-        if self.to_change and running is not None and running is self.before:
-            held = running.slots[self.to_change]
+        if self.slot_to_change and running is not None and running is self.flow_before:
+            held = running.slots[self.slot_to_change]
             if not held.filled and not held.skipped:
                 # Also one that the flow does without is asked for, since it is what should be different.
                 flow = self.registry[running.flow_name]
-                return await_slot(self.state, running, flow, self.to_change, again=False)
+                return await_slot(self.state, running, flow, self.slot_to_change, again=False)
         if self.commands and all(command.digression or command.idle for command in self.commands):
             return self._digress()
         return self._question(offer)
@@ -218,7 +222,7 @@ class _Turn(Acts):
 
     def _asks(self, step: NextStep) -> set[str]:
         """What a step asks; of what is said again, anything that was asked before."""
-        question = patience.question_of(self.state, step)
+        question = questions.question_of(self.state, step)
         again = {*self.state.asked, "lost"} if self.repeated and step.kind in ("answer", "resume") else set()
         return again | ({question} if question else set())
 
@@ -266,7 +270,7 @@ class _Turn(Acts):
             both = join(step.text, text)
             return step.model_copy(update={"text": both, "choices": tuple(known), "question": text})
         again = NextStep(kind="clarify", flow=name, text=text, choices=tuple(known), question=text)
-        return patience.in_other_words(self.state, again, self._flow())
+        return questions.rephrase(self.state, again, self._flow())
 
     def _digress(self) -> NextStep:
         """Nothing but talk: the stack stays as it is, and what was asked is asked again, if not too often."""
@@ -288,13 +292,13 @@ class _Turn(Acts):
             text = "" if text == say("wait", self._flow(), self._values()) else text
             text = text or " ".join(filter(None, (say("repeat", self._flow()), step.text)))
         else:
-            self.quiet = not patience.may_put(self.state, self._asks(step))
-            text = "" if self.quiet else step.text
+            self.suppress_question = not questions.may_ask(self.state, self._asks(step))
+            text = "" if self.suppress_question else step.text
         return NextStep(kind="answer", flow=step.flow, slot=step.slot, text=text, question=step.question)
 
     def _question(self, offer: NextStep | None) -> NextStep:
         running = self.state.active_flow
-        awaited = running.awaiting if running is not None and running is self.before else None
+        awaited = running.awaiting if running is not None and running is self.flow_before else None
         step = pending_question(self.state, self.registry, confirmed=self._confirmed)
         if step is None:
             clear = self.done_anything or self.talk == "complaint"
@@ -303,7 +307,7 @@ class _Turn(Acts):
             return step
         if running is not None and awaited is not None and (step.kind, step.slot) == ("ask_slot", awaited):
             return self._ask_in_vain(running, awaited)
-        return patience.in_other_words(self.state, step, self._flow())
+        return questions.rephrase(self.state, step, self._flow())
 
     def _ask_in_vain(self, running: ActiveFlowState, name: str) -> NextStep:
         """Nothing was understood: ask again, then in other words, then for something else."""
@@ -328,7 +332,7 @@ class _Turn(Acts):
     @property
     def _confirmed(self) -> bool:
         running = self.state.active_flow
-        if not self.affirmed or running is None or running is not self.before:
+        if not self.affirmed or running is None or running is not self.flow_before:
             return False
         # The yes is for the values in the question: another value is a new question.
         return all(running.values.get(name, value) == value for name, value in self.agreed.items())
