@@ -80,6 +80,8 @@ class Database:
             MemoryUnavailableError: the database failed, or did not answer within the deadline.
         """
         if self._pid != os.getpid():
+            # A reference, so that a forked child does not close connections that its parent uses.
+            self._inherited = self._engine
             self._open()
         connections: list[Any] = []
         try:

@@ -113,7 +113,14 @@ async def test_a_closed_store_opens_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
-def test_a_forked_child_uses_connections_of_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_forked_child_uses_connections_of_its_own(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    url = f"sqlite:///{tmp_path}/m.db"
+    if kind == "postgresql":
+        postgres = request.getfixturevalue("postgres")
+        url = postgres.url(postgres.new_database())
     code = """
 import asyncio, os, sys
 from jazzmine_dspy.memory.messages import SqlMessageStore
@@ -138,7 +145,7 @@ asyncio.run(store.store_message(message(4)))
 assert [os.waitpid(child, 0)[1] for child in children] == [0] * 3
 print(len(asyncio.run(store.get_messages_by_conversation_id("c1"))), store._database._engine is engine)
 """
-    done = _python(code, f"sqlite:///{tmp_path}/m.db")
+    done = _python(code, url)
     assert done.stdout == "5 True\n", done.stderr
 
 
