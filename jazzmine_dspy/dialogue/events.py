@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, cast, get_args
 
-from jazzmine_dspy.memory.working import ActiveFlowState, FlowRecord, HeldSlot, UntoldEvent, WorkingMemory
+from jazzmine_dspy.memory.working import ActiveFlowState, FlowRecord, PendingEvent, SlotState, WorkingMemory
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.traces import ConfirmationEvent, FlowEvent, SlotEvent
 
@@ -38,7 +38,7 @@ def turn_events(
         new_topic: Whether the message opens a topic.
     """
     shifted = [before.active_flow.flow_name] if new_topic and before.active_flow is not None else []
-    changes = [(each.flow_name, each.event) for each in before.untold]
+    changes = [(each.flow_name, each.event) for each in before.pending_events]
     changes += [(name, "topic_shifted") for name in shifted]
     changes += [(each.flow_name, each.event) for each in flow_changes(before, after)]
     flows = [
@@ -55,14 +55,14 @@ def turn_events(
     return Events(_slot_events(before, after, registry), _confirmation_events(before, after, expired), flows)
 
 
-def flow_changes(before: WorkingMemory, after: WorkingMemory) -> list[UntoldEvent]:
+def flow_changes(before: WorkingMemory, after: WorkingMemory) -> list[PendingEvent]:
     """Return how flows differ: which ended, started, paused and resumed."""
     ended = len(after.flow_history) + after.flows_dropped - len(before.flow_history) - before.flows_dropped
     records = after.flow_history[-ended:] if ended else []
     changes = [(record.flow_name, record.status.value) for record in records]
-    known = {_key(flow) for flow in before.alive}
+    known = {_key(flow) for flow in before.open_flows}
     paused = {_key(flow) for flow in before.paused}
-    for flow in after.alive:
+    for flow in after.open_flows:
         was_paused, is_paused = _key(flow) in paused, flow is not after.active_flow
         if _key(flow) not in known:
             changes.append((flow.flow_name, "started"))
@@ -70,7 +70,7 @@ def flow_changes(before: WorkingMemory, after: WorkingMemory) -> list[UntoldEven
             changes.append((flow.flow_name, "paused"))
         if was_paused and not is_paused:
             changes.append((flow.flow_name, "resumed"))
-    return [UntoldEvent(flow_name=name, event=change) for name, change in changes]
+    return [PendingEvent(flow_name=name, event=change) for name, change in changes]
 
 
 def _key(flow: ActiveFlowState | FlowRecord) -> tuple[str, int]:
@@ -81,13 +81,13 @@ def _key(flow: ActiveFlowState | FlowRecord) -> tuple[str, int]:
 def _slot_events(
     before: WorkingMemory, after: WorkingMemory, registry: Mapping[str, Flow]
 ) -> list[SlotEvent]:
-    slots_before = {_key(flow): flow.slots for flow in before.alive}
+    slots_before = {_key(flow): flow.slots for flow in before.open_flows}
     events = []
-    for flow in after.alive:
+    for flow in after.open_flows:
         earlier = slots_before.get(_key(flow), {})
         for name, slot in flow.slots.items():
             definition = registry[flow.flow_name].slot(name)
-            if definition is None or slot == (earlier.get(name) or HeldSlot.of(definition)):
+            if definition is None or slot == (earlier.get(name) or SlotState.of(definition)):
                 continue
             events.append(
                 SlotEvent(

@@ -13,7 +13,7 @@ from jazzmine_dspy.dialogue.replies import compose, join
 from jazzmine_dspy.dialogue.texts import choice, plain_question, say
 from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
 from jazzmine_dspy.memory.working.operations import begin_turn
-from jazzmine_dspy.memory.working.operations.slots import give_up, leave_open
+from jazzmine_dspy.memory.working.operations.slots import count_attempt, exhaust_attempts
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED, SENTIMENTS_KEPT
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.next_step import NextStep
@@ -78,7 +78,7 @@ def apply_decision(
         at = at or reading_context(registry)
         turn = NextStepPolicy(state, registry, decision, at, person_offered=person_offered, validate=validate)
         step = turn.run(key_before)
-    state.untold = []
+    state.pending_events = []
     new_topic = not decision.enhancement.is_continuation
     return Applied(state, step, turn_events(before, state, registry, expired=expired, new_topic=new_topic))
 
@@ -95,7 +95,7 @@ def _begin(state: WorkingMemory, decision: TurnDecision, registry: Flows, messag
     """Begin the turn; return whether the open question was left unanswered for too long."""
     cache = turn_cache(decision, registry, agent_id=state.agent_id, message_id=message_id)
     asked = state.pending_confirmation
-    begin_turn.inplace(state, cache, continues=continues(state, decision, registry))
+    begin_turn(state, cache, continues=continues(state, decision, registry))
     return asked is not None and state.pending_confirmation is None
 
 
@@ -126,7 +126,7 @@ class NextStepPolicy(CommandApplier):
                 step = self._elsewhere(step)
             questions.count(self.state, self._asks(step))
         if step.kind == "resume":
-            self.state.offered = step.flow
+            self.state.offered_flow = step.flow
         # A question that is put again is open again.
         self.state.handed_over &= step.kind != "confirm"
         self.state.handed_over |= step.kind == "handoff"
@@ -150,7 +150,9 @@ class NextStepPolicy(CommandApplier):
         )
         if acted or self.repeated or self.slot_to_change or self.flows_to_choose_from is not None:
             return False
-        return not self.done_anything or all(command.digression or command.idle for command in self.commands)
+        return not self.done_anything or all(
+            command.digression or command.is_small_talk for command in self.commands
+        )
 
     @property
     def _waits(self) -> bool:
@@ -200,7 +202,7 @@ class NextStepPolicy(CommandApplier):
             flow = self.registry[running.flow_name]
             step = await_slot(self.state, running, flow, name, again=True, why=why, readings=self.unsure)
             # Who answers, if wrongly, goes along: only values refused count then, not the talk before.
-            self.state.asked[f"{step.flow}.{step.slot}"] = running.slots[self.refused[1]].attempts
+            self.state.question_counts[f"{step.flow}.{step.slot}"] = running.slots[self.refused[1]].attempts
             return step
         if unchanged_no and running is not None:
             text = say("rejected" if self.rejected else "denied", self._flow(), self._values())
@@ -211,7 +213,7 @@ class NextStepPolicy(CommandApplier):
                 # Also one that the flow does without is asked for, since it is what should be different.
                 flow = self.registry[running.flow_name]
                 return await_slot(self.state, running, flow, self.slot_to_change, again=False)
-        if self.commands and all(command.digression or command.idle for command in self.commands):
+        if self.commands and all(command.digression or command.is_small_talk for command in self.commands):
             return self._digress()
         return self._question(offer)
 
@@ -223,7 +225,11 @@ class NextStepPolicy(CommandApplier):
     def _asks(self, step: NextStep) -> set[str]:
         """What a step asks; of what is said again, anything that was asked before."""
         question = questions.question_of(self.state, step)
-        again = {*self.state.asked, "lost"} if self.repeated and step.kind in ("answer", "resume") else set()
+        again = (
+            {*self.state.question_counts, "lost"}
+            if self.repeated and step.kind in ("answer", "resume")
+            else set()
+        )
         return again | ({question} if question else set())
 
     def _elsewhere(self, step: NextStep) -> NextStep:
@@ -235,7 +241,7 @@ class NextStepPolicy(CommandApplier):
                 self._hold(running)
             name = running.flow_name if running else None
             return NextStep(kind="handoff", flow=name, text=say("handoff", self._flow(), self._values()))
-        give_up(running.slots[step.slot])
+        exhaust_attempts(running.slots[step.slot])
         flow = self.registry[running.flow_name]
         other = slots.pending(flow, running)
         if other is None or other.name == step.slot or self._been_elsewhere(running, step.slot):
@@ -246,7 +252,7 @@ class NextStepPolicy(CommandApplier):
     def _been_elsewhere(self, running: ActiveFlowState, name: str) -> bool:
         """Whether another slot was asked for in vain, too."""
         others = (f"{running.flow_name}.{other}" for other in running.slots if other != name)
-        return any(self.state.asked.get(other, 0) >= ATTEMPTS_ALLOWED for other in others)
+        return any(self.state.question_counts.get(other, 0) >= ATTEMPTS_ALLOWED for other in others)
 
     def _escalate(self, flow: ActiveFlowState, name: str) -> NextStep:
         """Too many values were refused for a slot, or it was asked for in vain: a person is to ask for it."""
@@ -312,7 +318,7 @@ class NextStepPolicy(CommandApplier):
     def _ask_in_vain(self, running: ActiveFlowState, name: str) -> NextStep:
         """Nothing was understood: ask again, then in other words, then for something else."""
         held = running.slots[name]
-        leave_open(held)
+        count_attempt(held)
         if self._been_elsewhere(running, name):
             return self._escalate(running, name)
         flow = self.registry[running.flow_name]

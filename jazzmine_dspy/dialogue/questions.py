@@ -11,7 +11,7 @@ from jazzmine_dspy.dialogue.texts import fill, question, say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
 from jazzmine_dspy.memory.working.operations import finish_action, request_confirmation
 from jazzmine_dspy.memory.working.operations.flows import end_flow
-from jazzmine_dspy.memory.working.operations.slots import let_be
+from jazzmine_dspy.memory.working.operations.slots import reset_attempts
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.next_step import NextStep
@@ -26,17 +26,18 @@ OTHER_WORDS = {"confirm": "confirm_again", "clarify": "clarify_again", "none": "
 def reconcile(state: WorkingMemory, registry: Flows) -> WorkingMemory:
     """A copy of the state, in line with the registry.
 
-    Flows are done in it that were handed out to run and not begun as actions; ``untold`` says so to the next trace.
+    Flows are done in it that were handed out to run and not begun as actions; ``pending_events`` reports it to the next
+    trace.
     """
     before, state = state, state.model_copy(deep=True)
     if state.action is None:
         stack.drop_unknown(state, registry)
-        for flow in state.alive:
+        for flow in state.open_flows:
             slots.align(state, flow, registry[flow.flow_name], reading_context(registry))
         _finish_ready(state, registry)
-    if state.active_flow is not None or state.offered not in [flow.flow_name for flow in state.paused]:
-        state.offered = None
-    state.untold += flow_changes(before, state)
+    if state.active_flow is not None or state.offered_flow not in [flow.flow_name for flow in state.paused]:
+        state.offered_flow = None
+    state.pending_events += flow_changes(before, state)
     return state
 
 
@@ -51,7 +52,7 @@ def complete(
     """
     before, state = state, state.model_copy(deep=True)
     running = state.active_flow
-    finish_action.inplace(state, result, failed)
+    finish_action(state, result, failed)
     said = ""
     if running is not None:
         key = "failed" if failed else "done"
@@ -59,9 +60,9 @@ def complete(
     stack.drop_unknown(state, registry)
     offer = stack.next_in_line(state, registry)
     step = _awaited(state, registry)
-    state.untold += flow_changes(before, state)
+    state.pending_events += flow_changes(before, state)
     if step is None and offer is not None:
-        state.offered, step = offer.flow, offer
+        state.offered_flow, step = offer.flow, offer
     if step is None:
         return state, NextStep(kind="none", text=said)
     if step.kind == "run_flow":
@@ -100,17 +101,17 @@ def _awaited(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) 
     running.awaiting = None
     for held in running.slots.values():
         # Whoever goes on without correcting a value has let that be.
-        let_be(state, held)
+        reset_attempts(state, held)
     if flow.confirm and not confirmed:
         asked = PendingConfirmation(
             action_description=fill(flow.confirm, running.values) or say("confirm", flow),
             action_payload=running.values,
         )
-        request_confirmation.inplace(state, asked)
+        request_confirmation(state, asked)
         text = asked.action_description
         return NextStep(kind="confirm", flow=flow.name, text=text, question=text)
     state.pending_confirmation = None
-    running.become(FlowStatus.ACTIVE)
+    running.transition_to(FlowStatus.ACTIVE)
     running.ready = True
     return NextStep(kind="run_flow", flow=flow.name, text=say("done", flow, running.values))
 
@@ -122,7 +123,7 @@ def _finish_ready(state: WorkingMemory, registry: Flows) -> list[NextStep]:
         end_flow(state, running, FlowStatus.COMPLETED)
         offer = stack.next_in_line(state, registry)
         step = _awaited(state, registry)
-        state.offered = offer.flow if offer is not None else None
+        state.offered_flow = offer.flow if offer is not None else None
         steps += [each for each in (step or offer,) if each is not None]
     return steps
 
@@ -145,7 +146,7 @@ def await_slot(
     """
     slot = flow.slot(name)
     assert slot is not None
-    running.become(FlowStatus.COLLECTING_SLOTS)
+    running.transition_to(FlowStatus.COLLECTING_SLOTS)
     running.awaiting, running.ready = name, False
     state.pending_confirmation = None
     text = question(flow, slot, running.values, again=again, why=why, readings=readings)
@@ -161,7 +162,7 @@ def wait(state: WorkingMemory, registry: Flows) -> NextStep:
     """The answer to a message that asks for time: what was asked stays open, is not said again, and does not count."""
     running = state.active_flow
     flow = registry.get(running.flow_name) if running is not None else None
-    last = state.handled[-1].next_step if state.handled else None
+    last = state.processed[-1].next_step if state.processed else None
     return NextStep(
         kind="answer",
         flow=running.flow_name if running is not None else None,
@@ -194,19 +195,19 @@ def question_of(state: WorkingMemory, step: NextStep) -> str | None:
 
 def may_ask(state: WorkingMemory, questions: Collection[str]) -> bool:
     """Return whether these questions may be put once more."""
-    return all(state.asked.get(key, 0) < ATTEMPTS_ALLOWED for key in questions)
+    return all(state.question_counts.get(key, 0) < ATTEMPTS_ALLOWED for key in questions)
 
 
 def count(state: WorkingMemory, questions: Collection[str]) -> None:
     """Count that these questions are put."""
     for key in questions:
-        state.asked[key] = state.asked.get(key, 0) + 1
+        state.question_counts[key] = state.question_counts.get(key, 0) + 1
 
 
 def rephrase(state: WorkingMemory, step: NextStep, flow: Flow | None) -> NextStep:
     """A question that is put again, since nothing of the answer to it was understood."""
     key = question_of(state, step)
-    times = state.asked.get(key or "", 0)
+    times = state.question_counts.get(key or "", 0)
     if times == 0 or step.kind not in OTHER_WORDS:
         return step
     if key == "lost":
@@ -220,7 +221,7 @@ def progress_key(state: WorkingMemory) -> object:
     """What a conversation has got to: it gets on with a turn after which this is another."""
     flows = {
         flow.flow_name: (flow.values, flow.ready, [name for name, held in flow.slots.items() if held.skipped])
-        for flow in state.alive
+        for flow in state.open_flows
     }
     running = state.active_flow.flow_name if state.active_flow else None
     return running, flows, len(state.flow_history) + state.flows_dropped
@@ -228,12 +229,14 @@ def progress_key(state: WorkingMemory) -> object:
 
 def reset_counts(state: WorkingMemory) -> None:
     """Something came of the turn: what was asked in vain before counts no longer, values refused do."""
-    given_up = any(times >= ATTEMPTS_ALLOWED for times in state.asked.values())
-    state.asked = {}
-    for flow in state.alive:
+    given_up = any(times >= ATTEMPTS_ALLOWED for times in state.question_counts.values())
+    state.question_counts = {}
+    for flow in state.open_flows:
         for held in flow.slots.values():
             if held.attempts and not held.validation_error:
-                let_be(state, held)
-    refused = any(held.attempts >= ATTEMPTS_ALLOWED for flow in state.alive for held in flow.slots.values())
+                reset_attempts(state, held)
+    refused = any(
+        held.attempts >= ATTEMPTS_ALLOWED for flow in state.open_flows for held in flow.slots.values()
+    )
     if given_up and not refused:
         state.escalation = ""

@@ -11,8 +11,8 @@ import pytest
 from jazzmine_dspy.dialogue.next_step import apply, apply_decision
 from jazzmine_dspy.dialogue.questions import complete, reconcile
 from jazzmine_dspy.memory.working import WorkingMemory
-from jazzmine_dspy.memory.working.operations import begin_action
 from jazzmine_dspy.models import FlowRegistry, TurnDecision
+from pure_operations import begin_action
 
 SHOP = Path(__file__).parent.parent / "support" / "shop.yaml"
 ASKED = [
