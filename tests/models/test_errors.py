@@ -7,8 +7,7 @@ from typing import Any
 import dspy.utils.exceptions as theirs
 import pytest
 
-from jazzmine_dspy.models.error_codes import CODES, error_code, error_parameter, http_status
-from jazzmine_dspy.models.errors import format_error
+from jazzmine_dspy.models.errors import CODES, error_code, error_parameter, format_error, http_status
 
 SECRET = "sk-live-0123"
 
