@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.datasets import check_dataset
-from jazzmine_dspy.datasets.importers import KINDS
+from jazzmine_dspy.datasets.importers import IMPORTERS
 from jazzmine_dspy.models.errors import DatasetError
 
 from .conftest import FIXTURES
@@ -51,7 +51,7 @@ def halved(path: Path, first: bool) -> None:
 
 
 @pytest.mark.row("D5")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", IMPORTERS)
 def test_train_and_test_may_lie_anywhere(kind: str, imported: Any, tmp_path: Path) -> None:
     splits = []
     for name, inner in zip(("train", "test"), PARTS[kind], strict=True):
@@ -72,7 +72,7 @@ def test_train_and_test_may_lie_anywhere(kind: str, imported: Any, tmp_path: Pat
     assert report.roles["train"] + report.roles["test"] == len(found)
     assert report.left_out == 0
     # One's own ids stand behind the name of the part.
-    assert {name.split("-")[not KINDS[kind].own] for name in found} == {"train", "test"}
+    assert {name.split("-")[not IMPORTERS[kind].own] for name in found} == {"train", "test"}
     labelled = [turn["labels"] for data in found.values() for turn in data["turns"] if turn.get("labels")]
     assert any(labels.get("flows") for labels in labelled)
     assert not check_dataset(report.out).errors

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.intake import Intake
-from jazzmine_dspy.datasets.importers.kinds import Kind
-from jazzmine_dspy.datasets.importers.source import Part
+from jazzmine_dspy.datasets.importers.registry import Importer
+from jazzmine_dspy.datasets.importers.source_reader import Part, SourceReader
 from jazzmine_dspy.datasets.schema import (
     CONVERSATIONS_FILE,
     FLOWS_FILE,
@@ -32,21 +31,23 @@ _FEW = 3
 FILES = (CARD_FILE, FLOWS_FILE, CONVERSATIONS_FILE, SPLITS_FILE)
 
 
-def claim(out: Path, *, replace: bool, kept: Path | None = None) -> None:
-    """Make sure that a dataset may be written to a folder, before any work is done.
+def claim(out: Path, *, replace: bool, flows: Path | None = None) -> None:
+    """Check that a dataset may be written to a folder, before any work is done.
 
     Args:
-        kept: A file that stays as it is, and so may be there.
+        out: The folder.
+        replace: Whether a dataset in it may be overwritten.
+        flows: The file of flows that the import uses, which may lie in the folder.
 
     Raises:
-        DatasetError: it is a file, or holds a dataset that is not to be replaced.
+        DatasetError: it is a file, or contains a dataset that is not to be replaced.
     """
     if out.exists() and not out.is_dir():
         raise DatasetError("The folder to write to is a file", where=str(out), remedy="Name another --out.")
-    held = [name for name in FILES if (out / name).exists() and out / name != kept]
-    if held and not replace:
+    existing = [name for name in FILES if (out / name).exists() and out / name != flows]
+    if existing and not replace:
         raise DatasetError(
-            f"The folder holds a dataset already: {', '.join(held)}",
+            f"The folder holds a dataset already: {', '.join(existing)}",
             where=str(out),
             remedy="Name another --out, or say --replace.",
         )
@@ -121,29 +122,28 @@ def _line(conversation: LabelledConversation) -> str:
     return json.dumps(data, ensure_ascii=False)
 
 
-def card(
-    kind: Kind,
-    *,
-    parts: Sequence[Part],
-    roles: Mapping[str, Role],
-    flows: int,
-    intake: Intake,
-    notes: Sequence[str],
-) -> str:
-    """The card: where the texts are from, under which licence, what the labels are made from and what not."""
-    counts = {role: sum(held == role for held in roles.values()) for role in ROLES}
+def card(importer: Importer, reader: SourceReader, *, roles: Mapping[str, Role], flows: int) -> str:
+    """The card: where the texts are from, under which licence, what the labels are made from and what not.
+
+    Args:
+        importer: What read the source.
+        reader: The files that it read, and its notes.
+        roles: The role of each conversation.
+        flows: Number of flows.
+    """
+    counts = {role: list(roles.values()).count(role) for role in ROLES}
     lines = [
-        f"# {kind.title}, imported",
+        f"# {importer.title}, imported",
         "",
-        f"{len(roles)} conversations, {flows} flows. Made by `jazzmine-dspy datasets import {kind.name}`; no text "
+        f"{len(roles)} conversations, {flows} flows. Made by `jazzmine-dspy datasets import {importer.name}`; no text "
         "and no label was written for it.",
         "",
-        f"Source: {kind.source}. Licence stated there: {kind.licence}. It holds for the texts in this folder too: "
-        "read it before passing them on.",
+        f"Source: {importer.source}. Licence stated there: {importer.licence}. It holds for the texts in this folder "
+        "too: read it before passing them on.",
         "",
         "| file read | SHA-256 |",
         "|---|---|",
-        *(f"| {name} | `{digest}` |" for name, digest in _files(parts, intake.opened)),
+        *(f"| {name} | `{digest}` |" for name, digest in _files(reader.parts, reader.opened)),
         "",
         "| role | conversations |",
         "|---|---|",
@@ -151,17 +151,17 @@ def card(
         "",
         "## What the labels are made from",
         "",
-        *(f"- {text}" for text in kind.derived),
+        *(f"- {text}" for text in importer.derived),
         "",
         "## What is not there",
         "",
-        *(f"- {text}" for text in kind.left_out),
+        *(f"- {text}" for text in importer.left_out),
         "- Flows have no examples unless they were asked for; the training part has them all.",
         "",
         "## This import",
         "",
-        *(f"- {text}" for text in notes),
-        f"- Rows that could not be read and were left out: {intake.left_out}.",
+        *(f"- {text}" for text in reader.notes),
+        f"- Rows that could not be read and were left out: {reader.left_out}.",
         "",
     ]
     return "\n".join(lines)
