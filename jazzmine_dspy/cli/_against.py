@@ -12,7 +12,7 @@ from jazzmine_dspy.cli._scoring import Asked, Scored, held_by, score
 if TYPE_CHECKING:
     from jazzmine_dspy.datasets import Dataset, Example
     from jazzmine_dspy.eval import Comparison, Objective, Record
-    from jazzmine_dspy.eval.paired import Paired
+    from jazzmine_dspy.eval.significance import Paired
 
 T = TypeVar("T")
 _SHOWN = 5

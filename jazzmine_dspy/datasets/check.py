@@ -160,7 +160,7 @@ def _replayed(reading: Reading, file: str) -> Iterator[Problem]:
 
 
 def _repeated(said: Sequence[_Said], file: str) -> tuple[float, list[Problem]]:
-    from jazzmine_dspy.datasets._similar import delexicalise, near_duplicates
+    from jazzmine_dspy.datasets.near_duplicates import delexicalise, near_duplicates
 
     texts = [delexicalise(item.turn.text) for item in said]
     alike = near_duplicates(texts)
@@ -232,7 +232,7 @@ def _gold(turn: LabelledTurn) -> tuple[tuple[str, ...] | None, tuple[str, ...] |
 
 
 def _nearest_accuracy(said: Sequence[_Said]) -> float | None:
-    from jazzmine_dspy.datasets._similar import nearest
+    from jazzmine_dspy.datasets.near_duplicates import nearest
 
     train = [item.turn for item in said if item.role == "train" and _gold(item.turn)]
     test = [item.turn for item in said if item.role == "test" and _gold(item.turn)]

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from jazzmine_dspy.datasets._similar import delexicalise
+from jazzmine_dspy.datasets.near_duplicates import delexicalise
 from jazzmine_dspy.datasets.schema import ROLES, SPLITS_FILE, LabelledConversation, Role
 from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.errors import DatasetError

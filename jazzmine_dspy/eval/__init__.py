@@ -5,11 +5,12 @@ from jazzmine_dspy.eval.contribution import Contribution, TurnScores
 from jazzmine_dspy.eval.diagnose import confusions, reliability
 from jazzmine_dspy.eval.evaluation import Evaluation, Price, TurnResult
 from jazzmine_dspy.eval.gate import Gate, gate
+from jazzmine_dspy.eval.intervals import Metric, summarise
 from jazzmine_dspy.eval.metrics import commands_f1, score_turn, stage_score
 from jazzmine_dspy.eval.objective import OBJECTIVES, Objective
 from jazzmine_dspy.eval.record import Record, read_record
 from jazzmine_dspy.eval.run import Decides, DecidesAsync, aevaluate, evaluate
-from jazzmine_dspy.eval.stats import Difference, Metric, paired_difference, summarise
+from jazzmine_dspy.eval.significance import Difference, paired_difference
 
 __all__ = [
     "OBJECTIVES", "Comparison", "Contribution", "Decides", "DecidesAsync", "Difference", "Evaluation", "Gate", "Metric",

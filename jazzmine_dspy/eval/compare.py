@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from jazzmine_dspy.eval.evaluation import LOST, SLICE_METRICS, Evaluation
+from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
 from jazzmine_dspy.eval.objective import Objective
-from jazzmine_dspy.eval.paired import Paired, holm, mcnemar, paired
 from jazzmine_dspy.eval.record import Record, RecordedTurn
+from jazzmine_dspy.eval.significance import Paired, holm, mcnemar, paired
 from jazzmine_dspy.eval.slices import commands_of, flows_of, place_of
-from jazzmine_dspy.eval.stats import FEWEST_CLUSTERS
 from jazzmine_dspy.eval.told import labels_told, state_told
 from jazzmine_dspy.models.errors import InputError
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from jazzmine_dspy.eval.evaluation import TurnResult
-from jazzmine_dspy.eval.stats import wilson
+from jazzmine_dspy.eval.intervals import wilson
 
 NONE = "(none)"
 CRASHED = "(crashed)"

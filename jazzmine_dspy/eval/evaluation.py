@@ -10,9 +10,10 @@ from typing import Any
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.contribution import TurnScores
+from jazzmine_dspy.eval.intervals import Metric, Resamples, summarise
 from jazzmine_dspy.eval.metrics import LARGEST
+from jazzmine_dspy.eval.significance import Difference, paired_metric
 from jazzmine_dspy.eval.slices import commands_of, flows_of, place_of
-from jazzmine_dspy.eval.stats import Difference, Metric, Resamples, paired_metric, summarise
 from jazzmine_dspy.models.decision import STAGES, StageRecord, TurnDecision, Usage
 from jazzmine_dspy.models.errors import InputError
 

@@ -9,8 +9,8 @@ from typing import Any
 from jazzmine_dspy.eval.compare import answered_by_both
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.objective import Objective
-from jazzmine_dspy.eval.paired import SIGNIFICANT, Loss, holm, loss
 from jazzmine_dspy.eval.record import Record
+from jazzmine_dspy.eval.significance import SIGNIFICANT, Loss, holm, loss
 from jazzmine_dspy.models.errors import InputError
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from jazzmine_dspy.eval import paired_difference, summarise
 from jazzmine_dspy.eval.contribution import Contribution, f1, mean
-from jazzmine_dspy.eval.stats import Resamples, paired_metric, wilson
+from jazzmine_dspy.eval.intervals import Resamples, wilson
+from jazzmine_dspy.eval.significance import paired_metric
 from jazzmine_dspy.models import JazzmineError
 
 pytestmark = pytest.mark.row("V2")

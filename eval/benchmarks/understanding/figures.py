@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from jazzmine_dspy.eval.contribution import TurnScores
-from jazzmine_dspy.eval.stats import Metric, summarise
+from jazzmine_dspy.eval.intervals import Metric, summarise
 
 PARTS = {"all": "all", "opening": "opening messages", "mid": "mid-form messages"}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jazzmine_dspy.eval.contribution import TurnScores, mean
-from jazzmine_dspy.eval.stats import Metric, summarise
+from jazzmine_dspy.eval.intervals import Metric, summarise
 from jazzmine_dspy.eval.suite.judge import Mismatch, Seen, commands_told
 from jazzmine_dspy.eval.suite.model import Suite, SuiteConversation, SuiteTurn
 

@@ -19,7 +19,7 @@ from jazzmine_dspy.eval.report import (
     Report,
     System,
 )
-from jazzmine_dspy.eval.stats import Difference
+from jazzmine_dspy.eval.significance import Difference
 from jazzmine_dspy.eval.told import decision_told, labels_told
 from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.optimize.budget import price_in_words, spending
