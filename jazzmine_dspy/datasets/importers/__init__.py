@@ -13,6 +13,16 @@ from jazzmine_dspy.datasets.importers import nlupp as nlupp
 from jazzmine_dspy.datasets.importers import mix as mix
 from jazzmine_dspy.datasets.importers import star as star
 from jazzmine_dspy.datasets.importers import sgd as sgd
+from jazzmine_dspy.datasets.importers import sgd_x as sgd_x
+from jazzmine_dspy.datasets.importers import multiwoz22 as multiwoz22
+from jazzmine_dspy.datasets.importers import multidogo as multidogo
+from jazzmine_dspy.datasets.importers import gecor as gecor
+from jazzmine_dspy.datasets.importers import canard as canard
+from jazzmine_dspy.datasets.importers import treccast as treccast
+from jazzmine_dspy.datasets.importers import disfl_qa as disfl_qa
+from jazzmine_dspy.datasets.importers import tiage as tiage
+from jazzmine_dspy.datasets.importers import rasa_nlu as rasa_nlu
+from jazzmine_dspy.datasets.importers import calm_e2e as calm_e2e
 from jazzmine_dspy.datasets.importers.messages import label_flows, labels_in, of_label, single, words
 from jazzmine_dspy.datasets.importers.registry import IMPORTERS, Importer, importer
 from jazzmine_dspy.datasets.importers.run import DEV_SHARE, ImportReport, import_dataset

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from jazzmine_dspy.datasets.importers.source_reader import SourceReader
-from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels
+from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.messages import MessageRole
 
@@ -40,6 +41,19 @@ def single(name: str, text: str, labels: Labels, tags: tuple[str, ...] = ()) -> 
     """
     turn = LabelledTurn(role=MessageRole.USER, id="t1", text=text, labels=labels, tags=tags)
     return LabelledConversation(id=name, turns=(turn,))
+
+
+def user(text: str, before: StateBefore | None = None, **labels: Any) -> LabelledTurn:
+    """A message of the user; without any label it is unlabelled."""
+    facts: dict[str, Any] = {} if before is None else {"before": before}
+    return LabelledTurn(
+        role=MessageRole.USER, text=text.strip(), labels=Labels(**labels) if labels else None, **facts
+    )
+
+
+def assistant(text: str) -> LabelledTurn:
+    """A message of the assistant."""
+    return LabelledTurn(role=MessageRole.ASSISTANT, text=text)
 
 
 def of_label(label: str | None) -> Labels:

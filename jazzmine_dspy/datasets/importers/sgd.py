@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jazzmine_dspy.datasets.importers.registry import importer
-from jazzmine_dspy.datasets.importers.source_reader import BadRowError, PartName, SourceReader
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError, Part, PartName, SourceReader
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
 from jazzmine_dspy.models import commands as c
 from jazzmine_dspy.models._base import FrozenMap
@@ -62,6 +62,19 @@ def layout(src: Path) -> dict[PartName, Path]:
 )
 def sgd(reader: SourceReader) -> Sequence[Flow]:
     """Read folders of dialogues, each with its schema; services of the same name are the same service."""
+    flows = flows_of(reader)
+    for part in reader.parts:
+        read_dialogues(reader, part, part.path, flows, prefix="sgd")
+    note_unlabelled(reader)
+    return list(flows.values())
+
+
+def flows_of(reader: SourceReader) -> dict[str, Flow]:
+    """The flows of the schemas beside the parts, by name.
+
+    Raises:
+        DatasetError: there is no schema, or two define a flow differently.
+    """
     paths = {path: None for part in reader.parts if (path := reader.beside(_SCHEMA, parts=[part]))}
     if not paths and (path := reader.beside(_SCHEMA)):
         paths[path] = None
@@ -80,27 +93,55 @@ def sgd(reader: SourceReader) -> Sequence[Flow]:
                     where=str(path),
                     remedy="Import parts of one version of the schema.",
                 )
-    unlabelled = 0
-    for part in reader.parts:
-        names: set[str] = set()
-        for path in _files(part.path):
-            for line, data in reader.elements(path):
-                with reader.row(path, line):
-                    if not isinstance(data, dict) or not isinstance(data.get("turns"), list):
-                        raise BadRowError("The element is no dialogue: it has no turns")
-                    name = str(data["dialogue_id"])
-                    if name in names:
-                        raise BadRowError(f"The dialogue {name!r} was read already")
-                    turns = _label_turns(data["turns"], flows)
-                    reader.add(part, LabelledConversation(id=f"sgd-{part.name}-{name}", turns=turns))
-                    names.add(name)
-                    unlabelled += sum(
-                        turn.labels is not None and turn.labels.commands is None for turn in turns
-                    )
+    return flows
+
+
+def read_dialogues(
+    reader: SourceReader,
+    part: Part,
+    folder: Path,
+    flows: Mapping[str, Flow],
+    *,
+    prefix: str,
+    translate: Callable[[list[Any]], list[Any]] = list,
+) -> None:
+    """Add the dialogues of a folder, or of one file, to a part.
+
+    Args:
+        reader: Opens the files.
+        part: Takes the conversations.
+        folder: The folder or the file.
+        flows: The flows of the schema, by name.
+        prefix: Begins the id of each conversation.
+        translate: Brings the turns of a dialogue into the form of SGD.
+    """
+    names: set[str] = set()
+    for path in _files(folder):
+        for line, data in reader.elements(path):
+            with reader.row(path, line):
+                if not isinstance(data, dict) or not isinstance(data.get("turns"), list):
+                    raise BadRowError("The element is no dialogue: it has no turns")
+                name = str(data["dialogue_id"])
+                if name in names:
+                    raise BadRowError(f"The dialogue {name!r} was read already")
+                turns = _label_turns(translate(data["turns"]), flows)
+                reader.add(part, LabelledConversation(id=f"{prefix}-{part.name}-{name}", turns=turns))
+                names.add(name)
+
+
+def note_unlabelled(reader: SourceReader) -> None:
+    """Note the number of messages that have labels, but no commands."""
+    labels = [
+        turn.labels
+        for conversations in reader.conversations.values()
+        for conversation in conversations
+        for turn in conversation.turns
+        if turn.labels
+    ]
+    unlabelled = sum(each.commands is None for each in labels)
     reader.notes.append(
         f"Messages without the label commands, since no command says what they do: {unlabelled}."
     )
-    return list(flows.values())
 
 
 def _files(path: Path) -> list[Path]:

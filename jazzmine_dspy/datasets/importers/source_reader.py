@@ -265,10 +265,10 @@ class SourceReader:
         return self._list(path, text, at)[0]
 
     def members(self, path: Path) -> dict[str, list[tuple[int, Any]]]:
-        """The lists of a JSON object by key, each element with its line.
+        """The lists of a JSON object by key, each element with its line; another value counts as a list of one.
 
         Raises:
-            DatasetError: the file cannot be read, or does not contain an object of lists.
+            DatasetError: the file cannot be read, or does not contain an object.
         """
         text, at = self._json(path, "{", "object")
         lists: dict[str, list[tuple[int, Any]]] = {}
@@ -277,7 +277,8 @@ class SourceReader:
             if text.startswith("[", at):
                 lists[match[1]], at = self._list(path, text, at + 1)
             else:
-                _, at = self._value(path, text, at)
+                line, (value, at) = text.count("\n", 0, at) + 1, self._value(path, text, at)
+                lists[match[1]] = [(line, value)] if at is not None else []
         if at is not None and not text.startswith("}", _skip(text, at)):
             self._break(path, text, at)
         return lists
