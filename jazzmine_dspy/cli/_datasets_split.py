@@ -74,7 +74,7 @@ def split(
 
 def _read(folder: Path) -> tuple[list[LabelledConversation], bool, dict[str, Role]]:
     """The conversations, whether their splits are sound, and the roles that ``splits.json`` gives them."""
-    from jazzmine_dspy.datasets._read import read
+    from jazzmine_dspy.datasets.reader import read
     from jazzmine_dspy.datasets.schema import SPLITS_FILE
 
     path = folder / SPLITS_FILE

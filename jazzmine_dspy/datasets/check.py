@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets._labels import contradictions
-from jazzmine_dspy.datasets._names import catalogue
-from jazzmine_dspy.datasets._read import Reading, read
-from jazzmine_dspy.datasets._values import doubtful_values
+from jazzmine_dspy.datasets.label_checks import catalogue, contradictions, doubtful_values
 from jazzmine_dspy.datasets.problems import Problem
+from jazzmine_dspy.datasets.reader import Reading, read
 from jazzmine_dspy.datasets.schema import (
     CONVERSATIONS_FILE,
     FLOWS_FILE,

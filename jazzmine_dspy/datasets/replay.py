@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jazzmine_dspy.datasets._names import Fault
+from jazzmine_dspy.datasets.label_checks import Fault
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
 from jazzmine_dspy.dialogue.escalation import open_yes_no
 from jazzmine_dspy.dialogue.machine import carry_out

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from jazzmine_dspy.datasets._names import catalogue, unknown_names
+from jazzmine_dspy.datasets.label_checks import catalogue, unknown_names
 from jazzmine_dspy.datasets.problems import Problem, explain
 from jazzmine_dspy.datasets.schema import (
     CONVERSATIONS_FILE,
