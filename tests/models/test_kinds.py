@@ -23,7 +23,7 @@ SUPPORT = ROOT / "tests" / "support"
 ASKING = {
     "datasets/label_checks.py",
     "datasets/candidates.py",
-    "datasets/importers/_sgd_turns.py",
+    "datasets/importers/sgd.py",
 }
 
 
