@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from jazzmine_dspy.eval.contribution import TurnScores, mean
+from jazzmine_dspy.eval.score_terms import TurnScores, mean
 from jazzmine_dspy.eval.significance import holm, loss, paired
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "optimization.md"

@@ -73,9 +73,9 @@ def record_of(one: Record | Scored) -> Record:
 
 def undecided(*sides: Record | Scored) -> str:
     """Why nothing may be decided by these figures: too many turns that a language model did not answer."""
-    from jazzmine_dspy.eval.compare import decides_nothing
+    from jazzmine_dspy.eval.compare import inconclusive_reason
 
-    return next((why for one in sides if (why := decides_nothing(record_of(one)))), "")
+    return next((why for one in sides if (why := inconclusive_reason(record_of(one)))), "")
 
 
 def show(found: Comparison, examples: int = _SHOWN) -> None:

@@ -1,4 +1,4 @@
-"""Checking a dataset: all faults with their place and remedy, and figures that tell how easy it is (D3)."""
+"""Checking a dataset: all faults with their place and remedy, and figures that tell how easy it is."""
 
 from __future__ import annotations
 
@@ -102,8 +102,7 @@ def check_dataset(path: str | Path) -> Report:
         for index, turn in enumerate(conversation.turns)
         if turn.role == "user"
     ]
-    problems += _of_turns(said, reading, file)
-    problems += _replayed(reading, file)
+    problems += _label_problems(said, reading, file)
     share, repeated = _repeated(said, file)
     problems += repeated
     problems += _balance(said, reading)
@@ -125,36 +124,34 @@ def _sorted(problems: Sequence[Problem]) -> list[Problem]:
     return sorted(problems, key=lambda p: (p.severity, p.file, p.line or 0, p.field, p.message))
 
 
-def _of_turns(said: Sequence[_Said], reading: Reading, file: str) -> Iterator[Problem]:
-    known = catalogue(reading.registry or {})
-    for item in said:
-        faults = list(contradictions(item.turn, known))
-        faults += doubtful_values(item.conversation, item.index, known)
-        for fault in faults:
-            yield Problem(
-                severity=fault.severity,
-                file=file,
-                line=item.line,
-                field=f"turns.{item.index}.{fault.field}",
-                message=fault.message,
-                remedy=fault.remedy,
-            )
-
-
-def _replayed(reading: Reading, file: str) -> Iterator[Problem]:
+def _label_problems(said: Sequence[_Said], reading: Reading, file: str) -> Iterator[Problem]:
     from jazzmine_dspy.datasets.replay import disagreements
 
+    flows = reading.registry or {}
+    known = catalogue(flows)
+    faults = [
+        (item.conversation, item.index, fault)
+        for item in said
+        for fault in (
+            *contradictions(item.turn, known),
+            *doubtful_values(item.conversation, item.index, known),
+        )
+    ]
     for conversation in reading.conversations if reading.registry is not None else ():
         derived = conversation.id in reading.derived
-        for index, fault in disagreements(conversation, reading.registry or {}, derived=derived):
-            yield Problem(
-                severity=fault.severity,
-                file=file,
-                line=reading.lines[conversation.id],
-                field=f"turns.{index}.{fault.field}",
-                message=fault.message,
-                remedy=fault.remedy,
-            )
+        faults += [
+            (conversation, index, fault)
+            for index, fault in disagreements(conversation, flows, derived=derived)
+        ]
+    for conversation, index, fault in faults:
+        yield Problem(
+            severity=fault.severity,
+            file=file,
+            line=reading.lines[conversation.id],
+            field=f"turns.{index}.{fault.field}",
+            message=fault.message,
+            remedy=fault.remedy,
+        )
 
 
 def _repeated(said: Sequence[_Said], file: str) -> tuple[float, list[Problem]]:

@@ -1,4 +1,4 @@
-"""Loading a labelled dataset, and keeping its test part closed until a final report (D1, D4)."""
+"""Loading a labelled dataset, and keeping its test part closed until a final report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state before each turn, derived by carrying out the labels of the turns before it (D1)."""
+"""The state before each turn, derived by carrying out the labels of the turns before it."""
 
 from __future__ import annotations
 

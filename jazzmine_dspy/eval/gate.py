@@ -1,4 +1,4 @@
-"""Whether a program may take the place of another: no significant loss beyond what is allowed (V7)."""
+"""Whether a program may take the place of another: no significant loss beyond what is allowed."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
-from jazzmine_dspy.eval.contribution import TurnScores
+from jazzmine_dspy.eval.score_terms import TurnScores
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,7 +108,7 @@ def summarise(
         Metrics by name, sorted. A metric that no turn scores is left out.
 
     Example:
-        >>> from jazzmine_dspy.eval.contribution import mean
+        >>> from jazzmine_dspy.eval.score_terms import mean
         >>> rows = [{"right": mean(i % 4 > 0)} for i in range(120)]
         >>> found = summarise(rows, [f"c{i // 3}" for i in range(120)])["right"]
         >>> found.value, found.n, found.clusters, 0.6 < found.low < 0.75 < found.high < 0.9

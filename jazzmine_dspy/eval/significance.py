@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
-from jazzmine_dspy.eval.contribution import TurnScores, mean
 from jazzmine_dspy.eval.intervals import (
     ENOUGH_CLUSTERS,
     ENOUGH_VARIED,
@@ -19,6 +18,7 @@ from jazzmine_dspy.eval.intervals import (
     t_quantile,
 )
 from jazzmine_dspy.eval.metrics import LARGEST, LOWER_IS_BETTER
+from jazzmine_dspy.eval.score_terms import TurnScores, mean
 from jazzmine_dspy.models.errors import InputError
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def paired(
         InputError: no turn of a side is scored by the metric.
 
     Example:
-        >>> from jazzmine_dspy.eval.contribution import mean
+        >>> from jazzmine_dspy.eval.score_terms import mean
         >>> old = [{"right": mean(i % 2)} for i in range(80)]
         >>> new = [{"right": mean(i % 4 > 0)} for i in range(80)]
         >>> pair = paired(old, new, [f"c{i // 2}" for i in range(80)], "right")

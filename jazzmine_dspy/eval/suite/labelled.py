@@ -1,4 +1,4 @@
-"""Whole conversations of a labelled dataset, held with the program's own state (V8)."""
+"""Whole conversations of a labelled dataset, held with the program's own state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with an answer, finding by finding: what optimizers that write prompts learn from."""
+"""Feedback on answers for optimizers that write prompts; labels, decisions and states in words."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.eval.equality import command_keys
 from jazzmine_dspy.eval.metrics import stage_score
+from jazzmine_dspy.models._base import thaw
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import STAGES, Stage, TurnDecision
 from jazzmine_dspy.models.turn import Turn
@@ -32,7 +33,7 @@ LABELLED: Mapping[Stage, tuple[tuple[str, str], ...]] = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class Feedback:
     """One thing that is wrong with an answer.
 
     Args:
@@ -52,9 +53,9 @@ class Finding:
     said: str
 
 
-def findings(
+def feedback(
     decision: TurnDecision, failed: str, labels: Labels, turn: Turn, stages: Sequence[Stage] = STAGES
-) -> tuple[Finding, ...]:
+) -> tuple[Feedback, ...]:
     """What is wrong with an answer, by the labels of its turn.
 
     Args:
@@ -70,7 +71,7 @@ def findings(
         >>> labels = Labels.model_validate({"commands": [right]})
         >>> said = {"enhancement": Enhancement(enhanced_query="x"), "selection": Selection()}
         >>> found = TurnDecision(**said, commands=[{**right, "type": "set_slot"}])
-        >>> print(findings(found, "", labels, Turn(text="no, the 14th"))[0].text)
+        >>> print(feedback(found, "", labels, Turn(text="no, the 14th"))[0].text)
         expected correct_slot day=2026-03-14, got set_slot; the user said 'no, the 14th'
     """
     said = " ".join(turn.text.split())[:_SHOWN]
@@ -78,7 +79,7 @@ def findings(
         return (unusable(failed, said),)
     wanted = labels.model_dump(mode="json")
     given = {**decision.enhancement.model_dump(mode="json"), "flows": list(decision.selection.flows)}
-    found: list[Finding] = []
+    found: list[Feedback] = []
     for stage in stages:
         if stage != "enhance" and stage_score(stage, decision, labels, turn) == 1.0:
             continue
@@ -90,13 +91,13 @@ def findings(
             elif wanted[label] != given[field]:
                 right, wrong = _shown(wanted[label]), _shown(given[field])
                 text = f"{field} should be {right}, not {wrong}."
-                found.append(Finding(field, right, wrong, (field,), text, said))
+                found.append(Feedback(field, right, wrong, (field,), text, said))
     return tuple(found)
 
 
-def unusable(why: str, said: str = "") -> Finding:
+def unusable(why: str, said: str = "") -> Feedback:
     """The finding that an answer could not be used."""
-    return Finding("", "", "", (UNUSABLE,), f"The answer could not be used: {why.rstrip('.')}.", said)
+    return Feedback("", "", "", (UNUSABLE,), f"The answer could not be used: {why.rstrip('.')}.", said)
 
 
 def in_words(command: Command, beside: Command | None = None) -> str:
@@ -118,7 +119,9 @@ def in_words(command: Command, beside: Command | None = None) -> str:
     )
 
 
-def _of_commands(given: Sequence[Command], wanted: Sequence[Command], turn: Turn, said: str) -> list[Finding]:
+def _of_commands(
+    given: Sequence[Command], wanted: Sequence[Command], turn: Turn, said: str
+) -> list[Feedback]:
     """What is missing, wrong or too much; what lies nearest together is told as one."""
     mine, right = command_keys(given, turn), command_keys(wanted, turn)
     missing = [one for one, key in zip(wanted, right, strict=True) if key not in mine]
@@ -135,11 +138,11 @@ def _of_commands(given: Sequence[Command], wanted: Sequence[Command], turn: Turn
         got = in_words(other, one) if other is not None else "nothing"
         kind = ("commands", one.type if one is not None else "", other.type if other is not None else "")
         text = f"expected {expected}, got {got}; the user said {said!r}"
-        found.append(Finding("commands", expected, got, kind, text, said))
+        found.append(Feedback("commands", expected, got, kind, text, said))
     if not found:
         expected, got = (", ".join(map(in_words, commands)) for commands in (wanted, given))
         text = f"expected the commands in this order: {expected}; got {got}; the user said {said!r}"
-        found.append(Finding("commands", expected, got, ("commands", "order", "order"), text, said))
+        found.append(Feedback("commands", expected, got, ("commands", "order", "order"), text, said))
     return found
 
 
@@ -150,3 +153,59 @@ def _alike(one: Command, other: Command) -> int:
 
 def _shown(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+# --- one line for people ---------------------------------------------------------------------------
+
+
+def describe_decision(decision: TurnDecision | None) -> str:
+    """Rewrite, flows and commands of a decision; ``crashed`` where there is none."""
+    if decision is None:
+        return "crashed"
+    query, flows = decision.enhancement.enhanced_query, decision.selection.flows
+    said = f"“{query}” · flows {flows} · {describe_commands(decision.commands)}"
+    return f"{said} · degraded" if decision.degraded else said
+
+
+def describe_labels(labels: Labels) -> str:
+    """The same of labels; what is not labelled is left out."""
+    parts = [] if labels.enhanced is None else [f"“{labels.enhanced}”"]
+    parts += [] if labels.flows is None else [f"flows {list(labels.flows)}"]
+    parts += [] if labels.commands is None else [describe_commands(labels.commands)]
+    return " · ".join(parts) or "no label"
+
+
+def describe_commands(commands: Sequence[Command]) -> str:
+    """Commands with their arguments.
+
+    Example:
+        >>> from jazzmine_dspy.models.commands import command
+        >>> describe_commands([command({"type": "set_slot", "name": "size", "value": "XL"})])
+        'set_slot(size, XL)'
+    """
+    shown = []
+    for each in commands:
+        data = each.model_dump(mode="json")
+        rest = ", ".join(
+            str(value) for key, value in data.items() if key != "type" and value not in (None, "")
+        )
+        shown.append(f"{data['type']}({rest})" if rest else data["type"])
+    return " ".join(shown) or "no command"
+
+
+def describe_state(turn: Turn) -> str:
+    """The state that a message came into.
+
+    Example:
+        >>> describe_state(Turn(text="4471", flow="track_order", awaiting="order_id"))
+        'track_order, asked for order_id'
+    """
+    if turn.flow is None:
+        parts = ["no task"]
+    else:
+        parts = [turn.flow, *([f"asked for {turn.awaiting}"] if turn.awaiting else [])]
+        parts += ["asked to confirm"] if turn.confirming is not None else []
+    values = ", ".join(f"{name}={thaw(value)}" for name, value in turn.slots)
+    parts += [f"holds {values}"] if values else []
+    parts += [f"paused: {', '.join(turn.paused)}"] if turn.paused else []
+    return ", ".join(parts)

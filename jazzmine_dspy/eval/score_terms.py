@@ -17,7 +17,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Contribution:
+class ScoreTerm:
     """What a turn adds to a score: its parts are summed over turns, divided, and averaged over part names.
 
     A mean adds (value, 1); a micro F1 adds (2 tp, 2 tp + fp + fn), which may be (0, 0): the turn is scored,
@@ -37,34 +37,34 @@ class Contribution:
         return sum(ratios) / len(ratios) if ratios else None
 
 
-TurnScores = Mapping[str, Contribution]
+TurnScores = Mapping[str, ScoreTerm]
 """Metric names to contributions. A metric that is absent does not apply to the turn, or was not labelled."""
 
 
-def mean(value: float) -> Contribution:
+def mean(value: float) -> ScoreTerm:
     """A value that is averaged over turns."""
-    return Contribution((Part("", float(value), 1.0),))
+    return ScoreTerm((Part("", float(value), 1.0),))
 
 
-def f1(*, tp: float, fp: float, fn: float) -> Contribution:
+def f1(*, tp: float, fp: float, fn: float) -> ScoreTerm:
     """Counts for a micro F1."""
-    return Contribution((_f1_part("", tp, fp, fn),))
+    return ScoreTerm((_f1_part("", tp, fp, fn),))
 
 
-def f1_of(answer: Iterable[Hashable], gold: Iterable[Hashable]) -> Contribution:
+def f1_of(answer: Iterable[Hashable], gold: Iterable[Hashable]) -> ScoreTerm:
     """Counts for a micro F1 over two bags: an item said twice must be wanted twice."""
     tp, fp, fn = overlap(answer, gold)
     return f1(tp=tp, fp=fp, fn=fn)
 
 
-def flag_f1(answer: bool | None, gold: bool) -> Contribution:
+def flag_f1(answer: bool | None, gold: bool) -> ScoreTerm:
     """Counts for the F1 of a yes; None is no answer, which finds nothing."""
     return f1(tp=bool(gold and answer), fp=bool(answer and not gold), fn=bool(gold and not answer))
 
 
-def class_f1(answer: str | None, gold: str, classes: Collection[str]) -> Contribution:
+def class_f1(answer: str | None, gold: str, classes: Collection[str]) -> ScoreTerm:
     """Counts for a macro F1: one part for each class."""
-    return Contribution(
+    return ScoreTerm(
         tuple(
             _f1_part(name, tp=gold == name == answer, fp=answer == name != gold, fn=gold == name != answer)
             for name in classes

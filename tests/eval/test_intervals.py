@@ -11,17 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jazzmine_dspy.eval import paired_difference, summarise
-from jazzmine_dspy.eval.contribution import Contribution, f1, mean
 from jazzmine_dspy.eval.intervals import Resamples, wilson
+from jazzmine_dspy.eval.score_terms import ScoreTerm, f1, mean
 from jazzmine_dspy.eval.significance import paired_metric
 from jazzmine_dspy.models import JazzmineError
 
 pytestmark = pytest.mark.row("V2")
 
 
-def _sample(
-    chance: random.Random, clusters: int, turns: int
-) -> tuple[list[dict[str, Contribution]], list[str]]:
+def _sample(chance: random.Random, clusters: int, turns: int) -> tuple[list[dict[str, ScoreTerm]], list[str]]:
     """Turns are right with a chance that is their conversation's own, 0.7 on average."""
     rows, names = [], []
     for cluster in range(clusters):

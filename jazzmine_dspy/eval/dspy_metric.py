@@ -7,7 +7,7 @@ from typing import Any
 import dspy
 
 from jazzmine_dspy.datasets.schema import Labels
-from jazzmine_dspy.eval.findings import Finding, findings
+from jazzmine_dspy.eval.feedback import Feedback, feedback
 from jazzmine_dspy.eval.metrics import stage_score
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.models.decision import STAGES, Enhancement, Selection, Stage, TurnDecision
@@ -122,7 +122,7 @@ def _causes(decision: TurnDecision) -> list[str]:
     return [part.partition(": ")[2] for cause in said for part in cause.split("; ")]
 
 
-def findings_of(gold: Any, pred: Any, predictor: str = "") -> tuple[Finding, ...]:
+def feedback_of(gold: Any, pred: Any, predictor: str = "") -> tuple[Feedback, ...]:
     """What is wrong with a prediction, finding by finding; empty where it is right.
 
     Args:
@@ -136,7 +136,7 @@ def findings_of(gold: Any, pred: Any, predictor: str = "") -> tuple[Finding, ...
     """
     labels, turn = _gold(gold)
     decision, failed = _answer(pred)
-    return findings(decision, failed, labels, turn, _stages_of(predictor))
+    return feedback(decision, failed, labels, turn, _stages_of(predictor))
 
 
 def _stages_of(predictor: str) -> list[Stage]:
@@ -146,5 +146,5 @@ def _stages_of(predictor: str) -> list[Stage]:
 
 def _words(decision: TurnDecision, failed: str, labels: Labels, turn: Turn, predictor: str) -> str:
     """What is wrong with an answer, for a language model that rewrites the prompt."""
-    found = findings(decision, failed, labels, turn, _stages_of(predictor))
+    found = feedback(decision, failed, labels, turn, _stages_of(predictor))
     return "\n".join(each.text for each in found) or "The answer is right."

@@ -19,7 +19,7 @@ from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.turn import Turn
 
 
-class Gold:
+class ExpectedState:
     """Follows the expectations of a conversation. What a turn does not say stays as it was.
 
     Args:

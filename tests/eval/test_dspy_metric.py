@@ -9,7 +9,7 @@ from typing import Any
 import dspy
 import pytest
 
-from jazzmine_dspy.eval.learning import metric
+from jazzmine_dspy.eval.dspy_metric import metric
 from jazzmine_dspy.models.errors import InputError
 
 LABELS: dict[str, Any] = {
