@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from jazzmine_dspy.datasets.schema import (
 )
 from jazzmine_dspy.models._base import Value
 from jazzmine_dspy.models.commands import COMMAND_KINDS
+from jazzmine_dspy.models.flows import Flow
 
 _OWN_WORDS = 4
 """From this many words on, the same text under two roles is a leak; everybody says "yes please"."""
@@ -127,7 +128,7 @@ def _sorted(problems: Sequence[Problem]) -> list[Problem]:
 def _label_problems(said: Sequence[_Said], reading: Reading, file: str) -> Iterator[Problem]:
     from jazzmine_dspy.datasets.replay import disagreements
 
-    flows = reading.registry or {}
+    flows: Mapping[str, Flow] = reading.registry or {}
     known = catalogue(flows)
     faults = [
         (item.conversation, item.index, fault)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.eval.equality import (
@@ -112,7 +112,7 @@ def stage_score(stage: Stage, decision: TurnDecision | None, labels: Labels, tur
         if labels.flows is None:
             return None
         return float(decision is not None and set(decision.selection.flows) == set(labels.flows))
-    return _sequence_f1(decision, labels, turn, lambda command: command.understood)
+    return _sequence_f1(decision, labels, turn, understood=True)
 
 
 def commands_f1(decision: TurnDecision | None, labels: Labels, turn: Turn) -> float | None:
@@ -132,19 +132,19 @@ def commands_f1(decision: TurnDecision | None, labels: Labels, turn: Turn) -> fl
         >>> round(commands_f1(found, labels, turn), 3)
         0.667
     """
-    return _sequence_f1(decision, labels, turn, lambda command: True)
+    return _sequence_f1(decision, labels, turn, understood=False)
 
 
 def _sequence_f1(
-    decision: TurnDecision | None, labels: Labels, turn: Turn, keep: Callable[[Command], bool]
+    decision: TurnDecision | None, labels: Labels, turn: Turn, *, understood: bool
 ) -> float | None:
-    """F1 over the longest common subsequence of some of the commands."""
+    """F1 over the longest common subsequence of the commands, or of the understood ones alone."""
     if labels.commands is None:
         return None
     if decision is None:
         return 0.0
     answer, gold = (
-        command_keys([command for command in commands if keep(command)], turn)
+        command_keys([command for command in commands if command.understood or not understood], turn)
         for commands in (decision.commands, labels.commands)
     )
     if not answer and not gold:
