@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.differences import Difference, paired_metric
 from jazzmine_dspy.eval.intervals import Metric, Resamples, summarise
 from jazzmine_dspy.eval.metrics import LARGEST
 from jazzmine_dspy.eval.score_terms import TurnScores
-from jazzmine_dspy.eval.significance import Difference, paired_metric
 from jazzmine_dspy.eval.slices import commands_of, flows_of, place_of
 from jazzmine_dspy.models.decision import STAGES, StageRecord, TurnDecision, Usage
 from jazzmine_dspy.models.errors import InputError
