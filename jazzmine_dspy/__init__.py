@@ -44,7 +44,7 @@ _HOMES = {
     "load": "artifacts",
     "save": "artifacts",
     "load_dataset": "datasets",
-    "metric": "eval.learning",
+    "metric": "eval.dspy_metric",
     "TurnProgram": "program.turn",
     "DecisionCache": "program.decision_cache",
     "Runtime": "runtime",

@@ -20,7 +20,7 @@ from jazzmine_dspy.datasets.schema import (
     LabelledTurn,
     Role,
 )
-from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.commands import COMMAND_KINDS
 from jazzmine_dspy.models.flows import Flow
 

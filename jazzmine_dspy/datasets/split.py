@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jazzmine_dspy.datasets.near_duplicates import delexicalise
 from jazzmine_dspy.datasets.schema import ROLES, SPLITS_FILE, LabelledConversation, Role
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import DatasetError
 
 _OWN_WORDS = 4

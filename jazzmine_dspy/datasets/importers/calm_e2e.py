@@ -11,9 +11,9 @@ from jazzmine_dspy.datasets.importers.rasa_nlu import elements, members, yaml_fi
 from jazzmine_dspy.datasets.importers.registry import importer
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, PartName, SourceReader
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
-from jazzmine_dspy.models._base import FrozenMap
+from jazzmine_dspy.models.base import FrozenMap
 from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot, StartFlow
-from jazzmine_dspy.models.flows import Flow, Slot, SlotType
+from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.turn import ConversationStatus
 
 _FINISHED = ("flow_completed", "flow_cancelled")
@@ -65,7 +65,7 @@ def calm_e2e(reader: SourceReader) -> Sequence[Flow]:
             name=name,
             description=words(name),
             slots=tuple(
-                Slot(name=slot, type=SlotType.TEXT, description=words(slot), required=False)
+                Slot(name=slot, type="text", description=words(slot), required=False)
                 for slot in sorted(slots.get(name, ()))
             ),
         )

@@ -10,9 +10,9 @@ from jazzmine_dspy.datasets.importers.messages import assistant, user
 from jazzmine_dspy.datasets.importers.registry import importer
 from jazzmine_dspy.datasets.importers.source_reader import PartName, SourceReader
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
-from jazzmine_dspy.models._base import FrozenMap
+from jazzmine_dspy.models.base import FrozenMap
 from jazzmine_dspy.models.commands import Ask, Command, CorrectSlot, SetSlot, SkipSlot, StartFlow
-from jazzmine_dspy.models.flows import Flow, Slot, SlotType
+from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.turn import ConversationStatus
 
 FLOW = "find_restaurant"
@@ -58,7 +58,7 @@ def gecor(reader: SourceReader) -> Sequence[Flow]:
                 name = f"gecor-{part.name}-{data['dialogue_id']}"
                 reader.add(part, LabelledConversation(id=name, turns=tuple(turns)))
     slots = tuple(
-        Slot(name=name, type=SlotType.TEXT, description=text, required=False) for name, text in _SLOTS.items()
+        Slot(name=name, type="text", description=text, required=False) for name, text in _SLOTS.items()
     )
     return [Flow(name=FLOW, description="Find a restaurant.", slots=slots)]
 

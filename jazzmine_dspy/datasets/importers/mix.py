@@ -17,7 +17,7 @@ from jazzmine_dspy.datasets.importers.source_reader import (
 )
 from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.models.commands import Command, SetSlot, StartFlow
-from jazzmine_dspy.models.flows import Flow, Slot, SlotType
+from jazzmine_dspy.models.flows import Flow, Slot
 
 
 class _Message(NamedTuple):
@@ -50,7 +50,7 @@ def _read(kind: str, reader: SourceReader) -> Sequence[Flow]:
             name=intent,
             description=words(intent.removeprefix("atis_")),
             slots=tuple(
-                Slot(name=slot, type=SlotType.TEXT, required=False, description=words(slot))
+                Slot(name=slot, type="text", required=False, description=words(slot))
                 for slot, intents in sorted(owners.items())
                 if intent in intents
             ),

@@ -9,9 +9,9 @@ from jazzmine_dspy.datasets.importers.messages import OUT_OF_SCOPE, labels_in, u
 from jazzmine_dspy.datasets.importers.registry import importer
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, SourceReader, named_files, one_file
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
-from jazzmine_dspy.models._base import FrozenMap
+from jazzmine_dspy.models.base import FrozenMap
 from jazzmine_dspy.models.commands import ChitChat, Command, CorrectSlot, SetSlot, StartFlow
-from jazzmine_dspy.models.flows import Flow, Slot, SlotType
+from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.turn import ConversationStatus
 
 ACTS = (
@@ -61,7 +61,7 @@ def multidogo(reader: SourceReader) -> Sequence[Flow]:
                     part, LabelledConversation(id=f"multidogo-{part.name}-{name}", turns=tuple(chat.turns))
                 )
     domain = tuple(
-        Slot(name=name, type=SlotType.TEXT, description=words(name), required=False) for name in sorted(slots)
+        Slot(name=name, type="text", description=words(name), required=False) for name in sorted(slots)
     )
     return [Flow(name=name, description=words(name), slots=domain) for name in sorted(labels_in(reader))]
 

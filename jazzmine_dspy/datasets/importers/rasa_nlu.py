@@ -13,7 +13,7 @@ from jazzmine_dspy.datasets.importers.messages import labels_in, of_label, singl
 from jazzmine_dspy.datasets.importers.registry import importer
 from jazzmine_dspy.datasets.importers.source_reader import PartName, SourceReader
 from jazzmine_dspy.models.commands import Command, SetSlot, StartFlow
-from jazzmine_dspy.models.flows import Flow, Slot, SlotType
+from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.parsing import from_json
 
 _ENTITY = re.compile(r"\[(?P<text>[^\]]+)\](?:\((?P<name>[^)]+)\)|(?P<facts>\{[^}]+\}))")
@@ -65,7 +65,7 @@ def rasa_nlu(reader: SourceReader) -> Sequence[Flow]:
             name=name,
             description=words(name),
             slots=tuple(
-                Slot(name=slot, type=SlotType.TEXT, description=words(slot), required=False)
+                Slot(name=slot, type="text", description=words(slot), required=False)
                 for slot in sorted(slots[name])
             ),
         )

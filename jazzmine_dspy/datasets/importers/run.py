@@ -12,7 +12,7 @@ from jazzmine_dspy.datasets.importers.registry import IMPORTERS, Importer
 from jazzmine_dspy.datasets.importers.source_reader import PARTS, BadRow, Part, PartName, SourceReader
 from jazzmine_dspy.datasets.schema import FLOWS_FILE, ROLES, Role
 from jazzmine_dspy.datasets.split import FRACTIONS, divide
-from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry

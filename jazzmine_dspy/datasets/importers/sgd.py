@@ -10,9 +10,9 @@ from jazzmine_dspy.datasets.importers.registry import importer
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, Part, PartName, SourceReader
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
 from jazzmine_dspy.models import commands as c
-from jazzmine_dspy.models._base import FrozenMap
+from jazzmine_dspy.models.base import FrozenMap
 from jazzmine_dspy.models.errors import DatasetError
-from jazzmine_dspy.models.flows import Flow, Slot, SlotType
+from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.turn import Confirming, ConversationStatus
 
@@ -181,9 +181,9 @@ def _flow(service: dict[str, Any], intent: dict[str, Any]) -> Flow:
 def _slot(slot: dict[str, Any], required: bool) -> Slot:
     options = tuple(slot["possible_values"]) if slot["is_categorical"] else ()
     if set(options) == {"True", "False"}:
-        kind, options = SlotType.BOOLEAN, ()
+        kind, options = "boolean", ()
     else:
-        kind = SlotType.CHOICE if options else SlotType.TEXT
+        kind = "choice" if options else "text"
     return Slot(
         name=slot["name"], type=kind, description=slot["description"], required=required, options=options
     )
@@ -243,7 +243,7 @@ class _Dialogue:
                     self._confirming = True
                     said = action.get("canonical_values") or action["values"]
                     if slot is not None and said:
-                        listed = said if slot.type is not SlotType.TEXT else action["values"]
+                        listed = said if slot.type != "text" else action["values"]
                         self._proposed[slot.name] = _value(slot, listed, "")
 
     def user(self, text: str, frames: Sequence[Mapping[str, Any]]) -> LabelledTurn:
@@ -363,7 +363,7 @@ class _Dialogue:
             self._active[service] = state["active_intent"]
             self._held[service] = {}
             for name, values in state["slot_values"].items():
-                slot = known.get(name) or Slot(name=name, type=SlotType.TEXT)
+                slot = known.get(name) or Slot(name=name, type="text")
                 # What was proposed keeps the spelling in which the turn before showed it as held.
                 old = before.get(name, self._proposed.get(name))
                 same = (name in before or name in self._proposed) and self._same(frame, name, old, values)
@@ -387,7 +387,7 @@ def _value(slot: Slot, values: Sequence[str], text: str) -> Any:
     value = max(said, key=len) if said else values[0]
     if value == _ANY:
         return None
-    return value == "True" if slot.type is SlotType.BOOLEAN and value in ("True", "False") else value
+    return value == "True" if slot.type == "boolean" and value in ("True", "False") else value
 
 
 def _with_reason(commands: list[c.Command]) -> list[c.Command]:

@@ -12,17 +12,17 @@ from jazzmine_dspy.datasets.importers.registry import importer
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, PartName, SourceReader
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
 from jazzmine_dspy.models.errors import DatasetError
-from jazzmine_dspy.models.flows import Flow, Slot, SlotType
+from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.parsing import MalformedError, from_json
 from jazzmine_dspy.models.turn import MAX_TEXT, ConversationStatus
 
 _ONLY_ABLE = "I am only able to "
 _TYPES = {
-    "Boolean": SlotType.BOOLEAN,
-    "Date": SlotType.DATE,
-    "Integer": SlotType.NUMBER,
-    "Time": SlotType.TIME,
+    "Boolean": "boolean",
+    "Date": "date",
+    "Integer": "number",
+    "Time": "time",
 }
 
 
@@ -138,7 +138,7 @@ def _slots(folder: Path | None, reader: SourceReader) -> dict[str, tuple[Slot, .
 
 def _slot(item: dict[str, Any], required: set[str]) -> Slot:
     options = tuple(str(option) for option in item.get("Categories") or ())
-    kind = SlotType.CHOICE if options else _TYPES.get(item["Type"], SlotType.TEXT)
+    kind = "choice" if options else _TYPES.get(item["Type"], "text")
     return Slot(
         name=item["Name"],
         type=kind,
