@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from jazzmine_dspy.eval.contribution import TurnScores, mean
-from jazzmine_dspy.eval.paired import holm, loss, paired
+from jazzmine_dspy.eval.score_terms import TurnScores, mean
+from jazzmine_dspy.eval.significance import holm, loss, paired
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "optimization.md"
 TURNS, APART, ALIKE, MARGIN = 5, 0.3, 0.15, 0.05

@@ -18,8 +18,8 @@ from jazzmine_dspy.artifacts import load
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import quantiles
+from jazzmine_dspy.eval.intervals import pooled
 from jazzmine_dspy.eval.metrics import score_turn
-from jazzmine_dspy.eval.stats import pooled
 from jazzmine_dspy.program.gate import without_lm
 from jazzmine_dspy.program.heads.feeling.sentiment import ANGRY
 from jazzmine_dspy.program.turn import TurnProgram

@@ -12,7 +12,7 @@ from jazzmine_dspy.cli._scoring import Asked, Scored, held_by, score
 if TYPE_CHECKING:
     from jazzmine_dspy.datasets import Dataset, Example
     from jazzmine_dspy.eval import Comparison, Objective, Record
-    from jazzmine_dspy.eval.paired import Paired
+    from jazzmine_dspy.eval.significance import Paired
 
 T = TypeVar("T")
 _SHOWN = 5
@@ -73,9 +73,9 @@ def record_of(one: Record | Scored) -> Record:
 
 def undecided(*sides: Record | Scored) -> str:
     """Why nothing may be decided by these figures: too many turns that a language model did not answer."""
-    from jazzmine_dspy.eval.compare import decides_nothing
+    from jazzmine_dspy.eval.compare import inconclusive_reason
 
-    return next((why for one in sides if (why := decides_nothing(record_of(one)))), "")
+    return next((why for one in sides if (why := inconclusive_reason(record_of(one)))), "")
 
 
 def show(found: Comparison, examples: int = _SHOWN) -> None:

@@ -21,11 +21,11 @@ class ImportCommand(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Show the help, with the kinds that are registered now."""
-        from jazzmine_dspy.datasets.importers import KINDS
+        from jazzmine_dspy.datasets.importers import IMPORTERS
 
         for parameter in self.params:
             if isinstance(parameter, TyperArgument) and parameter.name == "kind":
-                parameter.help = f"One of: {', '.join(KINDS)}."
+                parameter.help = f"One of: {', '.join(IMPORTERS)}."
         super().format_help(ctx, formatter)
 
 

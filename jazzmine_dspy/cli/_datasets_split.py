@@ -41,9 +41,8 @@ def split(
     edited by hand or are broken are written anew, or taken over with --keep.
     """
     from jazzmine_dspy.datasets import FRACTIONS, ROLES, write_splits
-    from jazzmine_dspy.datasets.importers import divide
     from jazzmine_dspy.datasets.schema import SPLITS_FILE
-    from jazzmine_dspy.datasets.split import group, roles_hash
+    from jazzmine_dspy.datasets.split import divide, group, roles_hash
     from jazzmine_dspy.models.errors import DatasetError
 
     conversations, sound, held = _read(folder)
@@ -75,7 +74,7 @@ def split(
 
 def _read(folder: Path) -> tuple[list[LabelledConversation], bool, dict[str, Role]]:
     """The conversations, whether their splits are sound, and the roles that ``splits.json`` gives them."""
-    from jazzmine_dspy.datasets._read import read
+    from jazzmine_dspy.datasets.reader import read
     from jazzmine_dspy.datasets.schema import SPLITS_FILE
 
     path = folder / SPLITS_FILE

@@ -89,7 +89,7 @@ def score(program: str, dataset: Dataset, examples: Sequence[Example], asked: As
     """Load a program and evaluate it, over the dataset's flows where those are others."""
     from jazzmine_dspy import eval as scoring
     from jazzmine_dspy.artifacts import find, read_manifest
-    from jazzmine_dspy.datasets.learnt import seen_of
+    from jazzmine_dspy.datasets.exposure import describe_exposure
 
     out = output()
     manifest = read_manifest(find(program))
@@ -97,7 +97,7 @@ def score(program: str, dataset: Dataset, examples: Sequence[Example], asked: As
     if manifest.get("flows") != dataset.flows.checksum:
         out.note("note: the dataset's flows are not those of the program; the dataset's are used.")
         flows = dataset.flows
-    if seen := seen_of(manifest, dataset, asked.split):  # type: ignore[arg-type]
+    if seen := describe_exposure(manifest, dataset, asked.split):  # type: ignore[arg-type]
         out.note(f"note: {seen}.")
     opened = _opened(program, asked, flows)
     price = _price(manifest, opened.lm)

@@ -224,7 +224,7 @@ _HINTS = {
 
 
 def _hint(error: Exception) -> str:
-    from jazzmine_dspy.models.error_codes import CODES, error_code, error_parameter
+    from jazzmine_dspy.models.errors import CODES, error_code, error_parameter
 
     if CODES.get(error_code(error)):
         return "Change the filter at the provider, or name another model."

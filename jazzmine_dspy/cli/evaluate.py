@@ -104,7 +104,7 @@ def evaluate(
     assert isinstance(scored, Scored)
     assert not isinstance(whole, Record | Scored)
     found, opened, price = scored.found, scored.opened, scored.price
-    gated = _gate(scored, others[0], objective, margin) if others and not found.decides_nothing else None
+    gated = _gate(scored, others[0], objective, margin) if others and not found.inconclusive_reason else None
     title = f"{scored.name} on {labelled.name}, {split}"
     money = _money(found, opened.lm, price)
     recorded = recordings_of([opened.program.bindings.lm])
@@ -144,8 +144,8 @@ def evaluate(
         out.note(
             f"report: {_write(found, report, title, policy, facts, reproduce, labelled.card, gated, whole)}"
         )
-    if found.decides_nothing:
-        out.note(found.decides_nothing)
+    if found.inconclusive_reason:
+        out.note(found.inconclusive_reason)
         raise typer.Exit(CHECK_FAILED)
     if found.crashed + found.degraded == found.n:
         out.note("every turn crashed or is degraded: these are no figures of the program")

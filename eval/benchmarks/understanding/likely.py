@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from jazzmine_dspy.eval.suite.gold import Gold
+from jazzmine_dspy.eval.suite.expected_state import ExpectedState
 from jazzmine_dspy.eval.suite.model import SuiteTurn
 from jazzmine_dspy.models.commands import COMMANDS, Command
 
 
-def follow(gold: Gold, turn: SuiteTurn) -> list[Command]:
+def follow(gold: ExpectedState, turn: SuiteTurn) -> list[Command]:
     """Take what a turn expects, and give commands that may lead there.
 
     They carry a conversation on as naturally as can be; whether they lead to the expected state is for the runtime to
@@ -25,7 +25,7 @@ def follow(gold: Gold, turn: SuiteTurn) -> list[Command]:
     return [COMMANDS.validate_python(each) for each in made]
 
 
-def _state(gold: Gold) -> dict[str, Any]:
+def _state(gold: ExpectedState) -> dict[str, Any]:
     return {
         "flow": gold.flow, "status": gold.status, "awaiting": gold.awaiting, "slots": dict(gold.slots),
         "paused": gold.paused, "offered": gold.offered,

@@ -11,7 +11,7 @@ from typing import Any
 
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.eval.suite import Suite, SuiteConversation, SuiteTurnResult, run_suite
-from jazzmine_dspy.eval.suite.gold import Gold
+from jazzmine_dspy.eval.suite.expected_state import ExpectedState
 from jazzmine_dspy.models.commands import Command, StartFlow
 from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -83,7 +83,7 @@ def _hold(
 
 
 def _lines(suite: Suite, conversation: SuiteConversation) -> list[Callable[[Turn], TurnDecision]]:
-    gold = Gold(suite.registries[conversation.registry])
+    gold = ExpectedState(suite.registries[conversation.registry])
     made = [follow(gold, turn) for turn in conversation.turns]
     return [lambda turn, said=said: decided(turn, said) for said in made]  # type: ignore[misc]
 
