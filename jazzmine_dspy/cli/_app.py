@@ -29,7 +29,7 @@ from jazzmine_dspy.cli import (
     models,
     optimize,
     report,
-    suite,
+    test,
 )
 from jazzmine_dspy.cli._errors import AWAITING, BAD_INPUT, CHECK_FAILED, INTERRUPTED, failure_of
 from jazzmine_dspy.cli._output import Output, session
@@ -150,7 +150,7 @@ app.add_typer(datasets.app, name="datasets")
 app.add_typer(flows.app, name="flows")
 app.command("optimize")(optimize.optimize)
 app.command("evaluate")(evaluate.evaluate)
-app.command("test")(suite.hold)
+app.command("test")(test.test)
 app.command("compare")(compare.compare)
 app.command("report")(report.report)
 app.command("decide")(decide.decide)

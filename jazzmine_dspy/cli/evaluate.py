@@ -23,6 +23,7 @@ from jazzmine_dspy.cli._scoring import (
     Spread,
     drawn,
     replayed,
+    reproduce,
     score,
 )
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
+    context: typer.Context,
     program: Name,
     dataset: DatasetFolder,
     split: Split = "test",
@@ -133,16 +135,9 @@ def evaluate(
             **({} if whole is None else {"whole conversations": whole.in_words()}),
             **({} if recorded is None else {"recording": in_words(recorded)}),
         }
-        reproduce = (
-            f"jazzmine-dspy evaluate {program} {dataset} --split {split} --policy {policy} --seed {seed}"
-        )
-        reproduce += f" --sample {sample}" if sample else ""
-        reproduce += " --spread" if sample and spread else ""
-        reproduce += f" --lm {lm}" if lm else ""
-        reproduce += " --replay" if replay else ""
-        reproduce += f" --wording {wording}" if wording else ""
+        command = reproduce(context)
         out.note(
-            f"report: {_write(found, report, title, policy, facts, reproduce, labelled.card, gated, whole)}"
+            f"report: {_write(found, report, title, policy, facts, command, labelled.card, gated, whole)}"
         )
     if found.decides_nothing:
         out.note(found.decides_nothing)
@@ -261,7 +256,7 @@ def _write(
     title: str,
     policy: str,
     facts: dict[str, str],
-    reproduce: str,
+    command: str,
     card: str,
     gated: _Gated | None,
     whole: Replayed | None,
@@ -272,7 +267,7 @@ def _write(
     line = f"{right} of {found.n} turns are right in all flows and commands; {found.degraded} are degraded."
     systems = [System(policy, found, shipped=True)]
     made = Report(
-        title, line, systems, facts=facts, reproduce=reproduce, card=card,
+        title, line, systems, facts=facts, reproduce=command, card=card,
         comparison=gated.comparison if gated is not None else None,
         replay=whole.to_json() if whole is not None else None,
     )  # fmt: skip
