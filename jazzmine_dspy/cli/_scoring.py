@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jazzmine_dspy.cli._output import output
-from jazzmine_dspy.cli._programs import Opened, open_program
+from jazzmine_dspy.cli._program_options import Opened, open_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ import typer
 
 from jazzmine_dspy.cli._errors import failure_of
 from jazzmine_dspy.cli._output import AsJson, output
-from jazzmine_dspy.cli._programs import LM, APIBase, Name, open_program
+from jazzmine_dspy.cli._program_options import LM, APIBase, Name, open_program
 
 if TYPE_CHECKING:
     from jazzmine_dspy.runtime import Runtime

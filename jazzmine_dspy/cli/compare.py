@@ -8,7 +8,7 @@ import typer
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
 from jazzmine_dspy.cli._output import AsJson, Quiet, output
-from jazzmine_dspy.cli._programs import LM, APIBase, PolicyOption, WordingOption
+from jazzmine_dspy.cli._program_options import LM, APIBase, PolicyOption, WordingOption
 from jazzmine_dspy.cli._scoring import (
     Asked,
     Concurrency,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jazzmine_dspy.cli._output import AsJson, output, table
-from jazzmine_dspy.cli._programs import LM, APIBase, Name, PolicyOption, WordingOption, open_program
+from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption, open_program
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.decision import TurnDecision
@@ -39,10 +39,10 @@ def decide(
 ) -> None:
     """Decide one turn: what the message means, which flows it wants, which commands it comes down to."""
     out = output()
-    asked = _turn(text, turn)
+    parsed = _turn(text, turn)
     # A local model is loaded for this one turn.
     opened = open_program(program, lm=lm, api_base=api_base, serving=True, policy=policy, wording=wording)
-    decision = opened.program.decide(asked, deadline=_DEADLINE)
+    decision = opened.program.decide(parsed, deadline=_DEADLINE)
     for stage, record in decision.stages.items():
         if record.degraded:
             out.warn(f"stage {stage} is degraded: {record.cause}")

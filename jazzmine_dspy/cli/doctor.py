@@ -17,7 +17,7 @@ import typer
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
 from jazzmine_dspy.cli._output import AsJson, output, without_secrets
-from jazzmine_dspy.cli._programs import APIBase
+from jazzmine_dspy.cli._program_options import APIBase
 
 _CORE = (
     "dspy", "fastembed", "json-repair", "numpy", "pydantic", "pyyaml", "qdrant-client", "redis", "rich",
@@ -217,7 +217,7 @@ def _hint(error: Exception) -> str:
 
 
 def _language_model(name: str, api_base: str | None) -> Iterator[Finding]:
-    from jazzmine_dspy.cli._programs import resolve
+    from jazzmine_dspy.cli._program_options import resolve
     from jazzmine_dspy.lm.probing import probe
     from jazzmine_dspy.models.errors import format_error
 

@@ -10,7 +10,7 @@ import typer
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
 from jazzmine_dspy.cli._output import AsJson, Quiet, output
-from jazzmine_dspy.cli._programs import LM, APIBase, Name, PolicyOption, WordingOption
+from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption
 from jazzmine_dspy.cli._scoring import (
     Asked,
     Concurrency,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jazzmine_dspy.cli._output import AsJson, output
-from jazzmine_dspy.cli._programs import Name
+from jazzmine_dspy.cli._program_options import Name
 
 if TYPE_CHECKING:
     from jazzmine_dspy.artifacts import Published

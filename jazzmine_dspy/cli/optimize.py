@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jazzmine_dspy.cli._output import AsJson, Quiet, output
-from jazzmine_dspy.cli._programs import APIBase
+from jazzmine_dspy.cli._program_options import APIBase
 
 if TYPE_CHECKING:
     from jazzmine_dspy.lm.prices import Price
