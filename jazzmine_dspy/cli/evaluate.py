@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
-from jazzmine_dspy.cli._output import AsJson, Quiet, output
+from jazzmine_dspy.cli._output import AsJson, Quiet, output, table
 from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption
 from jazzmine_dspy.cli._scoring import (
     Asked,
@@ -209,17 +209,19 @@ def _money(found: Evaluation, lm: str | None, price: Price | None) -> str:
 
 
 def _show(found: Evaluation, title: str, lm: str | None, money: str, currency: str) -> None:
-    from rich.table import Table
-
     out = output()
-    table = Table(title=title, title_justify="left", box=None)
-    for column, side in (("metric", "left"), ("value", "right"), ("95 % interval", "right"), ("n", "right")):
-        table.add_column(column, justify=side)  # type: ignore[arg-type]
-    for name, metric in found.metrics.items():
-        few = metric.low is None or metric.high is None
-        bounds = "too few" if few else f"{metric.low:.3f} to {metric.high:.3f}"
-        table.add_row(name, f"{metric.value:.3f}", bounds, str(metric.n))
-    out.show(table)
+    rows = [
+        (
+            name,
+            f"{metric.value:.3f}",
+            "too few"
+            if metric.low is None or metric.high is None
+            else f"{metric.low:.3f} to {metric.high:.3f}",
+            str(metric.n),
+        )
+        for name, metric in found.metrics.items()
+    ]
+    out.show(table(("metric", "value", "95 % interval", "n"), rows, title=title, numbers=True))
     usage: dict[str, Any] = found.usage
     for stage, shares in found.sources.items():
         held = ", ".join(f"{source} {share:.1%}" for source, share in shares.items())
