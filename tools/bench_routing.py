@@ -24,8 +24,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
 from marked_block import filled
-from routing import figures, measure, ours
-from routing.progress import say
+from routing import figures, measure, ours, say
 from routing.sets import SETS, Place
 
 from jazzmine_dspy.models.errors import InputError
