@@ -32,7 +32,8 @@ def test_the_head_starts_a_flow_that_cancels_only_if_the_message_asks_for_it(tex
 @pytest.mark.row("U19")
 def test_a_language_model_may_cancel_without_a_word_for_it() -> None:
     answer = {
-        "enhanced_query": "where is order 4471, you idiots", "sentiment_score": 0.0, "intent": "unknown", "entities": [],
+        "enhanced_query": "where is order 4471, you idiots",
+        "sentiment_score": 0.0, "intent": "unknown", "entities": [],
         "is_cancellation": False, "is_continuation": True, "flows": ["cancel_order"], "commands": [],
     }  # fmt: skip
     lm = scripted_lm(lambda _: json.dumps(answer))

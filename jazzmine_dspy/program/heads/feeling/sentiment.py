@@ -39,7 +39,7 @@ _RAGE = re.compile(
     r"cowboys|clowns?|joke of|a joke|garbage|shambles|appalling|atrocious|dreadful|abysmal|terrible|horr\w+|awful|"
     r"worst|hate|shame(?:ful)? on|shameful|how dare|nerve to|what the (?:hell|heck|fuck)|wtf|ffs|bloody|fuck\w*|"
     r"bullshit|crap|damn|lawyer|solicitor|court|police|sue|ombudsman|unbelievable|insult\w*|sick of|fed up|tired of|"
-    r"had it with|had enough|never again|patience|disappoint\w*|rude|ruined|wasted?|"
+    r"had it with|had enough|never again|(?:out of|los\w+) patience|disappoint\w*|rude|ruined|wasted?|"
     r"(?:nobody|no one) (?:cares|came|called))\b",
     re.IGNORECASE,
 )
@@ -52,16 +52,18 @@ _CHASING = re.compile(
     re.IGNORECASE,
 )
 _MOCKING = re.compile(
-    r"^\W*(?:oh|wow|well|yeah|nice|great|brilliant|lovely|wonderful|congrat\w+|bravo|fantastic|amazing|thanks|cheers|"
-    r"so glad|how (?:nice|kind|lovely))\b.*\b(?:another|again|broken?|late|wrong|lost|never|still|charg\w+|fee|wait\w*|"
-    r"cancel\w*|fail\w*|nothing|nobody|closed|down)\b",
+    r"^\W*(?:(?:oh|wow|well|yeah)\W+)?(?:(?:isn'?t that|how|so|just|what an?) )?(?:nice|great|brilliant|lovely|kind|"
+    r"wonderful|congrat\w+|bravo|fantastic|amazing|glad|thanks|cheers|\d stars)\b.*\b(?:another|again|broken?|late|"
+    r"wrong|lost|los(?:e|ing)|never|still|charg\w+|fee|wait\w*|cancel\w*|fail\w*|nothing|nobody|closed|down)\b",
     re.IGNORECASE,
 )
 """Praise that is followed by what went wrong."""
 
+_CONTRAST = re.compile(r"\b(?:but|though|although|however|except|shame|pity)\b", re.IGNORECASE)
+
 _WARM = re.compile(
-    r"\b(?:thanks?|thank you|thx|ty|cheers|ta|love(?:ly|d)?|brilliant|perfect|great|amazing|awesome|wonderful|fantastic|"
-    r"appreciate\w*|star|legends?|kind|helpful|happy|glad|impressed|best|delighted|beautiful|excellent|superb|yay|"
+    r"\b(?:(?<!no )thanks?|thank you|thx|ty|cheers|ta|love(?:ly|d)?|brilliant|perfect|great|amazing|awesome|"
+    r"wonderful|fantastic|appreciate\w*|star|legends?|kind|helpful|happy|glad|impressed|best|delighted|beautiful|excellent|superb|yay|"
     r"phew|grateful|bless|sweet|nice)\b",
     re.IGNORECASE,
 )
@@ -72,7 +74,8 @@ _ENGLISH = words(
     "again never nothing one two three order i'm it's don't"
 )
 _LETTERS = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
-_FEWEST_WORDS = 4
+_FEWEST_WORDS, _WORDS_PER_ENGLISH = 4, 10
+"""A message of at least 4 words has one common English word in 10."""
 
 
 def is_foreign(text: str) -> bool:
@@ -82,11 +85,28 @@ def is_foreign(text: str) -> bool:
         >>> is_foreign("wo bleibt mein Paket, das ist eine Frechheit"), is_foreign("where is my parcel")
         (True, False)
     """
-    said = _LETTERS.findall(text.lower())
-    letters = "".join(said)
+    tokens = _LETTERS.findall(text.lower())
+    letters = "".join(tokens)
     if sum(ord(letter) > 0x24F for letter in letters) * 2 > len(letters):
         return True
-    return len(said) >= _FEWEST_WORDS and sum(word in _ENGLISH for word in said) * 10 < len(said)
+    english = sum(word in _ENGLISH for word in tokens) + len(_RAGE.findall(text)) + len(_WARM.findall(text))
+    return len(tokens) >= _FEWEST_WORDS and english * _WORDS_PER_ENGLISH < len(tokens)
+
+
+def limits(text: str) -> tuple[float, float] | None:
+    """The lowest and the highest score of a message whose feeling words contradict each other; None for any other.
+
+    Sarcasm is never positive. Praise next to a complaint is at most slightly negative.
+
+    Example:
+        >>> limits("oh great, another delay"), limits("lovely lamp, but the box was awful"), limits("lovely lamp")
+        ((-1.0, 0.0), (-0.3, 0.0), None)
+    """
+    if _MOCKING.search(text):
+        return -1.0, 0.0
+    if _WARM.search(text) and (_CONTRAST.search(text) or _RAGE.search(text)):
+        return -0.3, 0.0
+    return None
 
 
 def _cues(text: str) -> list[bool]:
