@@ -1,9 +1,9 @@
 """Fit the head of feeling that the package ships: sentiment, and change of topic.
 
-Run after a change of the texts or of what the head reads: ``python tools/feeling_weights.py``. It takes two minutes,
-and writes the same bytes each time on one machine. The head learns from ``tools/weights/feelings*.txt``, from the messages
-in sight and the labelled practice registries of ``eval/suites/feeling``, and from the dataset's turns without those of
-the test part, as a program decides them that was never compiled.
+Run after a change of the texts or of what the head reads: ``python tools/feeling_weights.py``. It takes two minutes
+and writes the same bytes each time on one machine. The head learns from ``tools/weights/feelings*.txt``, from the
+messages in sight and the labelled practice registries of ``eval/suites/feeling``, and from the dataset's turns without
+those of the test part, as a program decides them that was never compiled.
 """
 
 from __future__ import annotations

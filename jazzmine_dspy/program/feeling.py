@@ -13,7 +13,7 @@ from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.entities import entities_of
 from jazzmine_dspy.program.heads.feeling import FeelingHead, shipped_feeling
 from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign, limits
-from jazzmine_dspy.program.stage import Context, Features, Steps
+from jazzmine_dspy.program.stage import Context, Steps, features
 
 FIELDS = ("sentiment_score", "entities", "is_continuation")
 """What is filled in here, by the names of an enhancement's fields."""
@@ -46,7 +46,7 @@ def feel(
     if head is not None and {"sentiment_score", "is_continuation"} & {*fields}:
         texts = head.texts_of(turn)
         try:
-            seen = yield Features(texts)
+            seen = yield from features(context, texts)
         except Exception as error:
             causes = (record.cause, f"feeling: {format_error(error)}")
             record = record.model_copy(update={"cause": "; ".join(filter(None, causes)), "degraded": True})

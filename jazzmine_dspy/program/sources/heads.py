@@ -31,7 +31,7 @@ from jazzmine_dspy.program.ports import (
 )
 from jazzmine_dspy.program.sources.choices import meant_options
 from jazzmine_dspy.program.sources.registry import source
-from jazzmine_dspy.program.stage import CANDIDATES, Answer, Context, Declined, Features, Recall, Source, Steps
+from jazzmine_dspy.program.stage import CANDIDATES, Answer, Context, Declined, Recall, Source, Steps, features
 from jazzmine_dspy.program.starts import Starts, starts, values_for
 from jazzmine_dspy.program.undoing import is_opposite, undoes_unasked
 from jazzmine_dspy.program.wishes import begins_wish, likely_cuts
@@ -348,7 +348,7 @@ def head_input(
     if rewritten and query != turn.text:
         turn = turn.model_copy(update={"text": query})
     texts = tuple(head.texts_of(turn)) if isinstance(head, SeesTurn) else head.texts(turn.text)
-    rows = (yield Features(texts)) if texts else np.zeros((1, 0), np.float32)
+    rows = (yield from features(context, texts)) if texts else np.zeros((1, 0), np.float32)
     clauses = [Clause(text, row) for text, row in zip(texts[1:], rows[1:], strict=True)]
     names = (turn.flow or "", *context.selected, *turn.paused)
     tasks = {name: context.registry[name] for name in names if name in context.registry}
