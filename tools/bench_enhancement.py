@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import statistics
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -107,10 +109,10 @@ def _messages(program: TurnProgram, name: str, what: str) -> list[str]:
 
 
 def _left_out() -> list[str]:
-    """The registries that nothing was fitted on, by two labellings: the mean of what each gives."""
+    """The registries that nothing was fitted on: the mean of what their labellings give."""
     suite = load_suite(REPAIR, only=REGISTRIES)
     log_opening(suite, "bench-enhancement")
-    scored: tuple[list[TurnScores], list[TurnScores]] = ([], [])
+    scored: dict[int, list[TurnScores]] = defaultdict(list)
     for name in REGISTRIES:
         program = TurnProgram(suite.registries[name], policy=without_lm(Policy()))
         bind_recall(program, "minilm")
@@ -121,14 +123,15 @@ def _left_out() -> list[str]:
                 continue
             decision = program.decide(each.turn)
             key = key_of(conversations.index(each.conversation.id), each.number - 1)
-            for scores, one in zip(scored, (reader[key] for reader in read), strict=True):
+            for number, reading in enumerate(read):
+                one = reading[key]
                 gold = Labels(sentiment=one.sentiment, is_continuation=one.continues)
-                scores.append(score_turn(decision, gold, each.turn))
+                scored[number].append(score_turn(decision, gold, each.turn))
     lines = []
     for metric, target in LEFT_OUT.items():
-        values = [pooled(scores, metric) or 0.0 for scores in scored]
-        what = f"registries left out: {metric}, mean of two labellings"
-        lines.append(_line(what, len(scored[0]), f"{sum(values) / 2:.3f}", f"{target:.2f}"))
+        values = [pooled(scores, metric) or 0.0 for scores in scored.values()]
+        what = f"registries left out: {metric}, mean of {len(values)} labellings"
+        lines.append(_line(what, len(scored[0]), f"{statistics.mean(values):.3f}", f"{target:.2f}"))
     return lines
 
 

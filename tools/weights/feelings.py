@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -50,18 +51,17 @@ def messages(name: str) -> list[tuple[str, float]]:
     return [(text, float(sentiment)) for sentiment, text in pairs]
 
 
-def labels(name: str) -> tuple[dict[str, Label], dict[str, Label]]:
-    """Both labellings of a registry's messages, by CONVERSATION.TURN, both from 0."""
-    first, second = (
+def labels(name: str) -> list[dict[str, Label]]:
+    """The labellings of a registry's messages, each by CONVERSATION.TURN, both from 0."""
+    return [
         {
             key: Label(float(sentiment), continues == "1")
             for key, sentiment, continues in (
                 line.split("\t") for line in file.read_text("utf-8").splitlines() if line
             )
         }
-        for file in (FEELING / "labels" / f"{name}_{reader}.tsv" for reader in "ab")
-    )
-    return first, second
+        for file in sorted((FEELING / "labels").glob(f"{name}_?.tsv"))
+    ]
 
 
 def key_of(conversation: int, turn: int) -> str:
@@ -70,13 +70,14 @@ def key_of(conversation: int, turn: int) -> str:
 
 
 def _labelled(name: str) -> Iterator[Phrase]:
-    """The messages of a practice registry, with the mean of both labels."""
-    first, second = labels(name)
+    """The messages of a practice registry, with the mean of its labels."""
+    readings = labels(name)
     file = ROOT / "eval" / "suites" / "practice" / f"{name}{CONVERSATIONS}"
     for place, conversation in enumerate(yaml.safe_load(file.read_text("utf-8"))):
         for number, turn in enumerate(conversation["turns"]):
             key = key_of(place, number)
-            yield Phrase(turn["user"], (first[key].sentiment + second[key].sentiment) / 2, conversation["id"])
+            sentiment = statistics.mean(reading[key].sentiment for reading in readings)
+            yield Phrase(turn["user"], sentiment, conversation["id"])
 
 
 def _sections(file: Path, weight: float) -> list[Phrase]:
