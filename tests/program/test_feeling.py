@@ -10,6 +10,7 @@ import pytest
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.models import FlowRegistry, Turn
+from jazzmine_dspy.models.commands import OutOfScope, ResumeFlow
 from jazzmine_dspy.models.decision import Enhancement, StageRecord
 from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.program import driver
@@ -143,6 +144,18 @@ def test_a_new_task_leaves_the_topic_and_an_answer_or_correction_does_not(progra
         text="I also want to cancel my booking 5120", history=[*TALK, {"role": "assistant", "text": "Moved."}]
     )
     assert not program.decide(shift).enhancement.is_continuation
+
+
+@pytest.mark.row("E12")
+@pytest.mark.parametrize("command", [ResumeFlow(flow="move_booking"), OutOfScope()])
+def test_a_paused_task_and_another_matter_leave_the_topic(program: TurnProgram, command: Any) -> None:
+    context = Context(Turn(text="and the other one", history=TALK), program.registry)
+    before = Enhancement(enhanced_query="and the other one")
+    steps = feel(context, program.bindings, before, StageRecord(source="floor"), [command])
+    effect = next(steps)
+    with pytest.raises(StopIteration) as done:
+        steps.send(driver._perform(effect, program.bindings))
+    assert not done.value.value[0].is_continuation
 
 
 @pytest.mark.row("E12")
