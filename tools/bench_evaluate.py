@@ -21,7 +21,7 @@ import dspy
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
-from routing.figures import filled
+from marked_block import filled
 
 from jazzmine_dspy import load
 from jazzmine_dspy.datasets import load_dataset

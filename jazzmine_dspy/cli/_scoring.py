@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shlex
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jazzmine_dspy.cli._output import output
-from jazzmine_dspy.cli._programs import Opened, open_program
+from jazzmine_dspy.cli._program_options import Opened, open_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,9 @@ ReportFolder = Annotated[
 Concurrency = Annotated[
     int, typer.Option(metavar="N", min=1, max=256, help="Turns that a hosted LM is asked about at once.")
 ]
+
+_OUTPUT = ("report", "quiet", "_json", "concurrency")
+"""Parameters that change no figure."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,20 @@ class Scored:
             "wording of prompts": self.opened.program.policy.wording,
         }
         return Record.of(self.found, facts)
+
+
+def reproduce(context: typer.Context) -> str:
+    """The command that runs, with its arguments and all options that change a figure."""
+    words = context.command_path.split()
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        if value is None or value is False or parameter.name in _OUTPUT:
+            continue
+        if parameter.param_type_name == "option":
+            words.append(parameter.opts[0])
+        if value is not True:
+            words.append(str(value))
+    return shlex.join(words)
 
 
 def held_by(dataset: Dataset, split: str) -> dict[str, str]:

@@ -29,7 +29,7 @@ from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 from understanding.ground import Ground
-from understanding.plain import Plain
+from understanding.peers import Plain
 from understanding.rehearsal import Staged, judged
 from understanding.soni import Soni
 from understanding.tokens import counted

@@ -34,8 +34,7 @@ from jazzmine_dspy.program.sources.choices import LIKELY_TOLD
 from jazzmine_dspy.program.turn import TurnProgram
 from understanding.figures import Figure, figure
 from understanding.ground import Ground
-from understanding.likely import follow
-from understanding.rehearsal import staged
+from understanding.rehearsal import follow, staged
 
 SECTION = "values alone, right slot given"
 GROUPS: dict[str, tuple[tuple[str, ...], float]] = {

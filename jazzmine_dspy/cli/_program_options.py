@@ -84,22 +84,20 @@ def open_program(
     if policy != "shipped":
         program = program.with_policy(policy)  # type: ignore[arg-type]
     if wording is not None:
-        program = _worded(program, wording)
+        program = _with_wording(program, wording)
     bound = _bind(program, loaded.manifest, lm, serving, api_base)
     return Opened(program, loaded.manifest, loaded.path, bound)
 
 
-def _worded(program: TurnProgram, name: str) -> TurnProgram:
+def _with_wording(program: TurnProgram, name: str) -> TurnProgram:
     from jazzmine_dspy.models.errors import InputError
     from jazzmine_dspy.program.wording import in_wording
     from jazzmine_dspy.signatures.contract import WORDINGS
 
-    found = next((each for each in WORDINGS if each == name), None)
-    if found is None:
-        raise InputError(
-            f"No wording is named {name!r}", where="--wording", remedy=f"Use {' or '.join(WORDINGS)}."
-        )
-    return in_wording(program, found)
+    if name not in WORDINGS:
+        remedy = f"Use {' or '.join(WORDINGS)}."
+        raise InputError(f"No wording is named {name!r}", where="--wording", remedy=remedy)
+    return in_wording(program, name)
 
 
 def _bind(
