@@ -1,4 +1,4 @@
-"""Turns of service as candidates for labels: what was said, in which state, and what the program understood (D6)."""
+"""Turns of service as candidates for labels: what was said, in which state, and what the program understood."""
 
 from __future__ import annotations
 

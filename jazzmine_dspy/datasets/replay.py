@@ -1,11 +1,11 @@
-"""The state before each turn, derived by carrying out the labels of the turns before it (D1)."""
+"""The state before each turn, derived by carrying out the labels of the turns before it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jazzmine_dspy.datasets._names import Fault
+from jazzmine_dspy.datasets.label_checks import Fault
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
 from jazzmine_dspy.dialogue.escalation import open_yes_no
 from jazzmine_dspy.dialogue.next_step import apply_decision
