@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
-from jazzmine_dspy.lm.deferred_files import ANSWERS, read_rows
+from jazzmine_dspy.lm.deferred import ANSWERS, read_rows
 from jazzmine_dspy.lm.recording import record
 from jazzmine_dspy.models.errors import JazzmineError
 

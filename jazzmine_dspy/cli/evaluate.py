@@ -78,7 +78,7 @@ def evaluate(
     from jazzmine_dspy.cli._against import all_asked, is_record, side
     from jazzmine_dspy.datasets import load_dataset
     from jazzmine_dspy.eval import Record
-    from jazzmine_dspy.lm.recording import in_words, recordings_of
+    from jazzmine_dspy.lm.recording import describe, recording_summary
 
     out = output()
     labelled = load_dataset(dataset)
@@ -107,7 +107,7 @@ def evaluate(
     gated = _gate(scored, others[0], objective, margin) if others and not found.decides_nothing else None
     title = f"{scored.name} on {labelled.name}, {split}"
     money = _money(found, opened.lm, price)
-    recorded = recordings_of([opened.program.bindings.lm])
+    recorded = recording_summary([opened.program.bindings.lm])
     priced = {"money": _total(found), "price": None if price is None else price.to_json()}
     document = {**found.to_json(), **priced, "recording": recorded, "record": scored.record().to_json()}
     if gated is not None:
@@ -119,7 +119,7 @@ def evaluate(
     if whole is not None:
         out.show(*_replay_told(whole))
     if recorded is not None:
-        out.show(f"recording: {in_words(recorded)}")
+        out.show(f"recording: {describe(recorded)}")
     if report is not None:
         facts = {
             "program": f"{scored.name} {opened.program.fingerprint[:12]}",
@@ -130,8 +130,8 @@ def evaluate(
             "wording of prompts": opened.program.policy.wording,
             "money": money,
             **({"seen before": scored.seen} if scored.seen else {}),
-            **({} if whole is None else {"whole conversations": whole.in_words()}),
-            **({} if recorded is None else {"recording": in_words(recorded)}),
+            **({} if whole is None else {"whole conversations": whole.describe()}),
+            **({} if recorded is None else {"recording": describe(recorded)}),
         }
         reproduce = (
             f"jazzmine-dspy evaluate {program} {dataset} --split {split} --policy {policy} --seed {seed}"
@@ -158,7 +158,7 @@ def _replay_told(whole: Replayed) -> list[str]:
     """The replay in lines: shares, where conversations go wrong, and what could not be replayed."""
     causes = ", ".join(f"{cause} {count}" for cause, count in whole.first_errors.items()) or "none"
     places = ", ".join(f"turn {number}: {count}" for number, count in whole.first_error_at.items())
-    lines = [whole.in_words(), f"first errors: {causes}" + (f" ({places})" if places else "")]
+    lines = [whole.describe(), f"first errors: {causes}" + (f" ({places})" if places else "")]
     return lines + [f"left out: {one}" for one in whole.left_out]
 
 

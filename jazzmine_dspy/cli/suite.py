@@ -51,7 +51,7 @@ def hold(
     Exit code 1: fewer conversations are right than --at-least says. Opening unseen registries is logged in the suite.
     """
     from jazzmine_dspy.eval.suite import load_suite, log_opening, run_suite
-    from jazzmine_dspy.lm.recording import in_words, recordings_of
+    from jazzmine_dspy.lm.recording import describe, recording_summary
 
     out = output()
     loaded = load_suite(suite, only=only or ())
@@ -68,7 +68,7 @@ def hold(
         out.note(f"note: unseen registries are opened, which is logged: {', '.join(sorted(loaded.unseen))}")
     shared = None if overlap is None else _overlap(loaded, overlap)
     result = run_suite(loaded, opened, turns=turns)
-    recorded = recordings_of(lms)
+    recorded = recording_summary(lms)
     more = {"unseen": sorted(loaded.unseen), "at_least": at_least, "recording": recorded}
     if shared is not None:
         more["overlap"] = [each.to_json() for each in shared]
@@ -76,7 +76,7 @@ def hold(
     _show(result)
     _show_overlap(shared or ())
     if recorded is not None:
-        out.show(f"recording: {in_words(recorded)}")
+        out.show(f"recording: {describe(recorded)}")
     if result.share < at_least:
         raise typer.Exit(CHECK_FAILED)
 

@@ -33,7 +33,7 @@ _lock = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Weights:
+class ModelFile:
     """A model file.
 
     Args:
@@ -68,8 +68,8 @@ def shipped_path() -> Path:
     raise LMNotFoundError(what, where="local/smollm2-135m", remedy=_INSTALL)
 
 
-def file_weights(path: Path) -> Weights:
-    """Weights of any GGUF file, with their digest (0.3 s per 100 MB, once per file and process).
+def file_weights(path: Path) -> ModelFile:
+    """ModelFile of any GGUF file, with their digest (0.3 s per 100 MB, once per file and process).
 
     Raises:
         LMNotFoundError: There is no such file.
@@ -80,10 +80,10 @@ def file_weights(path: Path) -> Weights:
         raise LMNotFoundError(
             f"There is no model file {path}", where=f"local/{path}", remedy="Give the path of a .gguf file."
         ) from error
-    return Weights(path, _sha256(path, stat.st_size, stat.st_mtime_ns))
+    return ModelFile(path, _sha256(path, stat.st_size, stat.st_mtime_ns))
 
 
-def embedded_weights() -> Weights:
+def embedded_weights() -> ModelFile:
     """The embedded model's weights, converted on first use (about 8 s, once per user).
 
     Two processes may do this at once: each writes a file of its own and moves it into place. Where it cannot
@@ -95,7 +95,7 @@ def embedded_weights() -> Weights:
     with _lock:
         target = cache_dir() / CONVERTED_NAME
         if (digest := _recorded(target)) is not None:
-            return Weights(target, digest)
+            return ModelFile(target, digest)
         source = file_weights(shipped_path())
         if source.sha256 != SOURCE_SHA256:
             raise LMNotFoundError(
@@ -136,7 +136,7 @@ def _recorded(target: Path) -> str | None:
     return digest if _sha256(target, stat.st_size, stat.st_mtime_ns) == digest else None
 
 
-def _convert_into(source: Path, target: Path) -> Weights:
+def _convert_into(source: Path, target: Path) -> ModelFile:
     logger.info("Converting %s to Q8_0 in %s, once (about 8 s)", source.name, target.parent)
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=".convert-", suffix=".gguf")
@@ -161,7 +161,7 @@ def _convert_into(source: Path, target: Path) -> Weights:
         for left in (made, Path(name)):
             with contextlib.suppress(OSError):
                 left.unlink(missing_ok=True)
-    return Weights(target, digest)
+    return ModelFile(target, digest)
 
 
 def _requantise(source: Path, target: Path) -> None:
