@@ -197,7 +197,7 @@ class ModelProcess:
         # Appended to, so that the child goes on at the beginning after the file was cleared.
         handle, name = tempfile.mkstemp(prefix="jazzmine-lm-", suffix=".log")
         os.close(handle)
-        self._log = Path(name).open("ab+", buffering=0)
+        self._log = Path(name).open("ab+", buffering=0)  # noqa: SIM115
         Path(name).unlink()
         # llama.cpp's threads wait for each other at every layer, and spin there by default: on a machine where
         # others work too a call then takes 15 times as long. So few turns lose nothing on an idle one (measured).

@@ -8,8 +8,6 @@ has changed finds no answer: the recording is stale, and nothing is scored by it
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
-import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,13 +17,10 @@ import dspy
 from pydantic import Field, ValidationError
 
 from jazzmine_dspy.lm.deferred import (
-    ANSWERS,
     RECORDING,
     REQUESTS,
     Answer,
     DeferredEngine,
-    append,
-    compact,
     folder_errors,
     lm_of,
     read_answers,
@@ -86,12 +81,8 @@ class Recording(Value):
             ) from error
         except (ValueError, ValidationError) as error:
             raise InputError(
-                f"The recording is malformed: {_first(error)}", where=str(path), remedy="Correct it."
+                f"The recording is malformed: {first_problem(error)}", where=str(path), remedy="Correct it."
             ) from error
-
-    def to_toml(self) -> str:
-        """The text of ``recording.toml``."""
-        return "".join(f"{name} = {_toml(value)}\n" for name, value in self.model_dump().items())
 
 
 class RecordedEngine(DeferredEngine):
@@ -150,69 +141,9 @@ def describe(summary: Mapping[str, Any]) -> str:
     )
 
 
-def record(folder: str | Path, out: str | Path, facts: Mapping[str, Any]) -> Recording:
-    """Make a recording of what was answered in a folder of deferred answers.
-
-    Args:
-        folder: Of deferred answers; requests without an answer are left out.
-        out: Folder of the recording; it must not be there yet.
-        facts: What `Recording` says, but ``model`` and ``prompts``, which the requests say.
-
-    Raises:
-        InputError: A fact is missing, nothing is answered, or the requests are of several models.
-    """
-    folder, out = Path(folder), Path(out)
-    with folder_errors(folder):
-        rows = read_rows(folder / REQUESTS)
-        answers = read_answers(folder, set(rows) or None)
-        raw = read_rows(folder / ANSWERS)
-    keys = sorted(key for key in rows if key in answers)
-    models = sorted({str(rows[key]["body"]["model"]) for key in keys})
-    if len(models) != 1:
-        what = f"The requests are of several models: {', '.join(models)}" if models else "Nothing is answered"
-        raise InputError(what, where=str(folder), remedy="Record a folder of one model's answers.")
-    prompts = sorted({_instructions(rows[key]["body"]) for key in keys})
-    try:
-        recording = Recording(**facts, model=models[0], prompts=tuple(prompts))
-    except (TypeError, ValidationError) as error:
-        raise InputError(
-            f"What is said of the recording is malformed: {_first(error)}",
-            where=str(out),
-            remedy=f"Say {', '.join(name for name in Recording.model_fields if name not in ('model', 'prompts'))}.",
-        ) from error
-    with folder_errors(out):
-        out.mkdir(parents=True)
-        append(out / REQUESTS, *(compact({"custom_id": key}) for key in keys))
-        append(out / ANSWERS, *(compact(_shortened(raw[key], key, answers[key][0])) for key in keys))
-        (out / RECORDING).write_text(recording.to_toml(), encoding="utf-8")
-    return recording
-
-
-def _shortened(row: dict[str, Any], key: str, content: str) -> dict[str, Any]:
-    """The answer as it came where that tells tokens or why it ended, else the shorter form."""
-    body = (row.get("response") or {}).get("body") or {}
-    choice = (body.get("choices") or [{}])[0]
-    if not body.get("usage") and choice.get("finish_reason", "stop") in (None, "stop"):
-        return {"custom_id": key, "content": content}
-    shorter = {"choices": [choice], "usage": body.get("usage") or {}}
-    return {"custom_id": key, "response": {"status_code": 200, "body": shorter}}
-
-
-def _instructions(body: Mapping[str, Any]) -> str:
-    texts = [each["content"] for each in body["messages"] if each["role"] == "system"]
-    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:12]
-
-
-def _first(error: Exception) -> str:
+def first_problem(error: Exception) -> str:
+    """The first problem that a validation names."""
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors()[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, dt.date):
-        return value.isoformat()
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    return json.dumps(value, ensure_ascii=False)

@@ -54,13 +54,13 @@ class ReplayStore:
             Path(self.path).parent.mkdir(parents=True, exist_ok=True)
         try:
             self._connection = self._open()
+        except sqlite3.OperationalError as error:
+            raise InputError(
+                f"The replay store cannot be opened: {error}",
+                where=self.path,
+                remedy="Make the folder writable, or end the process that holds the file.",
+            ) from error
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise InputError(
-                    f"The replay store cannot be opened: {error}",
-                    where=self.path,
-                    remedy="Make the folder writable, or end the process that holds the file.",
-                ) from error
             warnings.warn(
                 f"{self.path} is no replay store ({format_error(error)}); it is put aside",
                 LMWarning,
@@ -82,7 +82,7 @@ class ReplayStore:
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, response TEXT NOT NULL)"
             )
-        except BaseException:
+        except sqlite3.Error:
             connection.close()
             raise
         return connection
