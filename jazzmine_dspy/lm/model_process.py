@@ -92,7 +92,8 @@ class ModelProcess:
         self._key = secrets.token_hex(32)
         self._address: tuple[str | None, int | None] = (None, None)
         self._slot = threading.Lock()
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Any = None
+        """A `subprocess.Popen` with pipes, once it runs."""
         self._log: Any = None
         self._closed = False
         renew_in_children(self)
@@ -108,7 +109,7 @@ class ModelProcess:
     def pid(self) -> int | None:
         """The child's process id, or None while there is none."""
         child = self._child
-        return child.pid if child is not None and child.poll() is None else None
+        return int(child.pid) if child is not None and child.poll() is None else None
 
     @contextlib.contextmanager
     def slot(self, call: Call) -> Iterator[None]:
@@ -210,9 +211,9 @@ class ModelProcess:
             raise LMNotFoundError(f"The model's process cannot be started: {error}") from error
         self._finalizer = weakref.finalize(self, child.kill)
         try:
-            child.stdin.write(json.dumps({**self.settings, "key": self._key}).encode() + b"\n")  # type: ignore[union-attr]
-            child.stdin.flush()  # type: ignore[union-attr]
-            loaded = select.select([child.stdout], [], [], LOAD_LIMIT_S)[0] and child.stdout.readline()  # type: ignore[union-attr]
+            child.stdin.write(json.dumps({**self.settings, "key": self._key}).encode() + b"\n")
+            child.stdin.flush()
+            loaded = select.select([child.stdout], [], [], LOAD_LIMIT_S)[0] and child.stdout.readline()
         except OSError:
             loaded = b""
         if not loaded:
@@ -247,7 +248,7 @@ class ModelProcess:
             child.wait()
             for pipe in (child.stdin, child.stdout):
                 with contextlib.suppress(OSError):
-                    pipe.close()  # type: ignore[union-attr]
+                    pipe.close()
             self._log.close()
 
 

@@ -94,7 +94,6 @@ class OllamaEngine(Engine):
         self.keep_alive, self.think = keep_alive, think
         self._context = _LEAST_CONTEXT
         self._lock = threading.Lock()
-        self._client: httpx.Client | None = None
         self.tls: ssl.SSLContext | bool = self.address.startswith("https")
 
     def __repr__(self) -> str:
@@ -113,11 +112,12 @@ class OllamaEngine(Engine):
             LMContextError: The prompt did not fit the context.
         """
         body = self._body(request)
-        with self._lock:
-            if self._client is None:
-                self._client = httpx.Client(verify=self.tls)
         limit = call_limit(self.timeout)
-        with _transport(), self._client.stream("POST", **self._call(body, limit)) as answer:
+        with (
+            _transport(),
+            httpx.Client(verify=self.tls) as client,
+            client.stream("POST", **self._call(body, limit)) as answer,
+        ):
             data = bytearray()
             for part in answer.iter_bytes():
                 data += part
@@ -138,13 +138,6 @@ class OllamaEngine(Engine):
                     data += part
                     _check_size(data, limit)
         return self._read(request, body, answer, bytes(data))
-
-    def close(self) -> None:
-        """Let the connections go."""
-        with self._lock:
-            if self._client is not None:
-                self._client.close()
-                self._client = None
 
     def _body(self, request: Request) -> dict[str, Any]:
         config = request.config

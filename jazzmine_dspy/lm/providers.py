@@ -140,8 +140,8 @@ def schema_support(lm: dspy.LM) -> Support:
     provider = provider_of(inner)
     if provider in SERVERS | GATEWAYS or (provider == "openai" and _own_address(inner)):
         return "schema"
-    form = _by_table(inner)
-    return "schema" if form == "none" and provider == "openai" else form
+    by_table = _by_table(inner)
+    return "schema" if by_table == "none" and provider == "openai" else by_table
 
 
 def disable_schema(lm: dspy.LM, form: Literal["json", "none"]) -> None:
