@@ -204,12 +204,12 @@ class ModelProcess:
         # others work too a call then takes 15 times as long. So few turns lose nothing on an idle one (measured).
         environment = {"GOMP_SPINCOUNT": "2000", **os.environ}
         try:
-            self._child = child = subprocess.Popen(
+            child: Any = subprocess.Popen(
                 self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, env=environment
             )
         except OSError as error:
             raise LMNotFoundError(f"The model's process cannot be started: {error}") from error
-        self._finalizer = weakref.finalize(self, child.kill)
+        self._child, self._finalizer = child, weakref.finalize(self, child.kill)
         try:
             child.stdin.write(json.dumps({**self.settings, "key": self._key}).encode() + b"\n")
             child.stdin.flush()

@@ -157,6 +157,6 @@ def _known(provider: str) -> bool:
         return True
     # Otherwise LiteLLM fetches a price list from the network as it is imported, which takes seconds.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    from litellm import LlmProviders
+    from litellm.types.utils import LlmProviders
 
     return provider in {each.value for each in LlmProviders}
