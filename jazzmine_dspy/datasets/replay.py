@@ -11,7 +11,7 @@ from jazzmine_dspy.dialogue.escalation import open_yes_no
 from jazzmine_dspy.dialogue.machine import carry_out
 from jazzmine_dspy.dialogue.next_steps import reconcile
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
-from jazzmine_dspy.models._base import FrozenMap, thaw
+from jazzmine_dspy.models.base import FrozenMap, thaw
 from jazzmine_dspy.models.commands import StartFlow
 from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
 from jazzmine_dspy.models.flows import Flow

@@ -13,11 +13,11 @@ from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMem
 from jazzmine_dspy.memory.working.operations import clear_slot, collect_slot, confirm_action, deny_action
 from jazzmine_dspy.memory.working.operations.flows import end_flow
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
-from jazzmine_dspy.models._base import thaw
+from jazzmine_dspy.models.base import thaw
 from jazzmine_dspy.models.commands import Command, Dialogue
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.slots import ReadingContext, Slot, ask_type
+from jazzmine_dspy.models.slots import ReadingContext, Slot, call_type
 from jazzmine_dspy.models.talk import kind_of_talk
 from jazzmine_dspy.models.validators import Validation, ValidatorRegistry, takes_slots
 
@@ -223,7 +223,7 @@ class Acts(Dialogue):
         if owner is None or slot is None:
             return False
         # Labels, and commands of others than the program, come as they were written.
-        value = ask_type(slot, "normal", value, value, self.at)
+        value = call_type(slot, "normalize", value, value, self.at)
         why_not = slots.refusal(slot, value, self.at)
         self._forget_unvalidated(owner, name)
         if slot.validator and not why_not:

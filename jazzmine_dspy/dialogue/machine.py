@@ -149,7 +149,9 @@ class _Turn(Acts):
         )
         if acted or self.repeated or self.to_change or self.asked_which is not None:
             return False
-        return not self.done_anything or all(command.digression or command.idle for command in self.commands)
+        return not self.done_anything or all(
+            command.digression or command.is_small_talk for command in self.commands
+        )
 
     @property
     def _waits(self) -> bool:
@@ -210,7 +212,7 @@ class _Turn(Acts):
                 # Also one that the flow does without is asked for, since it is what should be different.
                 flow = self.registry[running.flow_name]
                 return await_slot(self.state, running, flow, self.to_change, again=False)
-        if self.commands and all(command.digression or command.idle for command in self.commands):
+        if self.commands and all(command.digression or command.is_small_talk for command in self.commands):
             return self._digress()
         return self._question(offer)
 

@@ -23,7 +23,7 @@ from dspy.lm15 import Request, Response, Usage
 from jazzmine_dspy.lm.engines import AsyncEngine, Engine
 from jazzmine_dspy.lm.errors import LMSettingsError, LMWarning
 from jazzmine_dspy.lm.requests import chat_messages, response_schema, text_response
-from jazzmine_dspy.models.awaiting import Awaiting, asked_for
+from jazzmine_dspy.models.awaiting import Awaiting, current_conversation
 from jazzmine_dspy.models.errors import InputError
 
 PREFIX = "deferred:"
@@ -143,7 +143,7 @@ class DeferredEngine(Engine):
         return Awaiting(str(self.folder), missing)
 
     def _write(self, missing: dict[str, str]) -> None:
-        of = asked_for()
+        of = current_conversation()
         notes = {compact({"conversation": of, "custom_id": key}) for key in missing} if of else set()
         notes -= self._notes
         if not notes and self._written.issuperset(missing):

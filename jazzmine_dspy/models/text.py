@@ -1,9 +1,11 @@
-"""Text at the door: one form for what means the same, and nothing in it that cannot be seen (G5)."""
+"""Text at the door: one form for what means the same, and nothing in it that cannot be seen."""
 
 from __future__ import annotations
 
+import difflib
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from jazzmine_dspy.models.errors import InputError
 
@@ -122,3 +124,17 @@ def plain(text: str) -> str:
     """
     text = unicodedata.normalize("NFC", text).casefold().replace("\u2019", "'")
     return " ".join(re.sub(r"[^\w'+@.-]+", " ", text).strip(" .-'").split())
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A sentence with the nearest known name; without one, the list of them; "" if there are none.
+
+    Example:
+        >>> did_you_mean("curency", ["region", "currency"]), did_you_mean("colour", ["region", "currency"])
+        ("Did you mean 'currency'?", 'Known: region, currency.')
+    """
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    if near:
+        return f"Did you mean {near[0]!r}?"
+    return f"Known: {', '.join(names)}." if names else ""

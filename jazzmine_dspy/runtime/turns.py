@@ -15,7 +15,7 @@ from jazzmine_dspy.memory.errors import DamagedRecordError
 from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working.records import QueuedMessage
 from jazzmine_dspy.memory.working.state import WorkingMemory
-from jazzmine_dspy.models._base import FrozenMap, canonical_json
+from jazzmine_dspy.models.base import FrozenMap, canonical_json
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.history import USER_TURNS, episode_line, prune
 from jazzmine_dspy.models.messages import Message, MessageRole

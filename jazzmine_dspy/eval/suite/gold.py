@@ -13,7 +13,7 @@ from jazzmine_dspy.dialogue.next_steps import await_slot, pending_question
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.eval.suite.model import Expect, one_of
 from jazzmine_dspy.memory.working import FlowStatus, HandledMessage, WorkingMemory
-from jazzmine_dspy.models._base import FrozenMap
+from jazzmine_dspy.models.base import FrozenMap
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.turn import Turn

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from jazzmine_dspy.memory.working.enums import TERMINAL, FlowStatus, check_transition
 from jazzmine_dspy.memory.working.records import HeldSlot, Stored, ToolCallRecord
-from jazzmine_dspy.models._base import StoredJson
+from jazzmine_dspy.models.base import StoredJson
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.messages import Message
 

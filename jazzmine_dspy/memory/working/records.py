@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape, quoteattr
 from pydantic import ConfigDict, Field, PlainSerializer
 
 from jazzmine_dspy.memory.working.enums import FlowStatus
-from jazzmine_dspy.models._base import Record, StoredJson, Value
+from jazzmine_dspy.models.base import Record, StoredJson, Value
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import Entity
 from jazzmine_dspy.models.next_step import NextStep
@@ -136,7 +136,7 @@ class HeldSlot(Stored):
     @classmethod
     def of(cls, slot: Slot) -> Self:
         """An empty slot, from its definition."""
-        return cls(name=slot.name, type=slot.type.value, description=slot.description, required=slot.required)
+        return cls(name=slot.name, type=slot.type, description=slot.description, required=slot.required)
 
     @property
     def filled(self) -> bool:

@@ -23,7 +23,7 @@ from jazzmine_dspy.memory.working.records import (
     WorkspaceEntity,
 )
 from jazzmine_dspy.memory.working.tool_prompt import tool_sections
-from jazzmine_dspy.models._base import StoredJson
+from jazzmine_dspy.models.base import StoredJson
 from jazzmine_dspy.models.turn import ConversationStatus
 
 SCHEMA_VERSION = 2

@@ -17,7 +17,7 @@ from jazzmine_dspy.memory.errors import UnreadableRecordError
 from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
 from jazzmine_dspy.memory.working.codec import JsonCodec
 from jazzmine_dspy.memory.working.records import Stored
-from jazzmine_dspy.models._base import JsonData
+from jazzmine_dspy.models.base import JsonData
 from jazzmine_dspy.models.errors import InputError
 
 CODEC = JsonCodec()

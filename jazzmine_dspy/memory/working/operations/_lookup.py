@@ -11,7 +11,7 @@ from jazzmine_dspy.memory.working.enums import FlowStatus
 from jazzmine_dspy.memory.working.flow import ActiveFlowState
 from jazzmine_dspy.memory.working.records import HeldSlot
 from jazzmine_dspy.memory.working.state import WorkingMemory
-from jazzmine_dspy.models._base import JsonData
+from jazzmine_dspy.models.base import JsonData
 from jazzmine_dspy.models.errors import InputError
 
 _JSON: TypeAdapter[Any] = TypeAdapter(JsonData)

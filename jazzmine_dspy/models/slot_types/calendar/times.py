@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from jazzmine_dspy.models.slot_types.calendar.context import Reading, longest
 from jazzmine_dspy.models.slot_types.calendar.days import GOES_ON
 from jazzmine_dspy.models.slot_types.calendar.english import DAYS
-from jazzmine_dspy.models.slot_types.calendar.frame import Reading, longest
 
 
 class Hours(NamedTuple):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from itertools import pairwise
 
-from jazzmine_dspy.models.other_languages import TOGETHER, number_language, together
-from jazzmine_dspy.models.phrases import WORD, Found, is_english, words
-from jazzmine_dspy.models.slot_types._scales import scaled, word_value
+from jazzmine_dspy.models.language import TOGETHER, WORD, Span, is_english, number_language, together, words
 from jazzmine_dspy.models.slots import ReadingContext
 
 
@@ -40,7 +38,7 @@ _BEFORE_ONE = words(
 _LANGUAGES = frozenset({"en", "fr", "es", "pt", "de", "it", "nl", "ru"})
 
 
-def numbers(text: str, at: ReadingContext, *, spaced: bool = False, money: bool = False) -> list[Found]:
+def numbers(text: str, at: ReadingContext, *, spaced: bool = False, money: bool = False) -> list[Span]:
     """All numbers of a text in their order, as decimals.
 
     Args:
@@ -58,7 +56,6 @@ def numbers(text: str, at: ReadingContext, *, spaced: bool = False, money: bool 
         found.sort()
         if is_english(at.locale):
             found = [*_joined(text, found or _elsewhere(text, at), money=money)]
-            found = _with_hundredths(text, found) if money else found
     return found
 
 
@@ -78,7 +75,7 @@ _AND_ONE = re.compile(
 """One more that is counted in no number: "6 adults and a baby"."""
 
 
-def count_apart(text: str, found: Sequence[Found]) -> bool:
+def count_apart(text: str, found: Sequence[Span]) -> bool:
     """Whether two neighbours among the numbers of a text count different things."""
     apart = any(_APART.search(text[one.end : other.start]) for one, other in pairwise(found))
     return apart or any(_AND_ONE.search(text, each.end) for each in found)
@@ -112,7 +109,7 @@ _THINGS = re.compile(
 """Things that are counted, and are not people."""
 
 
-def is_measure(text: str, each: Found, told: str = "") -> bool:
+def is_measure(text: str, each: Span, told: str = "") -> bool:
     """Whether a number measures or labels something, or counts things and no people: "5 mins", "the 1420 boat".
 
     Args:
@@ -129,28 +126,9 @@ def is_measure(text: str, each: Found, told: str = "") -> bool:
     return the is not None and each.value > 1 and _LABEL.match(text, each.end) is not None
 
 
-def _with_hundredths(text: str, found: list[Found]) -> list[Found]:
-    """Amounts in words with their hundredths: "twelve fifty" is 12.50."""
-    made: list[Found] = []
-    for each in found:
-        last = made[-1] if made else None
-        spoken = last is not None and not any(map(str.isdigit, text[last.start : each.end]))
-        if (
-            last is not None
-            and spoken
-            and not text[last.end : each.start].strip(" -")
-            and each.value == each.value.to_integral_value()
-            and 10 <= each.value < 100 <= 10_000 // max(1, last.value)
-        ):
-            made[-1] = Found(last.start, each.end, last.value + each.value / 100)
-        else:
-            made.append(each)
-    return made
-
-
-def _elsewhere(text: str, at: ReadingContext) -> list[Found]:
+def _elsewhere(text: str, at: ReadingContext) -> list[Span]:
     """Numbers that an English conversation says in another language."""
-    found = [Found(*match.span(), Decimal(together(match))) for match in TOGETHER.finditer(text)]
+    found = [Span(*match.span(), Decimal(together(match))) for match in TOGETHER.finditer(text)]
     language = number_language(text)
     return found if found or language is None else [*_in_words(text, at._replace(locale=language))]
 
@@ -160,7 +138,7 @@ def plain(number: Decimal) -> int | float:
     return int(number) if number == number.to_integral_value() else float(number)
 
 
-def _in_digits(text: str, at: ReadingContext, *, spaced: bool, money: bool) -> Iterator[Found]:
+def _in_digits(text: str, at: ReadingContext, *, spaced: bool, money: bool) -> Iterator[Span]:
     point = _point(at.locale)
     spaced = spaced or _group(at.locale) == "\u00a0"
     pattern = (_CLOSE_SPACED if spaced else _CLOSE) if money else (_SPACED if spaced else _DIGITS)
@@ -171,7 +149,7 @@ def _in_digits(text: str, at: ReadingContext, *, spaced: bool, money: bool) -> I
         value = Decimal(_written(body, point, money=money))
         value *= 1000 if match["more"] else 1
         value *= -1 if match["sign"] else 1
-        yield Found(match.start(), match.end(), value)
+        yield Span(match.start(), match.end(), value)
 
 
 def _written(body: str, point: str, *, money: bool) -> str:
@@ -190,7 +168,7 @@ def _written(body: str, point: str, *, money: bool) -> str:
     return digits if parts_thousands else f"{digits[:-decimals] or '0'}.{digits[-decimals:]}"
 
 
-def _in_words(text: str, at: ReadingContext) -> Iterator[Found]:
+def _in_words(text: str, at: ReadingContext) -> Iterator[Span]:
     language = at.locale.replace("_", "-").split("-")[0].lower()
     if language not in _LANGUAGES:
         return
@@ -207,7 +185,7 @@ def _in_words(text: str, at: ReadingContext) -> Iterator[Found]:
             said = text[spoken[place].start() : spoken[after - 1].end()].lower()
             value = word_value(said.replace("-", " "), language)
             if value is not None:
-                yield Found(spoken[place].start(), spoken[after - 1].end(), Decimal(value))
+                yield Span(spoken[place].start(), spoken[after - 1].end(), Decimal(value))
                 place = after
                 break
         else:
@@ -226,11 +204,11 @@ def _points(said: list[re.Match[str]], place: int) -> bool:
 _MINUS = re.compile(r"(?<!\w)(?:minus|negative)\s+$", re.IGNORECASE)
 
 
-def _joined(text: str, found: list[Found], *, money: bool) -> Iterator[Found]:
+def _joined(text: str, found: list[Span], *, money: bool) -> Iterator[Span]:
     """English: signs, and numbers with their scales."""
     for each in scaled(text, found, money=money):
         before = _MINUS.search(text[: each.start])
-        yield Found(before.start(), each.end, -each.value) if before and each.value > 0 else each
+        yield Span(before.start(), each.end, -each.value) if before and each.value > 0 else each
 
 
 @lru_cache(maxsize=64)
@@ -251,3 +229,138 @@ def _point(locale: str) -> str:
 def _group(locale: str) -> str:
     sign = "," if locale == "en" else _symbol(locale, "group")
     return "\u00a0" if sign in ("\u202f", "\u00a0", " ") else sign
+
+
+_SCALES = {
+    "dozen": 12, "dozens": 12, "hundred": 100, "thousand": 1000, "k": 1000, "grand": 1000, "million": 10**6,
+    "mil": 10**6, "mill": 10**6, "mn": 10**6, "mln": 10**6, "m": 10**6, "billion": 10**9, "bn": 10**9, "b": 10**9,
+    "trillion": 10**12,
+}  # fmt: skip
+_WORDS = (
+    r"dozens?|hundred|thousand|million|billion|bn|trillion|"
+    r"grand(?! (?:piano|prix|slam|total|child|parent|master|tour|final|opening))|k"
+)
+_SCALE = re.compile(rf"(?:\s+|-)?({_WORDS})\b", re.IGNORECASE)
+_SCALE_OF_MONEY = re.compile(rf"(?:(?:\s+|-)?({_WORDS}|mill?|mn|mln)|(m|b))\b", re.IGNORECASE)
+"""Amounts also have short forms; a single letter stands close to the number ("$1.5m")."""
+
+_FRACTIONS = {"half": Decimal("0.5"), "quarter": Decimal("0.25"), "three quarters": Decimal("0.75")}
+_AND_FRACTION = re.compile(
+    r"\s+(?:and|n|&)\s+(?:a\s+|one\s+)?(half|quarter|three quarters)\b(?!\s+(?:past|to|after)\b)",
+    re.IGNORECASE,
+)
+_BASE = re.compile(
+    r"\b(?:(?P<part>half|(?:(?:a|one)\s+)?quarter|three[ -]quarters)(?:\s+of)?(?:\s+an?)?"
+    r"|(?P<one>an?)|(?:an?\s+)?(?P<two>couple|pair)(?:\s+of)?"
+    r"|(?P<vague>(?:a\s+)?few|several|many|some))"
+    rf"\s+(?=(?:{_WORDS}|mil|mill)\b)|\b(?P<alone>(?:an?|one)\s+(?:couple(?:\s+of)?|pair\s+of))\b",
+    re.IGNORECASE,
+)
+_DIGIT_WORDS = ["zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+_POINT = re.compile(rf"\s+point((?:\s+(?:{'|'.join(_DIGIT_WORDS)}|\d))+)\b", re.IGNORECASE)
+_REST = re.compile(r"(?:\s+(?:and|'?n'?|&|\+))?\s+", re.IGNORECASE)
+_BARE_SCALE = re.compile(r"\b(?:hundred|thousand)$", re.IGNORECASE)
+_JOINED = re.compile(r"\s+(?:and|'?n'?|&|\+)\s+(?:a\s+)?", re.IGNORECASE)
+_WRITTEN_REST = re.compile(r"\d{2,3}(?![\w%:]|[.,]\d|\s?(?:cents|pence|p)\b)", re.IGNORECASE)
+_LONGEST_REST = 6
+"""Words of what follows a scale: "nine hundred and ninety nine thousand"."""
+
+
+def scaled(text: str, found: Iterable[Span], *, money: bool) -> Iterator[Span]:
+    """The numbers of a text with their scale words, in its order.
+
+    Args:
+        text: The text.
+        found: Numbers in digits and in words.
+        money: Whether short forms of amounts count: "3m", "2 mil".
+    """
+    taken, made = 0, list[Span]()
+    for base, vague in sorted([*((each, False) for each in found), *_bases(text)]):
+        if base.start >= taken:
+            grown = _grown(text, base, money=money)
+            taken = grown.end
+            if not vague:
+                made.append(grown)
+    parts = {
+        place for place, (one, other) in enumerate(pairwise(made)) if money and _is_joined(text, one, other)
+    }
+    yield from (each for place, each in enumerate(made) if not {place, place - 1} & parts)
+
+
+def _is_joined(text: str, one: Span, other: Span) -> bool:
+    """Whether two amounts in words stand for one that is not read whole: "hundred and odd n fifty"."""
+    words = not any(map(str.isdigit, text[one.start : other.end]))
+    return words and _JOINED.fullmatch(text, one.end, other.start) is not None
+
+
+def _bases(text: str) -> Iterator[tuple[Span, bool]]:
+    """What stands before a scale and is no number by itself: "half a", "a couple of"; vague is "a few"."""
+    for match in _BASE.finditer(text):
+        value = Decimal(2 if match["two"] or match["alone"] else 1)
+        if match["part"]:
+            part = re.sub(r"^(?:a|one)\s+", "", match["part"].lower()).replace("-", " ")
+            value = _FRACTIONS[part]
+        yield Span(match.start(), match.end(), value), bool(match["vague"])
+
+
+def _grown(text: str, base: Span, *, money: bool) -> Span:
+    """A number with what follows and belongs to it."""
+    end, part = base.end, Decimal(base.value)
+    if match := _POINT.match(text, end):
+        digits = "".join(_digit(word) for word in match[1].lower().split())
+        end, part = match.end(), part + Decimal(f"0.{digits}")
+    total, part, end = Decimal(0), *_with_fraction(text, end, part, Decimal(1))
+    pattern = _SCALE_OF_MONEY if money else _SCALE
+    if (bare := _BARE_SCALE.search(text[base.start : end])) is not None:
+        scale = Decimal(_SCALES[bare[0].lower()])
+        rest = _rest(text, end, scale)
+        part, end = (part, end) if rest is None else (part + rest.value, rest.end)
+    # A base ends with the space before its scale.
+    while match := pattern.match(text, end):
+        scale = Decimal(_SCALES[match[match.lastindex or 1].lower()])
+        part, end = part * scale, match.end()
+        part, end = _with_fraction(text, end, part, scale)
+        if scale >= 1000:
+            total, part = total + part, Decimal(0)
+        rest = _rest(text, end, scale)
+        if rest is not None:
+            part, end = part + rest.value, rest.end
+    return Span(base.start, end, total + part)
+
+
+def _digit(word: str) -> str:
+    return word if word.isdigit() else str(max(0, _DIGIT_WORDS.index(word) - 1))
+
+
+def _with_fraction(text: str, end: int, value: Decimal, scale: Decimal) -> tuple[Decimal, int]:
+    match = _AND_FRACTION.match(text, end)
+    return (value, end) if match is None else (value + _FRACTIONS[match[1].lower()] * scale, match.end())
+
+
+def _rest(text: str, end: int, scale: Decimal) -> Span | None:
+    """The number below the scale that follows it: of "3 hundred and fifty", the fifty."""
+    gap = _REST.match(text, end)
+    if gap is None or scale < 100:
+        return None
+    if written := _WRITTEN_REST.match(text, gap.end()):
+        fits = len(written[0]) == (2 if scale == 100 else 3)
+        return Span(gap.end(), written.end(), Decimal(written[0])) if fits else None
+    words = [*WORD.finditer(text, gap.end())][:_LONGEST_REST]
+    for last in reversed(words if words and words[0].start() == gap.end() else ()):
+        value = word_value(text[gap.end() : last.end()].lower().replace("-", " "), "en")
+        if value is not None and 0 < value < scale:
+            return Span(gap.end(), last.end(), Decimal(value))
+    return None
+
+
+@lru_cache(maxsize=4096)
+def word_value(text: str, language: str) -> int | None:
+    """The whole number that a text is in words; None where it is none."""
+    from text_to_num import text2num
+
+    if text.endswith((" and", " y", " et", " e", " und", " en", " i")):
+        return None
+    try:
+        return int(text2num(text, language))
+    except (ValueError, OverflowError):
+        return None

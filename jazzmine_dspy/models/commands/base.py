@@ -1,4 +1,4 @@
-"""What every kind of command says of itself: to prompts, to the merge of stages, to the state machine, to labels."""
+"""What every command says of itself: to prompts, to the merge of stages, to the state machine, to labels."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from jazzmine_dspy.models._base import FrozenMap, Value, thaw
-from jazzmine_dspy.models.commands._dialogue import Dialogue
+from jazzmine_dspy.models.base import FrozenMap, Value, thaw
 from jazzmine_dspy.models.flows import Flow, Slot
 
-Place = Literal["leave", "running", "value", "opens", "rest"]
+Order = Literal["leave", "running", "value", "opens", "rest"]
 Cancellation = Literal["always", "often", "rarely", "never"]
 Flag = Literal["intent_change", "resume_request", "slot_value", "digression"]
 
 
-class Situation(Protocol):
+class DialogueState(Protocol):
     """The state before a message, as a ``Turn`` and a labelled turn have it."""
 
     @property
@@ -33,13 +32,13 @@ class Situation(Protocol):
     def offering(self) -> str | None: ...
 
 
-class Kind(Value):
+class BaseCommand(Value):
     """A kind of command: a model, and what is true of all commands of the kind.
 
-    To add one, write it into a file beside this one, and in the package's ``__init__`` import it, name it in the union
-    and in ``__all__``. If it acts on a dialogue in a new way, add a step to ``Dialogue`` and to the state machine. A
-    rule's phrases for it, in ``program/acts.py``, are optional. What it leaves as it is here makes it an act without
-    arguments that a language model may always say, stands last in a decision, and changes nothing.
+    To add one, write it into ``kinds.py`` or into a file of its own, and in the package's ``__init__`` import it, name
+    it in the union and in ``__all__``. If it acts on a dialogue in a new way, add a step to ``Dialogue`` and to the
+    state machine. A rule's phrases for it, in ``program/acts.py``, are optional. With the defaults of this class it is
+    an act without arguments that a language model may always write, stands last in a decision, and changes nothing.
 
     What a language model says:
         understood: Whether understanding may say it. Flows are started, and asked about, by selection alone.
@@ -50,13 +49,14 @@ class Kind(Value):
             the order, so it stays.
 
     How a decision is put together:
-        place: "leave" stands first, then what the "running" flow gets, then what "opens" another flow, then "rest". A
+        order: "leave" stands first, then what the "running" flow gets, then what "opens" another flow, then "rest". A
             "value" goes to the flow that it belongs to.
         answers: It answers an open yes or no: only one answer counts, and it is carried out first.
         closes: It stands behind the values that are said with it.
         changes: It changes a value, so an open yes or no is a no.
-        anew: What a flow gets in the same message stands behind it, and begins from nothing.
-        idle: Talk that is dropped beside a task.
+        restarts: What a flow gets in the same message stands behind it, and begins from nothing.
+        is_small_talk: Talk that is dropped next to a task.
+        about_any_flow: It is about whatever flow is running, so that an open yes or no stays in view.
         digression: The user leaves the task for a question or for talk.
         flag: Which of a decision's four flags such a command sets: ``is_intent_change`` and so on. The first of them in
             this order that any command sets is true.
@@ -65,6 +65,7 @@ class Kind(Value):
         cancellation: How often such a command takes back a request.
 
     What the assistant says:
+        says: Key of the text that the command is answered with; "" for a command that does something else.
         replies: The default texts of its answers, by key; a flow's ``responses`` replace them.
 
     What labels may name:
@@ -78,16 +79,18 @@ class Kind(Value):
     lm_may_name: ClassVar[bool] = False
     lm_note: ClassVar[str] = ""
     lm_place: ClassVar[int] = 3
-    place: ClassVar[Place] = "rest"
+    order: ClassVar[Order] = "rest"
     answers: ClassVar[bool] = False
     closes: ClassVar[bool] = False
     changes: ClassVar[bool] = False
-    anew: ClassVar[bool] = False
-    idle: ClassVar[bool] = False
+    restarts: ClassVar[bool] = False
+    is_small_talk: ClassVar[bool] = False
+    about_any_flow: ClassVar[bool] = False
     digression: ClassVar[bool] = False
     flag: ClassVar[Flag | None] = None
     intent: ClassVar[str | None] = None
     cancellation: ClassVar[Cancellation] = "never"
+    says: ClassVar[str] = ""
     replies: ClassVar[Mapping[str, str]] = {}
     flow_fields: ClassVar[tuple[str, ...]] = ()
     slot_fields: ClassVar[tuple[str, ...]] = ()
@@ -100,12 +103,12 @@ class Kind(Value):
     # --- what a language model says ----------------------------------------------------------------------
 
     @classmethod
-    def possible(cls, situation: Situation) -> bool:
+    def possible(cls, state: DialogueState) -> bool:
         """Whether the state leaves room for a command of this kind."""
         return True
 
     @classmethod
-    def names(cls, situation: Situation, slots: Sequence[Slot]) -> Sequence[str]:
+    def names(cls, state: DialogueState, slots: Sequence[Slot]) -> Sequence[str]:
         """What an answer may name, of a kind that takes a name: slots or flows.
 
         Args:
@@ -114,14 +117,16 @@ class Kind(Value):
         return ()
 
     @classmethod
-    def read(cls, name: str | None, value: Any, situation: Situation, slots: Sequence[Slot]) -> Kind | None:
+    def read(
+        cls, name: str | None, value: Any, state: DialogueState, slots: Sequence[Slot]
+    ) -> BaseCommand | None:
         """The command that an answer means, or None where it is refused.
 
         Args:
             name, value: What the answer gave with the kind; None where it gave none.
             slots: Those that the message may fill.
         """
-        return cls() if cls.possible(situation) else None
+        return cls() if cls.possible(state) else None
 
     def as_answer(self) -> dict[str, Any]:
         """The command as a language model would answer it."""
@@ -130,11 +135,11 @@ class Kind(Value):
 
     # --- how a decision is put together ------------------------------------------------------------------
 
-    def fits(self, situation: Situation) -> bool:
+    def fits(self, state: DialogueState) -> bool:
         """Whether the state allows this very command."""
-        return self.possible(situation)
+        return self.possible(state)
 
-    def meant(self, situation: Situation, awaited: Slot | None) -> Kind:
+    def resolve(self, state: DialogueState, awaited: Slot | None) -> BaseCommand:
         """The command that it comes to in this state.
 
         Args:
@@ -142,11 +147,11 @@ class Kind(Value):
         """
         return self
 
-    def opens(self, situation: Situation) -> str | None:
+    def opens(self, state: DialogueState) -> str | None:
         """The flow that it turns to, None where it turns to none."""
         return None
 
-    def leaves(self, situation: Situation) -> str | None:
+    def leaves(self, state: DialogueState) -> str | None:
         """The flow that it leaves, None where it leaves none."""
         return None
 
@@ -160,11 +165,11 @@ class Kind(Value):
         """The flow whose slot it acts on, where it names one."""
         return None
 
-    def concerns(self, flow: Flow) -> bool:
+    def is_about(self, flow: Flow) -> bool:
         """Whether it is about the flow that runs, so that an open yes or no stays in view."""
-        return False
+        return self.about_any_flow
 
-    def key(self, situation: Situation, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
+    def key(self, state: DialogueState, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
         """What it is compared by: its type and arguments, with what is left open filled in from the state.
 
         Args:
@@ -180,10 +185,10 @@ class Kind(Value):
         Returns:
             Whether it changed anything, or is answered by itself.
         """
-        return True
+        return dialogue.say(self.says) if self.says else True
 
 
-class SlotAct(Kind):
+class SlotCommand(BaseCommand):
     """What acts on one slot, by its name.
 
     ``flow`` says whose slot it is, where two flows may have one of that name; None leaves it to the commands before it
@@ -195,7 +200,7 @@ class SlotAct(Kind):
 
     lm_arguments: ClassVar[tuple[str, ...]] = ("name",)
     lm_place = 0
-    place: ClassVar[Place] = "running"
+    order: ClassVar[Order] = "running"
     flow_fields = ("flow",)
     slot_fields = ("name",)
 
@@ -207,6 +212,12 @@ class SlotAct(Kind):
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         return ((name, value) for name, value in super().__repr_args__() if (name, value) != ("flow", None))
 
+    @classmethod
+    def read(
+        cls, name: str | None, value: Any, state: DialogueState, slots: Sequence[Slot]
+    ) -> BaseCommand | None:
+        return cls(name=name) if name is not None and name in cls.names(state, slots) else None
+
     @property
     def slot_name(self) -> str | None:
         return self.name
@@ -215,23 +226,76 @@ class SlotAct(Kind):
     def owner(self) -> str | None:
         return self.flow
 
-    def concerns(self, flow: Flow) -> bool:
+    def is_about(self, flow: Flow) -> bool:
         return self.flow in (None, flow.name) and flow.slot(self.name) is not None
 
-    def key(self, situation: Situation, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
+    def key(self, state: DialogueState, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
         # Whose slot it is, its place among the commands says as well.
         return self.type, self.name
 
 
-class Answer(Kind):
-    """What answers the open yes or no."""
+class Dialogue:
+    """What a command is carried out on. By itself it changes nothing.
 
-    place = "running"
-    answers = True
+    The state machine changes a conversation's state, an evaluation counts the slots held, the check of labels notes
+    what cannot be. A step that not all of them know is answered with True.
 
-    @classmethod
-    def possible(cls, situation: Situation) -> bool:
-        return situation.confirming is not None
+    Returns:
+        Each step: whether anything came of it; False for what the state does not allow.
+    """
 
-    def concerns(self, flow: Flow) -> bool:
+    def affirm(self) -> bool:
+        """Say yes to what is open."""
+        return True
+
+    def deny(self, name: str | None) -> bool:
+        """Say no to what is open; the slot of that name is to be different."""
+        return True
+
+    def start(self, name: str) -> bool:
+        """Begin a flow; the running one is set aside."""
+        return True
+
+    def resume(self, name: str | None) -> bool:
+        """Take up a flow that was set aside, the newest where none is named."""
+        return True
+
+    def leave(self, name: str | None) -> bool:
+        """Drop a flow, the running one where none is named."""
+        return True
+
+    def restart(self) -> bool:
+        """Begin the running flow anew, or the conversation where none runs."""
+        return True
+
+    def put(self, name: str, value: Any, flow: str | None = None) -> bool:
+        """Give a slot a JSON value; ``flow`` says whose slot it is, where that is known."""
+        return True
+
+    def correct(self, name: str, value: Any, flow: str | None = None) -> bool:
+        """Give a slot another value."""
+        return self.put(name, value, flow)
+
+    def clear(self, name: str, flow: str | None = None) -> bool:
+        """Take a slot's value back."""
+        return True
+
+    def skip(self, name: str, flow: str | None = None) -> bool:
+        """Go on without a slot."""
+        return True
+
+    def say(self, key: str) -> bool:
+        """Say the text under a key, the flow's own or the default."""
+        return True
+
+    def repeat(self) -> bool:
+        """Say the last answer again."""
+        return True
+
+    def ask_which(self, flows: Sequence[str]) -> bool:
+        """Ask which of these flows is meant."""
+        return True
+
+    def hand_over(self) -> bool:
+        """Leave the conversation to a person."""
         return True
