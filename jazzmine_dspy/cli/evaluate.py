@@ -130,7 +130,7 @@ def evaluate(
             "wording of prompts": opened.program.policy.wording,
             "money": money,
             **({"seen before": scored.seen} if scored.seen else {}),
-            **({} if whole is None else {"whole conversations": whole.describe()}),
+            **({} if whole is None else {"whole conversations": whole.in_words()}),
             **({} if recorded is None else {"recording": describe(recorded)}),
         }
         reproduce = (
@@ -158,7 +158,7 @@ def _replay_told(whole: Replayed) -> list[str]:
     """The replay in lines: shares, where conversations go wrong, and what could not be replayed."""
     causes = ", ".join(f"{cause} {count}" for cause, count in whole.first_errors.items()) or "none"
     places = ", ".join(f"turn {number}: {count}" for number, count in whole.first_error_at.items())
-    lines = [whole.describe(), f"first errors: {causes}" + (f" ({places})" if places else "")]
+    lines = [whole.in_words(), f"first errors: {causes}" + (f" ({places})" if places else "")]
     return lines + [f"left out: {one}" for one in whole.left_out]
 
 
