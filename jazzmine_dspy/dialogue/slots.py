@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, HeldSlot, WorkingMemory
-from jazzmine_dspy.memory.working.operations.slots import empty
+from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, SlotState, WorkingMemory
+from jazzmine_dspy.memory.working.operations.slots import clear_value
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.slots import ANYWHERE, SLOT_TYPES, ReadingContext, Slot, breaks_pattern, call_type
@@ -43,7 +43,7 @@ def align(state: WorkingMemory, running: ActiveFlowState, flow: Flow, at: Readin
     for slot in flow.slots:
         held = running.slots.get(slot.name)
         if held is None:
-            running.slots[slot.name] = HeldSlot.of(slot)
+            running.slots[slot.name] = SlotState.of(slot)
             continue
         # A type of jazzmine's own says nothing of ours.
         retyped = held.type in SLOT_TYPES and held.type != slot.type
@@ -60,7 +60,7 @@ def _recheck(
     state: WorkingMemory,
     running: ActiveFlowState,
     slot: Slot,
-    held: HeldSlot,
+    held: SlotState,
     at: ReadingContext,
     *,
     retyped: bool,
@@ -77,10 +77,10 @@ def _recheck(
     if fits(normal):
         held.value = normal
         return
-    empty(state, held)
+    clear_value(state, held)
     if running is state.active_flow:
         state.pending_confirmation = None
-        running.become(FlowStatus.COLLECTING_SLOTS if running.wants_values else FlowStatus.ACTIVE)
+        running.transition_to(FlowStatus.COLLECTING_SLOTS if running.needs_values else FlowStatus.ACTIVE)
 
 
 def pending(flow: Flow, running: ActiveFlowState) -> Slot | None:

@@ -1,4 +1,4 @@
-"""Text at the door: one form for what means the same, and nothing in it that cannot be seen."""
+"""Text from outside: one form for what means the same, nothing that cannot be seen; and misspelt names."""
 
 from __future__ import annotations
 
@@ -138,3 +138,27 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if near:
         return f"Did you mean {near[0]!r}?"
     return f"Known: {', '.join(names)}." if names else ""
+
+
+MAX_ID = 1_000
+"""Characters that the id of a conversation may have."""
+
+
+def checked_id(conversation_id: str) -> str:
+    """The id of a conversation, if it is one: any text of 1 to 1,000 characters.
+
+    Raises:
+        InputError: the id is no text, empty, too long, or holds half of a surrogate pair.
+
+    Example:
+        >>> checked_id("shop:{4471}/é")
+        'shop:{4471}/é'
+    """
+    text = checked_text(conversation_id, field="conversation_id")
+    if not 0 < len(text) <= MAX_ID:
+        raise InputError(
+            f"The id of the conversation has {len(text):,} characters, of 1 to {MAX_ID:,}",
+            where="conversation_id",
+            remedy="Pass a text of its own for each conversation.",
+        )
+    return text

@@ -199,7 +199,7 @@ def build_turn(
         paused_slots=FrozenMap.of({flow.flow_name: flow.values for flow in state.paused if flow.values}),
         confirming=open_yes_no(state),
         clarifying=clarifying(state),
-        offering=state.offered,
+        offering=state.offered_flow,
         history=tuple(_shown(message) for message in history),
         history_summaries=tuple(summaries),
         explicit_context=tuple(dict.fromkeys([*incoming.explicit_context, *facts]))[:MAX_SNIPPETS],
@@ -217,7 +217,7 @@ def build_turn(
 
 def clarifying(state: WorkingMemory) -> tuple[str, ...]:
     """Flows between which the last turn asked to choose; what came of it is kept with the message."""
-    last = state.handled[-1].next_step if state.handled else None
+    last = state.processed[-1].next_step if state.processed else None
     return last.choices if isinstance(last, NextStep) else ()
 
 
