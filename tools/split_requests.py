@@ -31,7 +31,7 @@ from typing import Any
 
 import jsonschema
 
-from jazzmine_dspy.lm.deferred_files import (
+from jazzmine_dspy.lm.deferred import (
     ANSWERS,
     REQUESTS,
     append,

@@ -139,7 +139,7 @@ def within_budget(
         keep = keep_calls() if calls else 0
         number = context.affordable(len(examples) - done, calls, keep_calls=keep)
         sure = not calls or not context.budget.by_estimate
-        if number > 1 and not sure and not context.budget.meter.surely_fit(number * calls, keep=keep):
+        if number > 1 and not sure and not context.budget.meter.can_afford(number * calls, then=keep):
             # Ever fewer, down to one at a time: how many more there are is known better after each.
             number = max(1, number // 4)
         if not number:
