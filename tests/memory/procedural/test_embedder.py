@@ -257,9 +257,10 @@ def test_another_model_that_is_there(
     """The name that our own model is registered under stands in for any other that fastembed has."""
     minilm.embed(["load"])
     folder = next(minilm._cache_dir.iterdir())  # type: ignore[union-attr]
-    monkeypatch.setattr(
-        FastembedEmbedder, "_options", lambda self, offline: {"specific_model_path": str(folder)}
-    )
+    import fastembed
+
+    plain = fastembed.TextEmbedding(minilm_files._REGISTERED, specific_model_path=str(folder), threads=1)
+    monkeypatch.setattr(FastembedEmbedder, "_open", lambda self: plain)
     other = FastembedEmbedder(minilm_files._REGISTERED)
     assert isinstance(minilm._loaded, minilm_files.TwoLayers)
     assert other.fingerprint == f"{minilm_files._REGISTERED}:fastembed-{version('fastembed')}"
@@ -275,6 +276,23 @@ def test_an_unknown_model() -> None:
     assert "list_supported_models" in caught.value.remedy
     with pytest.raises(EmbeddingError, match="no embedding model"):
         FastembedEmbedder("nonsense").size  # noqa: B018
+
+
+def test_after_a_failed_load_the_next_attempt_waits_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only for that minute the embedder counts as loaded: a turn must not wait for a download again and again."""
+    embedder, now = FastembedEmbedder(), [100.0]
+    monkeypatch.setattr("jazzmine_dspy.memory.procedural.embedder.time.monotonic", lambda: now[0])
+
+    def fail() -> None:
+        raise EmbeddingError("The model is not there")
+
+    monkeypatch.setattr(embedder, "_open", fail)
+    assert not embedder.loaded
+    with pytest.raises(EmbeddingError):
+        embedder.load()
+    assert embedder.loaded
+    now[0] += 61.0
+    assert not embedder.loaded
 
 
 @pytest.mark.parametrize(

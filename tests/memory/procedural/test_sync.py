@@ -125,14 +125,14 @@ def test_a_killed_sync_is_completed_by_the_next(running: qdrant_server.QdrantDou
     def writes(name: str) -> bool:
         return name == UPSERT and next(left, False)
 
-    killed = _worker(running, _version("A", 30))
+    killed = _worker(running, _version("A", 60))
     assert killed.wait() == -signal.SIGKILL
     running.on_request = lambda name, body: None
     stored = running.count(COLLECTION)
-    assert 0 < stored < len(_points(_version("A", 30)))
-    report = asyncio.run(_memory(running).sync(_version("A", 30), "shop"))
+    assert 0 < stored < len(_points(_version("A", 60)))
+    report = asyncio.run(_memory(running).sync(_version("A", 60), "shop"))
     assert report.changes > 0
-    assert _stored(running) == _points(_version("A", 30))
+    assert _stored(running) == _points(_version("A", 60))
 
 
 # --- the rest ----------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ async def test_a_server_that_fails_in_the_middle_leaves_it_to_the_next_sync(
     running: qdrant_server.QdrantDouble,
 ) -> None:
     memory = _memory(running)
-    running.on_request = lambda name, body: setattr(running, "always", 507 if name == SCROLL else "")
+    running.on_request = lambda name, body: name == SCROLL and setattr(running, "always", 507)
     with pytest.raises(MemoryUnavailableError, match=r"507.*disk is full"):
         await memory.sync(shop())
     running.on_request = lambda name, body: None
