@@ -171,7 +171,7 @@ class Watch:
 
 def compile_at(concurrency: int, sample: int, delay: float) -> tuple[float, float, int, str]:
     """Compile once: seconds of the phases that ask, of the whole, requests, and a hash of what was made."""
-    from jazzmine_dspy.models._base import sha256
+    from jazzmine_dspy.models.base import sha256
     from jazzmine_dspy.optimize.recipe import Recipe
     from jazzmine_dspy.optimize.run import optimize
 

@@ -38,9 +38,9 @@ def side(name: str, dataset: Dataset, examples: Sequence[Example], asked: Asked)
 
 def all_asked(*tasks: Callable[[], T]) -> list[T]:
     """What comes of each; where one awaits answers, the others are asked about all the same."""
-    from jazzmine_dspy.models.awaiting import Awaiting, Gathered
+    from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 
-    found, gathered = [], Gathered()
+    found, gathered = [], AwaitingGroup()
     for task in tasks:
         try:
             found.append(task())

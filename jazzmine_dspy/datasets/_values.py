@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 
 from jazzmine_dspy.datasets._names import Catalogue, Fault
 from jazzmine_dspy.datasets.schema import LabelledConversation, Labels
-from jazzmine_dspy.models._base import freeze, thaw
+from jazzmine_dspy.models.base import freeze, thaw
 from jazzmine_dspy.models.commands import Command, SlotValue
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.reading import ReadingContext
-from jazzmine_dspy.models.slots import ask_type
+from jazzmine_dspy.models.slots import ReadingContext, call_type
 from jazzmine_dspy.models.turn import Turn
 
 _WORD = re.compile(r"\w+")
@@ -23,13 +22,13 @@ def with_normal_values(labels: Labels, turn: Turn, flows: Mapping[str, Flow], at
         return labels
     flow, commands = turn.flow, list[Command]()
     for command in labels.commands:
-        if command.place == "opens":
+        if command.order == "opens":
             flow = command.opens(turn)
         if isinstance(command, SlotValue):
             owner = flows.get(command.flow or flow or "")
             slot = owner.slot(command.name) if owner is not None else None
             value = thaw(command.value)
-            if slot is not None and (normal := ask_type(slot, "normal", value, value, at)) != value:
+            if slot is not None and (normal := call_type(slot, "normalize", value, value, at)) != value:
                 command = command.model_copy(update={"value": freeze(normal)})
         commands.append(command)
     return labels.model_copy(update={"commands": tuple(commands)})
@@ -46,7 +45,7 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
     heard = " ".join(said).casefold()
     for number, command in enumerate((labels.commands or ()) if labels else ()):
         at = f"labels.commands.{number}.value"
-        if command.place == "opens":
+        if command.order == "opens":
             flow = command.opens(turn.before)
         if not isinstance(command, SlotValue):
             continue
@@ -54,12 +53,12 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
         if slot is None:
             continue
         value = thaw(command.value)
-        wanted = slot.type.misfit(slot, value)
+        wanted = slot.kind.label_error(slot, value)
         if wanted:
             yield Fault(
                 "warning", at, f"Value {value!r} of {slot.name!r} is not {wanted}", "Correct the value."
             )
-        for text in slot.type.verbatim(value):
+        for text in slot.kind.spans(value):
             if not _occurs(text.casefold(), heard):
                 yield Fault(
                     "warning",

@@ -22,7 +22,7 @@ from jazzmine_dspy.datasets.schema import (
     LabelledTurn,
     Role,
 )
-from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.commands import COMMAND_KINDS
 
 _OWN_WORDS = 4

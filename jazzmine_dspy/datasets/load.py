@@ -21,10 +21,10 @@ from jazzmine_dspy.datasets.schema import (
     Role,
 )
 from jazzmine_dspy.datasets.split import group, roles_hash
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.history import prune
-from jazzmine_dspy.models.phrases import tell_of_language
+from jazzmine_dspy.models.language import warn_unsupported_language
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
 from jazzmine_dspy.models.turn import HistoryMessage, Turn
 
@@ -245,7 +245,7 @@ def load_dataset(path: str | Path) -> Dataset:
     for note in reading.notes:
         warnings.warn(note, UserWarning, stacklevel=2)
     for conversation in reading.conversations:
-        tell_of_language(conversation.locale)
+        warn_unsupported_language(conversation.locale)
     return Dataset(
         path=reading.path,
         flows=reading.registry,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from jazzmine_dspy.datasets.schema import ROLES, SPLITS_FILE, LabelledConversation, Role
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import DatasetError
 
 FRACTIONS: dict[Role, float] = {"train": 0.5, "dev_a": 0.15, "dev_b": 0.15, "test": 0.2}

@@ -13,11 +13,11 @@ from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMem
 from jazzmine_dspy.memory.working.operations import clear_slot, collect_slot, confirm_action, deny_action
 from jazzmine_dspy.memory.working.operations.flows import end_flow
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
-from jazzmine_dspy.models._base import thaw
+from jazzmine_dspy.models.base import thaw
 from jazzmine_dspy.models.commands import Command, Dialogue
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.slots import ReadingContext, Slot, ask_type
+from jazzmine_dspy.models.slots import ReadingContext, Slot, call_type
 from jazzmine_dspy.models.talk import kind_of_talk
 from jazzmine_dspy.models.validators import Validation, ValidatorRegistry, takes_slots
 
@@ -52,7 +52,7 @@ class Acts(Dialogue):
         self.at = at
         self.validate = validate
         self.unvalidated: list[tuple[ActiveFlowState, Slot, Any]] = []
-        self.values_before = {id(flow): flow.values for flow in state.alive}
+        self.values_before = {id(flow): flow.values for flow in state.open_flows}
         self.commands: list[Command] = [
             *(c for c in decision.commands if c.answers),
             *(c for c in decision.commands if not c.answers),
@@ -67,7 +67,7 @@ class Acts(Dialogue):
         self.said: list[str] = []
         self.before = state.active_flow
         # An offer is for the next message alone.
-        self.offered, state.offered = state.offered, None
+        self.offered, state.offered_flow = state.offered_flow, None
         self.target: ActiveFlowState | None = None
         self.affirmed = self.asks_again = False
         self.agreed: Mapping[str, Any] = {}
@@ -94,12 +94,12 @@ class Acts(Dialogue):
             return self.person_offered and self.hand_over()
         if self.asks_again or self.state.handed_over or escalation.asked_which(self.state):
             # The last reply did not put this question: "ok" may be about that reply. The question is put again.
-            self.state.handed_over, self.state.escalation, self.state.asked = False, "", {}
+            self.state.handed_over, self.state.escalation, self.state.question_counts = False, "", {}
             self.asks_again = True
             return True
         self.agreed = open_question.action_payload
         # It is ready to run; what the next step asks instead takes that back.
-        confirm_action.inplace(self.state)
+        confirm_action(self.state)
         self.affirmed = True
         return True
 
@@ -108,7 +108,7 @@ class Acts(Dialogue):
         running = self.state.active_flow
         if self.person_offered and name is None and self.state.pending_confirmation is None:
             self.said.append(say("go_on", self._flow()))
-            self.state.asked = {}
+            self.state.question_counts = {}
             self.declined = True
             return True
         if running is None:
@@ -119,14 +119,14 @@ class Acts(Dialogue):
             self.changes.slot(running, name)
             self.to_change = name
         if self.state.pending_confirmation is not None:
-            deny_action.inplace(self.state, name if known else None)
+            deny_action(self.state, name if known else None)
         else:
             # What was understood is wrong: the values stay, but for one that is named.
             self.rejected = True
-            running.become(FlowStatus.ACTIVE)
+            running.transition_to(FlowStatus.ACTIVE)
             running.awaiting, running.ready = None, False
             if known and name is not None:
-                clear_slot.inplace(self.state, name)
+                clear_slot(self.state, name)
         self.denied = True
         self.changed |= known
         return True
@@ -208,7 +208,7 @@ class Acts(Dialogue):
         """The flow that a slot belongs to: the one named, else just started, running, or running before this turn."""
         alive = [self.state.active_flow, *self.state.paused]
         if of is not None:
-            named = next((flow for flow in self.state.alive if flow.flow_name == of), None)
+            named = next((flow for flow in self.state.open_flows if flow.flow_name == of), None)
             return named if named is not None and self.registry[of].slot(name) is not None else None
         for flow in (self.target, self.state.active_flow, self.before):
             known = flow is not None and any(flow is other for other in alive)
@@ -223,7 +223,7 @@ class Acts(Dialogue):
         if owner is None or slot is None:
             return False
         # Labels, and commands of others than the program, come as they were written.
-        value = ask_type(slot, "normal", value, value, self.at)
+        value = call_type(slot, "normalize", value, value, self.at)
         why_not = slots.refusal(slot, value, self.at)
         self._forget_unvalidated(owner, name)
         if slot.validator and not why_not:
@@ -243,7 +243,7 @@ class Acts(Dialogue):
     ) -> None:
         name = slot.name
         self.changes.slot(owner, name)
-        collect_slot.inplace(self.state, name, value, why_not, flow=owner.flow_name)
+        collect_slot(self.state, name, value, why_not, flow=owner.flow_name)
         if not why_not:
             self.changed |= owner is self.state.active_flow
             return
@@ -259,7 +259,7 @@ class Acts(Dialogue):
 
     def validate_values(self) -> None:
         """Store the values that their validators accept, and check again those that depend on a changed one."""
-        for owner in self.state.alive:
+        for owner in self.state.open_flows:
             own = [(slot, value) for flow, slot, value in self.unvalidated if flow is owner]
             values = owner.values | {slot.name: value for slot, value in own}
             # A value that is refused by itself is none that others are checked against.
@@ -285,7 +285,7 @@ class Acts(Dialogue):
                 value = owner.values.get(slot.name)
                 if value is not None and not (verdict := self._verdict(slot, value, owner.values)):
                     self.changes.slot(owner, slot.name)
-                    clear_slot.inplace(self.state, slot.name, flow=owner.flow_name)
+                    clear_slot(self.state, slot.name, flow=owner.flow_name)
                     self._store(owner, slot, value, verdict.reason)
 
     def _verdict(self, slot: Slot, value: Any, values: dict[str, Any]) -> Validation:
@@ -303,7 +303,7 @@ class Acts(Dialogue):
         if owner is None or not owner.slots[name].filled:
             return False
         self.changes.slot(owner, name)
-        clear_slot.inplace(self.state, name, flow=owner.flow_name)
+        clear_slot(self.state, name, flow=owner.flow_name)
         self.changed |= owner is self.state.active_flow
         return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, cast, get_args
 
-from jazzmine_dspy.memory.working import ActiveFlowState, HeldSlot, UntoldEvent, WorkingMemory
+from jazzmine_dspy.memory.working import ActiveFlowState, PendingEvent, SlotState, WorkingMemory
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.traces import ConfirmationEvent, FlowEvent, SlotEvent
 
@@ -39,7 +39,7 @@ class Changes:
         # so that no other takes their place in memory.
         self._kept: list[ActiveFlowState] = []
         self._moves: dict[int, list[Move]] = {}
-        self._slots: dict[tuple[int, str], HeldSlot] = {}
+        self._slots: dict[tuple[int, str], SlotState] = {}
 
     def topic(self) -> None:
         """The message opens a topic while a flow runs."""
@@ -64,15 +64,19 @@ class Changes:
     def events(self) -> Events:
         """All that came of the turn, now that it is over, and what the state says of flows since the last one."""
         self.leave()
-        untold, self._state.untold = self._state.untold, []
+        pending_events, self._state.pending_events = self._state.pending_events, []
         # A newer version may know events that this one does not.
-        flows = [self._event(each.flow_name, each.event) for each in untold if each.event in get_args(Lived)]
+        flows = [
+            self._event(each.flow_name, each.event)
+            for each in pending_events
+            if each.event in get_args(Lived)
+        ]
         return Events(self._slot_events(), self._confirmation_events(), flows)
 
     def leave(self) -> None:
         """Leave what became of flows, outside a turn, to the trace of the next one."""
-        moved = [UntoldEvent(flow_name=name, event=event) for name, event in self._flow_events()]
-        self._state.untold = [*self._state.untold, *moved]
+        moved = [PendingEvent(flow_name=name, event=event) for name, event in self._flow_events()]
+        self._state.pending_events = [*self._state.pending_events, *moved]
 
     def _slot_events(self) -> list[SlotEvent]:
         made = []

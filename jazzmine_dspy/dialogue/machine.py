@@ -14,7 +14,7 @@ from jazzmine_dspy.dialogue.texts import choice, plain_question, say
 from jazzmine_dspy.dialogue.turn_cache import continues, turn_cache
 from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
 from jazzmine_dspy.memory.working.operations import begin_turn
-from jazzmine_dspy.memory.working.operations.slots import give_up, leave_open
+from jazzmine_dspy.memory.working.operations.slots import count_attempt, exhaust_attempts
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED, SENTIMENTS_KEPT
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.next_step import NextStep
@@ -97,7 +97,7 @@ def _begin(
         changes.topic()
     cache = turn_cache(decision, registry, agent_id=state.agent_id, message_id=message_id)
     asked, running = state.pending_confirmation, state.active_flow
-    begin_turn.inplace(state, cache, continues=continues(state, decision, registry))
+    begin_turn(state, cache, continues=continues(state, decision, registry))
     if asked is not None and state.pending_confirmation is None:
         changes.expire()
         changes.flow(running, "paused")
@@ -125,7 +125,7 @@ class _Turn(Acts):
                 step = self._elsewhere(step)
             patience.count(self.state, self._asks(step))
         if step.kind == "resume":
-            self.state.offered = step.flow
+            self.state.offered_flow = step.flow
         # A question that is put again is open again.
         self.state.handed_over &= step.kind != "confirm"
         self.state.handed_over |= step.kind == "handoff"
@@ -149,7 +149,9 @@ class _Turn(Acts):
         )
         if acted or self.repeated or self.to_change or self.asked_which is not None:
             return False
-        return not self.done_anything or all(command.digression or command.idle for command in self.commands)
+        return not self.done_anything or all(
+            command.digression or command.is_small_talk for command in self.commands
+        )
 
     @property
     def _waits(self) -> bool:
@@ -199,7 +201,7 @@ class _Turn(Acts):
             flow = self.registry[running.flow_name]
             step = await_slot(self.state, running, flow, name, again=True, why=why, readings=self.unsure)
             # Who answers, if wrongly, goes along: only values refused count then, not the talk before.
-            self.state.asked[f"{step.flow}.{step.slot}"] = running.slots[self.refused[1]].attempts
+            self.state.question_counts[f"{step.flow}.{step.slot}"] = running.slots[self.refused[1]].attempts
             return step
         if unchanged_no and running is not None:
             text = say("rejected" if self.rejected else "denied", self._flow(), self._values())
@@ -210,7 +212,7 @@ class _Turn(Acts):
                 # Also one that the flow does without is asked for, since it is what should be different.
                 flow = self.registry[running.flow_name]
                 return await_slot(self.state, running, flow, self.to_change, again=False)
-        if self.commands and all(command.digression or command.idle for command in self.commands):
+        if self.commands and all(command.digression or command.is_small_talk for command in self.commands):
             return self._digress()
         return self._question(offer)
 
@@ -222,7 +224,11 @@ class _Turn(Acts):
     def _asks(self, step: NextStep) -> set[str]:
         """What a step asks; of what is said again, anything that was asked before."""
         question = patience.question_of(self.state, step)
-        again = {*self.state.asked, "lost"} if self.repeated and step.kind in ("answer", "resume") else set()
+        again = (
+            {*self.state.question_counts, "lost"}
+            if self.repeated and step.kind in ("answer", "resume")
+            else set()
+        )
         return again | ({question} if question else set())
 
     def _elsewhere(self, step: NextStep) -> NextStep:
@@ -235,7 +241,7 @@ class _Turn(Acts):
             name = running.flow_name if running else None
             return NextStep(kind="handoff", flow=name, text=say("handoff", self._flow(), self._values()))
         self.changes.slot(running, step.slot)
-        give_up(running.slots[step.slot])
+        exhaust_attempts(running.slots[step.slot])
         flow = self.registry[running.flow_name]
         other = slots.pending(flow, running)
         if other is None or other.name == step.slot or self._been_elsewhere(running, step.slot):
@@ -246,7 +252,7 @@ class _Turn(Acts):
     def _been_elsewhere(self, running: ActiveFlowState, name: str) -> bool:
         """Whether another slot was asked for in vain, too."""
         others = (f"{running.flow_name}.{other}" for other in running.slots if other != name)
-        return any(self.state.asked.get(other, 0) >= ATTEMPTS_ALLOWED for other in others)
+        return any(self.state.question_counts.get(other, 0) >= ATTEMPTS_ALLOWED for other in others)
 
     def _escalate(self, flow: ActiveFlowState, name: str) -> NextStep:
         """Too many values were refused for a slot, or it was asked for in vain: a person is to ask for it."""
@@ -317,7 +323,7 @@ class _Turn(Acts):
         """Nothing was understood: ask again, then in other words, then for something else."""
         held = running.slots[name]
         self.changes.slot(running, name)
-        leave_open(held)
+        count_attempt(held)
         if self._been_elsewhere(running, name):
             return self._escalate(running, name)
         flow = self.registry[running.flow_name]

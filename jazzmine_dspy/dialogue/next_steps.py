@@ -11,7 +11,7 @@ from jazzmine_dspy.dialogue.texts import fill, question, say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
 from jazzmine_dspy.memory.working.operations import finish_action, request_confirmation
 from jazzmine_dspy.memory.working.operations.flows import end_flow
-from jazzmine_dspy.memory.working.operations.slots import let_be
+from jazzmine_dspy.memory.working.operations.slots import reset_attempts
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import reading_context
@@ -22,17 +22,18 @@ Flows = Mapping[str, Flow]
 def reconcile(state: WorkingMemory, registry: Flows) -> WorkingMemory:
     """A copy of the state, in line with the registry.
 
-    Flows are done in it that were handed out to run and not begun as actions; ``untold`` says so to the next trace.
+    Flows are done in it that were handed out to run and not begun as actions; ``pending_events`` reports it to the
+    next trace.
     """
     state = state.model_copy(deep=True)
     changes = Changes(state, registry)
     if state.action is None:
         stack.drop_unknown(state, registry)
-        for flow in state.alive:
+        for flow in state.open_flows:
             slots.align(state, flow, registry[flow.flow_name], reading_context(registry))
         _finish_ready(state, registry, changes)
-    if state.active_flow is not None or state.offered not in [flow.flow_name for flow in state.paused]:
-        state.offered = None
+    if state.active_flow is not None or state.offered_flow not in [flow.flow_name for flow in state.paused]:
+        state.offered_flow = None
     changes.leave()
     return state
 
@@ -48,7 +49,7 @@ def complete(
     """
     state = state.model_copy(deep=True)
     running, changes = state.active_flow, Changes(state, registry)
-    finish_action.inplace(state, result, failed)
+    finish_action(state, result, failed)
     said = ""
     if running is not None:
         key = "failed" if failed else "done"
@@ -58,7 +59,7 @@ def complete(
     step = _awaited(state, registry, changes)
     changes.leave()
     if step is None and offer is not None:
-        state.offered, step = offer.flow, offer
+        state.offered_flow, step = offer.flow, offer
     if step is None:
         return state, NextStep(kind="none", text=said)
     if step.kind == "run_flow":
@@ -102,17 +103,17 @@ def _awaited(
     for name, held in running.slots.items():
         # Whoever goes on without correcting a value has let that be.
         changes.slot(running, name)
-        let_be(state, held)
+        reset_attempts(state, held)
     if flow.confirm and not confirmed:
         asked = PendingConfirmation(
             action_description=fill(flow.confirm, running.values) or say("confirm", flow),
             action_payload=running.values,
         )
-        request_confirmation.inplace(state, asked)
+        request_confirmation(state, asked)
         text = asked.action_description
         return NextStep(kind="confirm", flow=flow.name, text=text, question=text)
     state.pending_confirmation = None
-    running.become(FlowStatus.ACTIVE)
+    running.transition_to(FlowStatus.ACTIVE)
     running.ready = True
     return NextStep(kind="run_flow", flow=flow.name, text=say("done", flow, running.values))
 
@@ -124,7 +125,7 @@ def _finish_ready(state: WorkingMemory, registry: Flows, changes: Changes) -> li
         end_flow(state, running, FlowStatus.COMPLETED)
         offer = stack.next_in_line(state, registry, changes)
         step = _awaited(state, registry, changes)
-        state.offered = offer.flow if offer is not None else None
+        state.offered_flow = offer.flow if offer is not None else None
         steps += [each for each in (step or offer,) if each is not None]
     return steps
 
@@ -147,7 +148,7 @@ def await_slot(
     """
     slot = flow.slot(name)
     assert slot is not None
-    running.become(FlowStatus.COLLECTING_SLOTS)
+    running.transition_to(FlowStatus.COLLECTING_SLOTS)
     running.awaiting, running.ready = name, False
     state.pending_confirmation = None
     text = question(flow, slot, running.values, again=again, why=why, readings=readings)
@@ -163,7 +164,7 @@ def wait(state: WorkingMemory, registry: Flows) -> NextStep:
     """The answer to a message that asks for time: what was asked stays open, is not said again, and does not count."""
     running = state.active_flow
     flow = registry.get(running.flow_name) if running is not None else None
-    last = state.handled[-1].next_step if state.handled else None
+    last = state.processed[-1].next_step if state.processed else None
     return NextStep(
         kind="answer",
         flow=running.flow_name if running is not None else None,

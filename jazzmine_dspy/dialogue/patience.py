@@ -7,7 +7,7 @@ from collections.abc import Collection
 from jazzmine_dspy.dialogue.events import Changes
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.working import WorkingMemory
-from jazzmine_dspy.memory.working.operations.slots import let_be
+from jazzmine_dspy.memory.working.operations.slots import reset_attempts
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.next_step import NextStep
@@ -35,19 +35,19 @@ def question_of(state: WorkingMemory, step: NextStep) -> str | None:
 
 def may_put(state: WorkingMemory, questions: Collection[str]) -> bool:
     """Whether questions may be put once more."""
-    return all(state.asked.get(question, 0) < ATTEMPTS_ALLOWED for question in questions)
+    return all(state.question_counts.get(question, 0) < ATTEMPTS_ALLOWED for question in questions)
 
 
 def count(state: WorkingMemory, questions: Collection[str]) -> None:
     """Note that questions are put."""
     for question in questions:
-        state.asked[question] = state.asked.get(question, 0) + 1
+        state.question_counts[question] = state.question_counts.get(question, 0) + 1
 
 
 def in_other_words(state: WorkingMemory, step: NextStep, flow: Flow | None) -> NextStep:
     """A question that is put again, since nothing of the answer to it was understood."""
     key = question_of(state, step)
-    times = state.asked.get(key or "", 0)
+    times = state.question_counts.get(key or "", 0)
     if times == 0 or step.kind not in OTHER_WORDS:
         return step
     if key == "lost":
@@ -61,7 +61,7 @@ def got_to(state: WorkingMemory) -> object:
     """What a conversation has got to: it gets on with a turn after which this is another."""
     flows = {
         flow.flow_name: (flow.values, flow.ready, [name for name, held in flow.slots.items() if held.skipped])
-        for flow in state.alive
+        for flow in state.open_flows
     }
     running = state.active_flow.flow_name if state.active_flow else None
     return running, flows, len(state.flow_history) + state.flows_dropped
@@ -69,13 +69,15 @@ def got_to(state: WorkingMemory) -> object:
 
 def got_on(state: WorkingMemory, changes: Changes) -> None:
     """Something came of the turn: what was asked in vain before counts no longer, values refused do."""
-    given_up = any(times >= ATTEMPTS_ALLOWED for times in state.asked.values())
-    state.asked = {}
-    for flow in state.alive:
+    given_up = any(times >= ATTEMPTS_ALLOWED for times in state.question_counts.values())
+    state.question_counts = {}
+    for flow in state.open_flows:
         for name, held in flow.slots.items():
             if held.attempts and not held.validation_error:
                 changes.slot(flow, name)
-                let_be(state, held)
-    refused = any(held.attempts >= ATTEMPTS_ALLOWED for flow in state.alive for held in flow.slots.values())
+                reset_attempts(state, held)
+    refused = any(
+        held.attempts >= ATTEMPTS_ALLOWED for flow in state.open_flows for held in flow.slots.values()
+    )
     if given_up and not refused:
         state.escalation = ""

@@ -8,7 +8,7 @@ from jazzmine_dspy.dialogue.events import Changes
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMemory
 from jazzmine_dspy.memory.working.operations import resume_flow, start_flow
-from jazzmine_dspy.memory.working.operations.flows import end_flow, limit_paused
+from jazzmine_dspy.memory.working.operations.flows import cancel_oldest_paused, end_flow
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.next_step import NextStep
 
@@ -16,7 +16,7 @@ from jazzmine_dspy.models.next_step import NextStep
 def start(state: WorkingMemory, flow: Flow, changes: Changes) -> None:
     """Begin a flow; the running one is set aside."""
     aside = state.active_flow
-    start_flow.inplace(state, flow)
+    start_flow(state, flow)
     changes.flow(aside, "paused")
     changes.flow(state.active_flow, "started")
 
@@ -24,7 +24,7 @@ def start(state: WorkingMemory, flow: Flow, changes: Changes) -> None:
 def resume(state: WorkingMemory, name: str, changes: Changes) -> None:
     """Take up a flow that was set aside; the running one takes its place there."""
     aside = state.active_flow
-    resume_flow.inplace(state, name)
+    resume_flow(state, name)
     changes.flow(aside, "paused")
     changes.flow(state.active_flow, "resumed")
 
@@ -32,11 +32,11 @@ def resume(state: WorkingMemory, name: str, changes: Changes) -> None:
 def defer(state: WorkingMemory, flow: Flow, position: int, changes: Changes) -> ActiveFlowState:
     """Keep a flow that is wanted after the one now running."""
     waiting = ActiveFlowState.from_flow(flow, turn_number=state.turn_number, agent_id=state.agent_id)
-    waiting.become(FlowStatus.PAUSED)
+    waiting.transition_to(FlowStatus.PAUSED)
     waiting.deferred, waiting.paused_at_turn = True, state.turn_number
     position = min(position, len(state.paused))
     state.paused = [*state.paused[:position], waiting, *state.paused[position:]]
-    limit_paused(state)
+    cancel_oldest_paused(state)
     changes.flow(waiting, "started")
     return waiting
 
@@ -70,6 +70,6 @@ def offer(waiting: ActiveFlowState, registry: Mapping[str, Flow]) -> NextStep:
 
 def drop_unknown(state: WorkingMemory, registry: Mapping[str, Flow]) -> None:
     """Let flows go that the registry does not have any longer."""
-    for flow in state.alive:
+    for flow in state.open_flows:
         if flow.flow_name not in registry:
             end_flow(state, flow, FlowStatus.FAILED, reason="the flow is no longer in the registry")

@@ -49,4 +49,4 @@ def continues(state: WorkingMemory, decision: TurnDecision, registry: Mapping[st
     flow = registry.get(running.flow_name) if running is not None else None
     if flow is None or not decision.commands:
         return decision.enhancement.is_continuation
-    return any(command.concerns(flow) for command in decision.commands)
+    return any(command.is_about(flow) for command in decision.commands)

@@ -11,7 +11,7 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.contribution import Contribution, Part, TurnScores
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.told import decision_told
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.parsing import MalformedError, from_json, read_file
 

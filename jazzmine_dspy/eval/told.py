@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jazzmine_dspy.datasets.schema import Labels
-from jazzmine_dspy.models._base import thaw
+from jazzmine_dspy.models.base import thaw
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.turn import Turn

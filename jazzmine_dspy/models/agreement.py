@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from rapidfuzz.distance import OSA
 
-from jazzmine_dspy.models.phrases import words
+from jazzmine_dspy.models.language import words
 
 FILE = "agreement.toml"
 

@@ -15,7 +15,7 @@ from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.learnt import learnt_from
 from jazzmine_dspy.datasets.schema import Role
 from jazzmine_dspy.models.errors import RecipeError
-from jazzmine_dspy.models.registry_changes import FlowChange, changes_between
+from jazzmine_dspy.models.registry import FlowChange, changes_between
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.turn import TurnProgram
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from jazzmine_dspy.models.phrases import is_english, words
+from jazzmine_dspy.models.language import is_english, words
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.undoing import undoes
 

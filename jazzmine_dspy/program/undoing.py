@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rapidfuzz.distance import OSA
 
-from jazzmine_dspy.models.phrases import is_english, words
+from jazzmine_dspy.models.language import is_english, words
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.readings import stem
 

@@ -8,8 +8,8 @@ from typing import Any
 from jazzmine_dspy.dialogue.next_steps import complete
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.errors import ConflictError, StateError
-from jazzmine_dspy.memory.working import FinishedAction, QueuedMessage, WorkingMemory, operations
-from jazzmine_dspy.memory.working.state import FINISHED_KEPT, QUEUE_KEPT
+from jazzmine_dspy.memory.working import ActionResult, QueuedMessage, WorkingMemory, operations
+from jazzmine_dspy.memory.working.state import ACTION_RESULTS_KEPT, QUEUE_KEPT
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError
 from jazzmine_dspy.models.next_step import NextStep
@@ -79,13 +79,13 @@ class Actions:
             assert action is not None
             state.last_agent_response = step.text or state.last_agent_response
             if action.action_id:
-                done = FinishedAction(
+                done = ActionResult(
                     action_id=action.action_id,
                     message_id=action.message_id,
                     next_step=step,
                     reply=step.text,
                 )
-                state.finished = [*state.finished, done][-FINISHED_KEPT:]
+                state.action_results = [*state.action_results, done][-ACTION_RESULTS_KEPT:]
             if step.kind == "run_flow" and (begin or state.queue):
                 state = self._taker.with_action_begun(state)
             state = await self._conversations.save(state)
@@ -121,7 +121,9 @@ class Actions:
         outcomes: list[TurnOutcome] = []
         while state.queue and not is_queued(state) and len(outcomes) < most:
             # The message leaves the queue in the same write that ends its turn.
-            state, waiting = operations.dequeue(state)
+            # On a copy: if the turn fails, the message still waits.
+            state = state.model_copy(deep=True)
+            waiting = operations.dequeue(state)
             assert waiting is not None
             outcome = await self._taker.take(state, waiting, begin=arriving or bool(state.queue))
             state = outcome.state.model_copy(deep=True)
@@ -134,7 +136,7 @@ class Actions:
         Raises:
             QueueFullError: too many wait.
         """
-        state = operations.enqueue(state, incoming)
+        operations.enqueue(state, incoming)
         # A message whose turn has begun before does not wait again.
         repeated = incoming not in state.queue
         saved = await self._conversations.save(state)
@@ -160,7 +162,7 @@ class Actions:
             )
         if waiting is not None:
             return self.queued(state, incoming.message_id, repeated=True)
-        handled = next((h for h in state.handled if h.message_id == incoming.message_id), None)
+        handled = next((h for h in state.processed if h.message_id == incoming.message_id), None)
         # A decision is stored only of a turn that was applied.
         decided = stored.decision if stored else None
         if handled is None and decided is None:
@@ -196,7 +198,7 @@ class Actions:
 
 def _finished_before(state: WorkingMemory, action_id: str) -> ActionOutcome:
     """The answer to an end that was told before."""
-    done = next((action for action in state.finished if action.action_id == action_id), None)
+    done = next((action for action in state.action_results if action.action_id == action_id), None)
     if done is None:
         raise StateError(
             f"Action {action_id!r} is not running",

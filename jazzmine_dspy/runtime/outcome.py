@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from jazzmine_dspy.dialogue.replies import without_question
 from jazzmine_dspy.memory.working.state import WorkingMemory
-from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.traces import LLMCallRecord

@@ -352,7 +352,7 @@ class Runtime:
             message, trace_id = await stored_reply(self.messages, message, trace_id, done, state)
             if trace_id is None:
                 return message
-            end_turn.inplace(state, said, intent)
+            end_turn(state, said, intent)
             if trace_id == state.open_trace:
                 state.open_trace = None
             await self._conversations.save(state)

@@ -10,8 +10,8 @@ from jazzmine_dspy.dialogue.machine import carry_out
 from jazzmine_dspy.dialogue.next_steps import reconcile
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.errors import StateError
-from jazzmine_dspy.memory.working import HandledMessage, QueuedMessage, WorkingMemory, operations
-from jazzmine_dspy.memory.working.state import HANDLED_KEPT
+from jazzmine_dspy.memory.working import ProcessedMessage, QueuedMessage, WorkingMemory, operations
+from jazzmine_dspy.memory.working.state import PROCESSED_KEPT
 from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
 from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError, format_error
 from jazzmine_dspy.models.history import USER_TURNS
@@ -139,8 +139,8 @@ class TurnTaker:
         after.episode_id = message.episode_id
         after.last_agent_response = step.text or after.last_agent_response
         after.open_trace = trace.id
-        handled = HandledMessage(message_id=message.id, next_step=step, reply=step.reply)
-        after.handled = [*after.handled, handled][-HANDLED_KEPT:]
+        handled = ProcessedMessage(message_id=message.id, next_step=step, reply=step.reply)
+        after.processed = [*after.processed, handled][-PROCESSED_KEPT:]
         if begin and step.kind == "run_flow":
             after = self.with_action_begun(after)
         # One fenced write decides whether the turn was; what it leaves to the other store is part of it.
@@ -203,9 +203,8 @@ class TurnTaker:
     def with_action_begun(self, state: WorkingMemory) -> WorkingMemory:
         """The state with the action of its running flow begun."""
         led = state.current_turn.message_id if state.current_turn else ""
-        return operations.begin_action(
-            state, now=self._clock.seconds(), action_id=self._ids(), message_id=led
-        )
+        operations.begin_action(state, now=self._clock.seconds(), action_id=self._ids(), message_id=led)
+        return state
 
 
 def _keep_recalled(after: WorkingMemory, incoming: QueuedMessage, recalled: Recollection) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from jazzmine_dspy.dialogue.acts import Validate
 from jazzmine_dspy.dialogue.machine import Applied
-from jazzmine_dspy.models._base import canonical_json
+from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.validators import Validation, ValidatorRegistry, takes_slots
 
 

@@ -14,8 +14,8 @@ from jazzmine_dspy.dialogue.machine import apply, carry_out
 from jazzmine_dspy.dialogue.next_steps import complete, reconcile
 from jazzmine_dspy.dialogue.turn_cache import continues
 from jazzmine_dspy.memory.working import WorkingMemory
-from jazzmine_dspy.memory.working.operations import begin_action
 from jazzmine_dspy.models import FlowRegistry, TurnDecision
+from pure_operations import begin_action
 from state_differences import confirmation_events, flow_events, slot_events
 
 SHOP = Path(__file__).parent.parent / "support" / "shop.yaml"
@@ -67,7 +67,7 @@ def test_events_are_what_the_states_differ_in(decision: Decide) -> None:
             # A flow that was handed out before is done by now, and this turn's trace is the one to say so.
             since = flow_events(stored, before, registry, shifted=False)
             assert events.flows == [*since, *flow_events(before, state, registry, shifted=shifted)]
-            assert state.untold == []
+            assert state.pending_events == []
             assert events.slots == slot_events(before, state, registry)
             drifts = not continues(before, decided, registry)
             assert events.confirmations == confirmation_events(before, state, drifts=drifts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jazzmine_dspy.memory.working import ActiveFlowState, FlowRecord, HeldSlot, WorkingMemory
+from jazzmine_dspy.memory.working import ActiveFlowState, FlowRecord, SlotState, WorkingMemory
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.traces import ConfirmationEvent, FlowEvent, SlotEvent
 
@@ -59,7 +59,7 @@ def slot_events(before: WorkingMemory, after: WorkingMemory, registry: FlowRegis
         for name, slot in flow.slots.items():
             definition = registry[flow.flow_name].slot(name) if flow.flow_name in registry else None
             # A slot that nobody has touched is no event, even of a flow that has just begun.
-            if definition is None or slot == earlier.get(name, HeldSlot.of(definition)):
+            if definition is None or slot == earlier.get(name, SlotState.of(definition)):
                 continue
             events.append(
                 SlotEvent(

@@ -17,7 +17,7 @@ from jazzmine_dspy.models.commands import COMMANDS, Affirm, Command, Deny, Start
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
-from jazzmine_dspy.models.slots import Slot, ask_type
+from jazzmine_dspy.models.slots import Slot, call_type
 from jazzmine_dspy.models.turn import Turn
 from understanding.rehearsal import decided
 
@@ -69,7 +69,7 @@ def flow_told(flow: Flow) -> dict[str, Any]:
 
 def _slot_told(slot: Slot) -> str:
     options = f": {', '.join(slot.options)}" if slot.options else ""
-    return f"{slot.type.value}{options}" + (f" ({slot.description})" if slot.description else "")
+    return f"{slot.type}{options}" + (f" ({slot.description})" if slot.description else "")
 
 
 def translated(said: Sequence[dict[str, Any]], turn: Turn, flows: FlowRegistry) -> list[Command]:
@@ -115,18 +115,18 @@ def translated(said: Sequence[dict[str, Any]], turn: Turn, flows: FlowRegistry) 
         if isinstance(command, Affirm | Deny):
             # A yes to the question for a slot that is one is its value, and one to an offer takes it up.
             awaited = running.slot(turn.awaiting) if running and turn.awaiting else None
-            command = cast("Command", command.meant(turn, awaited))
+            command = cast("Command", command.resolve(turn, awaited))
         made.append(command)
     return _without_doubles(made)
 
 
 def _value(slot: Slot, value: Any, turn: Turn, flows: FlowRegistry) -> Any:
     at = reading_context(flows, turn.date, turn.locale)
-    if isinstance(value, str) and (read := ask_type(slot, "read", value, None, at)) is not None:
+    if isinstance(value, str) and (read := call_type(slot, "parse", value, None, at)) is not None:
         return read
-    if isinstance(value, list) and slot.type.value != "list":
+    if isinstance(value, list) and slot.type != "list":
         value = value[0] if value else ""
-    return ask_type(slot, "normal", value, value, at)
+    return call_type(slot, "normalize", value, value, at)
 
 
 def _without_doubles(commands: list[Command]) -> list[Command]:

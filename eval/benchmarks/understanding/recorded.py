@@ -19,7 +19,7 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.contribution import TurnScores, mean
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.lm import resolve_lm
-from jazzmine_dspy.models.awaiting import Awaiting, Gathered
+from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.optimize.optimizers.means import Means
@@ -161,7 +161,7 @@ def answered(line: Line, ground: Ground, lm: str, make: Make) -> Answered:
     by_registry: dict[str, list[Staged]] = defaultdict(list)
     for each in turns:
         by_registry[each.conversation.registry].append(each)
-    gathered, results = Gathered(), dict[str, TurnResult]()
+    gathered, results = AwaitingGroup(), dict[str, TurnResult]()
     asked: list[tuple[FlowRegistry, list[Example]]] = [
         (ground.unseen.registries[name], [each.example for each in group])
         for name, group in by_registry.items()

@@ -23,7 +23,7 @@ from jazzmine_dspy.eval.suite.model import one_of
 from jazzmine_dspy.models.commands import ResumeFlow, SlotValue, StartFlow
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
-from jazzmine_dspy.models.slots import ReadingContext, Slot, ask_type, pattern_matches
+from jazzmine_dspy.models.slots import ReadingContext, Slot, call_type, pattern_matches
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads import options
 from jazzmine_dspy.program.heads.acts.readings import part_value
@@ -77,11 +77,11 @@ def reading(slot: Slot, text: str, at: ReadingContext, held: Collection[Any] = (
         >>> reading(slot, "three", at), reading(slot, "we are 4", at), reading(slot, "not 4 but 5", at, [4])
         ([3], [4], [5])
     """
-    if (whole := ask_type(slot, "read", text, None, at)) is not None:
+    if (whole := call_type(slot, "parse", text, None, at)) is not None:
         return [whole]
-    inside = pattern_matches(slot, text) if slot.pattern else ask_type(slot, "occurrences", text, [], at)
-    keys = {value_key(ask_type(slot, "normal", value, value, at)): value for value in inside}
-    old = {value_key(ask_type(slot, "normal", value, value, at)) for value in held}
+    inside = pattern_matches(slot, text) if slot.pattern else call_type(slot, "find_values", text, [], at)
+    keys = {value_key(call_type(slot, "normalize", value, value, at)): value for value in inside}
+    old = {value_key(call_type(slot, "normalize", value, value, at)) for value in held}
     if found := [value for key, value in keys.items() if key not in old] or list(keys.values()):
         return found
     part = part_value(slot, text, at, last=bool(held))
@@ -118,8 +118,8 @@ def is_read(said: Said) -> bool:
     """Whether a right value is read, and no other."""
     moved = meant(said) if said.held else []
     found = moved or reading(said.slot, said.text, said.at, said.held) or meant(said)
-    normal = {value_key(ask_type(said.slot, "normal", value, value, said.at)) for value in found}
-    right = {value_key(ask_type(said.slot, "normal", value, value, said.at)) for value in said.right}
+    normal = {value_key(call_type(said.slot, "normalize", value, value, said.at)) for value in found}
+    right = {value_key(call_type(said.slot, "normalize", value, value, said.at)) for value in said.right}
     return len(normal) == 1 and normal <= right
 
 
@@ -176,12 +176,12 @@ def grouped(said: Sequence[Said]) -> Iterator[Figure]:
     """The figures of some values."""
     right = [is_read(each) for each in said]
     for group, (kinds, target) in GROUPS.items():
-        held = [(each, ok) for each, ok in zip(said, right, strict=True) if each.slot.type.value in kinds]
+        held = [(each, ok) for each, ok in zip(said, right, strict=True) if each.slot.type in kinds]
         yield _figure(group, held, target)
         for of in ("suite", "test part"):
             yield _figure(f"· {of}", [pair for pair in held if pair[0].of == of])
         for kind in kinds if len(kinds) > 1 else ():
-            yield _figure(f"· {kind}", [pair for pair in held if pair[0].slot.type.value == kind])
+            yield _figure(f"· {kind}", [pair for pair in held if pair[0].slot.type == kind])
 
 
 def _figure(what: str, held: Sequence[tuple[Said, bool]], target: float | None = None) -> Figure:

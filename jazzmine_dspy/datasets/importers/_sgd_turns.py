@@ -8,8 +8,8 @@ from typing import Any
 from jazzmine_dspy.datasets.importers.intake import BadRowError
 from jazzmine_dspy.datasets.schema import LabelledTurn, Labels, StateBefore
 from jazzmine_dspy.models import commands as c
-from jazzmine_dspy.models._base import FrozenMap
-from jazzmine_dspy.models.flows import Flow, Slot, SlotType
+from jazzmine_dspy.models.base import FrozenMap
+from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.turn import Confirming, ConversationStatus
 
@@ -81,7 +81,7 @@ class _Dialogue:
                     self._confirming = True
                     said = action.get("canonical_values") or action["values"]
                     if slot is not None and said:
-                        listed = said if slot.type is not SlotType.TEXT else action["values"]
+                        listed = said if slot.type != "text" else action["values"]
                         self._proposed[slot.name] = _value(slot, listed, "")
 
     def user(self, text: str, frames: Sequence[Mapping[str, Any]]) -> LabelledTurn:
@@ -201,7 +201,7 @@ class _Dialogue:
             self._active[service] = state["active_intent"]
             self._held[service] = {}
             for name, values in state["slot_values"].items():
-                slot = known.get(name) or Slot(name=name, type=SlotType.TEXT)
+                slot = known.get(name) or Slot(name=name, type="text")
                 # What was proposed keeps the spelling in which the turn before showed it as held.
                 old = before.get(name, self._proposed.get(name))
                 same = (name in before or name in self._proposed) and self._same(frame, name, old, values)
@@ -225,7 +225,7 @@ def _value(slot: Slot, values: Sequence[str], text: str) -> Any:
     value = max(said, key=len) if said else values[0]
     if value == _ANY:
         return None
-    return value == "True" if slot.type is SlotType.BOOLEAN and value in ("True", "False") else value
+    return value == "True" if slot.type == "boolean" and value in ("True", "False") else value
 
 
 def _with_reason(commands: list[c.Command]) -> list[c.Command]:

@@ -378,7 +378,7 @@ class _Table:
 
 def _value(slot: Any, value: Any) -> Any:
     """The value in the normal form of its type; a text of a table may need to be read first."""
-    if isinstance(value, str) and slot.type.misfit(slot, value):
-        read = slot.type.read(slot, value)
+    if isinstance(value, str) and slot.kind.label_error(slot, value):
+        read = slot.kind.parse(slot, value)
         value = value if read is None else read
-    return slot.type.normal(slot, value)
+    return slot.kind.normalize(slot, value)

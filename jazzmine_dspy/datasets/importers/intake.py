@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from jazzmine_dspy.datasets.problems import explain
-from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.parsing import MalformedError, from_json
 

@@ -20,7 +20,7 @@ from jazzmine_dspy.datasets.importers.source import (
 )
 from jazzmine_dspy.datasets.schema import LabelledConversation, Labels
 from jazzmine_dspy.models.commands import Command, SetSlot, StartFlow
-from jazzmine_dspy.models.flows import Flow, Slot, SlotType
+from jazzmine_dspy.models.flows import Flow, Slot
 
 
 class _Message(NamedTuple):
@@ -59,7 +59,7 @@ def _read(kind: str, source: Source, intake: Intake) -> Gathered:
             name=intent,
             description=words(intent.removeprefix("atis_")),
             slots=tuple(
-                Slot(name=slot, type=SlotType.TEXT, required=False, description=words(slot))
+                Slot(name=slot, type="text", required=False, description=words(slot))
                 for slot, held in sorted(owners.items())
                 if intent in held
             ),

@@ -13,7 +13,7 @@ from jazzmine_dspy.datasets.importers.source import Gathered, PartName, Source, 
 from jazzmine_dspy.datasets.schema import LabelledConversation, Labels
 from jazzmine_dspy.models.commands import ChitChat, Command, Handoff, Repeat, SetSlot, StartFlow
 from jazzmine_dspy.models.errors import DatasetError
-from jazzmine_dspy.models.flows import Flow, Slot, SlotType
+from jazzmine_dspy.models.flows import Flow, Slot
 
 ACTS = (
     "affirm", "deny", "dont_know", "acknowledge", "greet", "end_call", "handoff", "thank", "repeat",
@@ -175,7 +175,7 @@ def _flows(ontology: _Ontology, domains: set[str]) -> list[Flow]:
         held = tuple(
             Slot(
                 name=slot,
-                type=SlotType.NUMBER if slot in _NUMBERS else SlotType.TEXT,
+                type="number" if slot in _NUMBERS else "text",
                 description=ontology.slots[slot]["description"],
                 required=False,
             )

@@ -14,7 +14,7 @@ from jazzmine_dspy.datasets.importers.kinds import KINDS, Kind
 from jazzmine_dspy.datasets.importers.source import PARTS, Gathered, Part, PartName, Source
 from jazzmine_dspy.datasets.schema import FLOWS_FILE, ROLES, LabelledConversation, Role
 from jazzmine_dspy.datasets.split import FRACTIONS
-from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry

@@ -11,7 +11,7 @@ from jazzmine_dspy.datasets.importers.kinds import importer
 from jazzmine_dspy.datasets.importers.source import Gathered, PartName, Source
 from jazzmine_dspy.datasets.schema import LabelledConversation
 from jazzmine_dspy.models.errors import DatasetError
-from jazzmine_dspy.models.flows import Flow, Slot, SlotType
+from jazzmine_dspy.models.flows import Flow, Slot
 
 _SCHEMA = "schema.json"
 
@@ -125,9 +125,9 @@ def _flow(service: dict[str, Any], intent: dict[str, Any]) -> Flow:
 def _slot(slot: dict[str, Any], required: bool) -> Slot:
     options = tuple(slot["possible_values"]) if slot["is_categorical"] else ()
     if set(options) == {"True", "False"}:
-        kind, options = SlotType.BOOLEAN, ()
+        kind, options = "boolean", ()
     else:
-        kind = SlotType.CHOICE if options else SlotType.TEXT
+        kind = "choice" if options else "text"
     return Slot(
         name=slot["name"], type=kind, description=slot["description"], required=required, options=options
     )

@@ -11,15 +11,15 @@ from jazzmine_dspy.datasets.importers.kinds import importer
 from jazzmine_dspy.datasets.importers.source import Gathered, PartName, Source, words
 from jazzmine_dspy.datasets.schema import LabelledConversation
 from jazzmine_dspy.models.errors import DatasetError
-from jazzmine_dspy.models.flows import Flow, Slot, SlotType
+from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.parsing import MalformedError, from_json
 
 _ONLY_ABLE = "I am only able to "
 _TYPES = {
-    "Boolean": SlotType.BOOLEAN,
-    "Date": SlotType.DATE,
-    "Integer": SlotType.NUMBER,
-    "Time": SlotType.TIME,
+    "Boolean": "boolean",
+    "Date": "date",
+    "Integer": "number",
+    "Time": "time",
 }
 
 
@@ -133,7 +133,7 @@ def _slots(folder: Path | None, intake: Intake) -> dict[str, tuple[Slot, ...]]:
 
 def _slot(item: dict[str, Any], required: set[str]) -> Slot:
     options = tuple(str(option) for option in item.get("Categories") or ())
-    kind = SlotType.CHOICE if options else _TYPES.get(item["Type"], SlotType.TEXT)
+    kind = "choice" if options else _TYPES.get(item["Type"], "text")
     return Slot(
         name=item["Name"],
         type=kind,

@@ -11,7 +11,7 @@ from jazzmine_dspy.eval.suite.gold import Gold
 from jazzmine_dspy.eval.suite.judge import Mismatch, Seen, mismatches
 from jazzmine_dspy.eval.suite.model import Suite, SuiteConversation, SuiteTurn
 from jazzmine_dspy.eval.suite.result import ConversationResult, SuiteResult, SuiteTurnResult
-from jazzmine_dspy.models.awaiting import Awaiting, Gathered, asking_for
+from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup, conversation_scope
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
 from jazzmine_dspy.program.own_loop import outside_loop, run_interruptible
@@ -70,7 +70,7 @@ async def arun_suite(
     """The same as :func:`run_suite`, where an event loop runs already."""
     runtimes: dict[str, Runtime] = {}
     done: list[ConversationResult] = []
-    gathered = Gathered()
+    gathered = AwaitingGroup()
     for conversation in suite.conversations:
         name = conversation.registry
         if name not in runtimes:
@@ -86,7 +86,7 @@ async def arun_suite(
                 ids=lambda count=count: f"id-{next(count)}",  # type: ignore[misc]
             )
         try:
-            with asking_for(conversation.id):
+            with conversation_scope(conversation.id):
                 done.append(await _Held(runtimes[name], conversation, turns).hold())
         except Awaiting as awaiting:
             # The others are held as far as they go, so that each is asked about at once.

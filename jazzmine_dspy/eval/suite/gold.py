@@ -12,8 +12,8 @@ from jazzmine_dspy.dialogue.events import Changes
 from jazzmine_dspy.dialogue.next_steps import await_slot, pending_question
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.eval.suite.model import Expect, one_of
-from jazzmine_dspy.memory.working import FlowStatus, HandledMessage, WorkingMemory
-from jazzmine_dspy.models._base import FrozenMap
+from jazzmine_dspy.memory.working import FlowStatus, ProcessedMessage, WorkingMemory
+from jazzmine_dspy.models.base import FrozenMap
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.turn import Turn
@@ -82,13 +82,13 @@ class Gold:
             self._flows,
         )
         state.active_flow, state.paused = led.active_flow, led.paused
-        state.pending_confirmation, state.action, state.offered = None, None, self.offered
-        state.asked, state.escalation, state.queue = {}, "", []
+        state.pending_confirmation, state.action, state.offered_flow = None, None, self.offered
+        state.question_counts, state.escalation, state.queue = {}, "", []
         step = self._step(state)
-        if state.handled:
-            last = state.handled[-1].message_id
-            kept = HandledMessage(message_id=last, next_step=step, reply=step.text)
-            state.handled = [*state.handled[:-1], kept]
+        if state.processed:
+            last = state.processed[-1].message_id
+            kept = ProcessedMessage(message_id=last, next_step=step, reply=step.text)
+            state.processed = [*state.processed[:-1], kept]
         return step.text
 
     def _step(self, state: WorkingMemory) -> NextStep:

@@ -11,7 +11,7 @@ from jazzmine_dspy.eval.suite.model import Expect, one_of
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.slots import ReadingContext, ask_type
+from jazzmine_dspy.models.slots import ReadingContext, call_type
 from jazzmine_dspy.models.turn import Turn
 
 
@@ -92,7 +92,7 @@ def _slots(expect: Expect, seen: Seen, flows: Mapping[str, Flow], at: ReadingCon
 
 def _key(flow: Flow | None, name: str, value: Any, at: ReadingContext) -> Hashable:
     slot = flow.slot(name) if flow else None
-    return value_key(ask_type(slot, "normal", value, value, at) if slot else value)
+    return value_key(call_type(slot, "normalize", value, value, at) if slot else value)
 
 
 def commands_told(commands: tuple[Command, ...]) -> str:

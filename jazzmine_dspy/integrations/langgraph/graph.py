@@ -144,7 +144,7 @@ class _Nodes:
             "mirror": mirror(outcome.state),
         }
         if outcome.repeated and outcome.next.kind == "run_flow" and not runs:
-            ended = (one.reply for one in outcome.state.finished if one.message_id == message_id)
+            ended = (one.reply for one in outcome.state.action_results if one.message_id == message_id)
             turn["replies"] = [_reply(outcome) | {"text": " ".join(ended) or outcome.reply}]
         return {
             "turn": turn,
@@ -221,8 +221,8 @@ class _Nodes:
 
     async def _unspoken(self, state: WorkingMemory, message_id: str) -> list[dict[str, Any]]:
         """Replies to messages that were taken after one in a run that broke off before it spoke."""
-        ids = [one.message_id for one in state.handled]
-        late = state.handled[ids.index(message_id) + 1 :] if message_id in ids else []
+        ids = [one.message_id for one in state.processed]
+        late = state.processed[ids.index(message_id) + 1 :] if message_id in ids else []
         return [
             {
                 "message_id": one.message_id,

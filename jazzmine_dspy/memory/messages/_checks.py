@@ -8,7 +8,7 @@ from collections.abc import Collection
 from jazzmine_dspy.memory.errors import ConflictError, DamagedRecordError, NotStoredError
 from jazzmine_dspy.memory.messages.page import Damaged
 from jazzmine_dspy.memory.messages.store import OWN_FIELDS
-from jazzmine_dspy.models._base import Record
+from jazzmine_dspy.models.base import Record
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.messages import Conversation, Message
 from jazzmine_dspy.models.traces import TurnTrace

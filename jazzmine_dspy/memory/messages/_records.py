@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from jazzmine_dspy.memory.messages._checks import named
-from jazzmine_dspy.models._base import Record, canonical_json
+from jazzmine_dspy.models.base import Record, canonical_json
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.messages import Conversation, Message
 from jazzmine_dspy.models.traces import TurnTrace

@@ -12,7 +12,7 @@ import json
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.memory.errors import ConflictError

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jazzmine_dspy.memory.procedural import bm25, jazzmine_layout
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Point, Query, SparseVector
-from jazzmine_dspy.models._base import canonical_json, sha256
+from jazzmine_dspy.models.base import canonical_json, sha256
 from jazzmine_dspy.models.errors import FlowError
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from jazzmine_dspy.memory.procedural.engine import (
 )
 from jazzmine_dspy.memory.procedural.points import DESCRIPTION, FlowPoint, batches, points_for, queries, write
 from jazzmine_dspy.memory.procedural.ranking import PointInfo, RankedLists, RecallSettings
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.models.forking import leave_to_parent, renew_in_children

@@ -9,7 +9,7 @@ from typing import TypeVar
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import LOST, Evaluation, TurnResult
 from jazzmine_dspy.eval.run import evaluate
-from jazzmine_dspy.models.awaiting import Awaiting, Gathered
+from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
@@ -82,7 +82,7 @@ def evaluate_within(
 
 class _AskAll:
     def __init__(self) -> None:
-        self.gathered = Gathered()
+        self.gathered = AwaitingGroup()
 
     @property
     def awaited(self) -> bool:

@@ -64,7 +64,7 @@ def test_star_tasks_become_flows(star: dict[str, Any], tmp_path: Path) -> None:
     flows = load_dataset(tmp_path / "made").flows
     assert flows["kite_rent"].description == "Rent kites."
     assert flows["kite_repair"].description == "Kite repair"
-    told = [(s.name, s.type.value, s.required, s.options) for s in flows["kite_rent"].slots]
+    told = [(s.name, s.type, s.required, s.options) for s in flows["kite_rent"].slots]
     assert told == [
         ("Size", "choice", True, ("Small", "Vast")),
         ("Days", "number", False, ()),
@@ -88,11 +88,11 @@ def test_sgd_schema_becomes_the_registry(sgd: dict[str, Any], tmp_path: Path) ->
     assert list(flows) == ["Boats_1.FindBoat", "Boats_1.HireBoat", "Tides_1.GetTide"]
     hire = flows["Boats_1.HireBoat"]
     assert (hire.description, hire.category) == ("Hire a boat", "Boats_1")
-    told = [(slot.name, slot.type.value, slot.required) for slot in hire.slots]
+    told = [(slot.name, slot.type, slot.required) for slot in hire.slots]
     assert told == [("boat_name", "text", True), ("hours", "text", True), ("vests", "boolean", False)]
     kind = flows["Boats_1.FindBoat"].slot("kind")
     assert kind is not None
-    assert (kind.type.value, kind.options) == ("choice", ("canoe", "raft"))
+    assert (kind.type, kind.options) == ("choice", ("canoe", "raft"))
 
 
 def test_sgd_states_and_values(sgd: dict[str, Any]) -> None:

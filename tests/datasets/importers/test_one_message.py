@@ -76,7 +76,7 @@ def test_nlupp_tells_acts_from_flows(imported: Any) -> None:
     assert list(flows) == ["change", "loan", "fine", "feeding"]
     assert flows["loan"].description == "is it about borrowing?"
     assert [slot.name for slot in flows["loan"].slots] == ["date", "number", "title"]
-    assert [slot.type.value for slot in flows["loan"].slots] == ["text", "number", "text"]
+    assert [slot.type for slot in flows["loan"].slots] == ["text", "number", "text"]
 
 
 def test_nlupp_leaves_open_what_hangs_on_the_message_before(labels: Any) -> None:

@@ -266,6 +266,7 @@ def test_another_model_that_is_there(
     assert other.fingerprint == f"{minilm_files._REGISTERED}:fastembed-{version('fastembed')}"
     assert other._loaded is None
     assert np.array_equal(other.embed(["hello"]), minilm.embed(["hello"]))
+    assert other.fingerprint == f"{minilm_files._REGISTERED}:fastembed-{version('fastembed')}"
     assert other.feature_size == other.size
     assert np.array_equal(other.features(["hello"]), other.embed(["hello"]))
 

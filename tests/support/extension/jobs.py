@@ -13,7 +13,7 @@ from jazzmine_dspy.datasets.importers import (
     single,
     words,
 )
-from jazzmine_dspy.models import Command, Flow, Slot, SlotType
+from jazzmine_dspy.models import Command, Flow, Slot
 from jazzmine_dspy.models.commands import SetSlot, StartFlow
 
 
@@ -41,6 +41,6 @@ def jobs(source: Source, intake: Intake) -> Gathered:
                 labels = Labels(flows=(task,), intent=task, commands=tuple(commands))
                 rows.append(single(f"jobs-{part.name}-{line:04d}", text, labels))
                 tasks.add(task)
-    place = Slot(name="place", type=SlotType("postcode"), description="Where the work is to be done.")
+    place = Slot(name="place", type="postcode", description="Where the work is to be done.")
     flows = [Flow(name=task, description=words(task), slots=(place,)) for task in sorted(tasks)]
     return Gathered(flows, conversations)

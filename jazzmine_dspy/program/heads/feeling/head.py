@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.models.errors import ArtifactError, InputError
@@ -161,7 +161,7 @@ def to_bytes(made: FeelingHead, embedder: EmbedderPort, dataset: str) -> bytes:
     """What the shipped file holds; ``dataset`` is the fingerprint of what it was fitted on."""
     from safetensors.numpy import save
 
-    from jazzmine_dspy.models._base import canonical_json
+    from jazzmine_dspy.models.base import canonical_json
 
     state = made.to_state()
     metadata = {

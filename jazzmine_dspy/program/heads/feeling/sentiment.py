@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jazzmine_dspy.models.phrases import words
+from jazzmine_dspy.models.language import words
 from jazzmine_dspy.program.heads.acts.view import hashed
 from jazzmine_dspy.program.heads.feeling.linear import Linear, fit_linear
 
