@@ -147,8 +147,8 @@ def sync_of(
     for _, other in engine.scroll(collection, Filter({"flow_id": new})) if new else ():
         if other.get("agent_id") != agent_id:
             raise ConflictError(
-                f"Agent {other.get('agent_id')!r} has a flow {other.get('flow_name')!r} of the same name, and jazzmine's "
-                "layout keeps one flow for each name",
+                f"Agent {other.get('agent_id')!r} has a flow {other.get('flow_name')!r} of the same name, and "
+                "jazzmine's layout keeps one flow for each name",
                 where=f"collection {collection.name!r}",
                 remedy="Give one of the agents another prefix, or rename the flow.",
             )

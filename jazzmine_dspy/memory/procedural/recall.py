@@ -320,7 +320,10 @@ class FlowRecall:
             )
 
     def _sources(
-        self, names: frozenset[str], exclude: frozenset[str], depth: int
+        self,
+        names: frozenset[str],
+        exclude: frozenset[str],
+        depth: int,  # noqa: ARG002
     ) -> Iterator[tuple[CollectionSpec, Filter, int]]:
         """Each collection to search, with the filter, and how many points to request beyond ``depth``."""
         stored, place = self._stored(), self._connect()
