@@ -27,7 +27,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
-from routing.figures import filled
+from marked_block import filled
 from understanding import gate, latency, public, recorded, values, with_lm, without
 from understanding.figures import Figure, block
 from understanding.ground import Ground

@@ -1,4 +1,4 @@
-"""Loading a labelled dataset, and keeping its test part closed until a final report (D1, D4)."""
+"""Loading a labelled dataset, and keeping its test part closed until a final report."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jazzmine_dspy.datasets._read import read
-from jazzmine_dspy.datasets._values import with_normal_values
+from jazzmine_dspy.datasets.label_checks import with_normal_values
 from jazzmine_dspy.datasets.problems import Problem
+from jazzmine_dspy.datasets.reader import read
 from jazzmine_dspy.datasets.schema import (
     ROLES,
     SPLITS_FILE,
@@ -116,7 +116,7 @@ class Dataset:
         Raises:
             DatasetError: as :meth:`examples`.
         """
-        from jazzmine_dspy.datasets.plain import to_dspy
+        from jazzmine_dspy.datasets.demos import to_dspy
 
         return [to_dspy(example, program) for example in self.examples(split)]
 

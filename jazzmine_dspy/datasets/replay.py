@@ -1,15 +1,15 @@
-"""The state before each turn, derived by carrying out the labels of the turns before it (D1)."""
+"""The state before each turn, derived by carrying out the labels of the turns before it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jazzmine_dspy.datasets._names import Fault
+from jazzmine_dspy.datasets.label_checks import Fault
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
 from jazzmine_dspy.dialogue.escalation import open_yes_no
-from jazzmine_dspy.dialogue.machine import carry_out
-from jazzmine_dspy.dialogue.next_steps import reconcile
+from jazzmine_dspy.dialogue.next_step import apply_decision
+from jazzmine_dspy.dialogue.questions import reconcile
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
 from jazzmine_dspy.models.base import FrozenMap, thaw
 from jazzmine_dspy.models.commands import StartFlow
@@ -51,7 +51,7 @@ class Replay:
         if turn.labels is not None:
             before, decision = reconcile(self._state, self._flows), _decision(turn)
             # A label is valid: no validator is called.
-            self._state = carry_out(before, decision, self._flows, validate=lambda *_: None).state
+            self._state = apply_decision(before, decision, self._flows, validate=lambda *_: None).state
 
     @property
     def before(self) -> StateBefore:

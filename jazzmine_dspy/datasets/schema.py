@@ -1,4 +1,4 @@
-"""The form of a labelled dataset: what a line of ``conversations.jsonl`` and ``splits.json`` hold (D1)."""
+"""The form of a labelled dataset: what a line of ``conversations.jsonl`` and ``splits.json`` hold."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jazzmine_dspy.dialogue.events import Changes
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMemory
 from jazzmine_dspy.memory.working.operations import resume_flow, start_flow
@@ -13,23 +12,17 @@ from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.next_step import NextStep
 
 
-def start(state: WorkingMemory, flow: Flow, changes: Changes) -> None:
+def start(state: WorkingMemory, flow: Flow) -> None:
     """Begin a flow; the running one is set aside."""
-    aside = state.active_flow
     start_flow(state, flow)
-    changes.flow(aside, "paused")
-    changes.flow(state.active_flow, "started")
 
 
-def resume(state: WorkingMemory, name: str, changes: Changes) -> None:
+def resume(state: WorkingMemory, name: str) -> None:
     """Take up a flow that was set aside; the running one takes its place there."""
-    aside = state.active_flow
     resume_flow(state, name)
-    changes.flow(aside, "paused")
-    changes.flow(state.active_flow, "resumed")
 
 
-def defer(state: WorkingMemory, flow: Flow, position: int, changes: Changes) -> ActiveFlowState:
+def defer(state: WorkingMemory, flow: Flow, position: int) -> ActiveFlowState:
     """Keep a flow that is wanted after the one now running."""
     waiting = ActiveFlowState.from_flow(flow, turn_number=state.turn_number, agent_id=state.agent_id)
     waiting.transition_to(FlowStatus.PAUSED)
@@ -37,7 +30,6 @@ def defer(state: WorkingMemory, flow: Flow, position: int, changes: Changes) -> 
     position = min(position, len(state.paused))
     state.paused = [*state.paused[:position], waiting, *state.paused[position:]]
     cancel_oldest_paused(state)
-    changes.flow(waiting, "started")
     return waiting
 
 
@@ -46,7 +38,7 @@ def find_paused(state: WorkingMemory, name: str | None) -> ActiveFlowState | Non
     return next((flow for flow in reversed(state.paused) if name in (None, flow.flow_name)), None)
 
 
-def next_in_line(state: WorkingMemory, registry: Mapping[str, Flow], changes: Changes) -> NextStep | None:
+def next_in_line(state: WorkingMemory, registry: Mapping[str, Flow]) -> NextStep | None:
     """With nothing running: take up what the user asked for next, or offer what was set aside last.
 
     Returns:
@@ -56,7 +48,7 @@ def next_in_line(state: WorkingMemory, registry: Mapping[str, Flow], changes: Ch
         return None
     newest = state.paused[-1]
     if newest.deferred:
-        resume(state, newest.flow_name, changes)
+        resume(state, newest.flow_name)
         return None
     return offer(newest, registry)
 

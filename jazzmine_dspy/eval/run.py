@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.evaluation import LOST, Evaluation, Price, TurnResult
+from jazzmine_dspy.eval.evaluation import UNANSWERED, Evaluation, Price, TurnResult
 from jazzmine_dspy.eval.metrics import score_turn
 from jazzmine_dspy.models.awaiting import conversation_scope
 from jazzmine_dspy.models.decision import TurnDecision
@@ -137,7 +137,7 @@ class _Course:
     """How an evaluation goes: with too many turns unanswered it decides nothing, and no more are asked."""
 
     def __init__(self, turns: int) -> None:
-        self._left = int(LOST * turns)
+        self._left = int(UNANSWERED * turns)
         self._lock = threading.Lock()
 
     def lose(self) -> None:

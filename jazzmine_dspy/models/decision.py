@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints, computed_field, model_validator
 
 from jazzmine_dspy.models.base import Text, Value, without_derived
 from jazzmine_dspy.models.commands import Command, Flag, SlotValue
-from jazzmine_dspy.models.error_codes import CONTENT_FILTER
+from jazzmine_dspy.models.errors import CONTENT_FILTER
 from jazzmine_dspy.models.escalation import Escalation
 from jazzmine_dspy.models.messages import Entity
 

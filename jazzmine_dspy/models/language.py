@@ -1,4 +1,7 @@
-"""How values stand in what people say: between words that say nothing, denied, or put right in the same breath."""
+"""The words of all rooms: what stands around values, denies or corrects them, and codes that are read out.
+
+English, but for the days and numbers that an English conversation names in another language.
+"""
 
 from __future__ import annotations
 

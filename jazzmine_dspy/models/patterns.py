@@ -1,4 +1,7 @@
-"""A slot's own pattern: what of a message matches it, in whichever letters and digits that is written."""
+"""A slot's own pattern: what of a message matches it, in any spelling and with any separators.
+
+No expression of a flow takes longer than a set time: Python's own ``re`` would block every other thread.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flows of one agent, by name. An explicit object: nothing is kept for the whole process."""
+"""The flows of one agent, by name, and the difference between two versions of them. Nothing is global."""
 
 from __future__ import annotations
 

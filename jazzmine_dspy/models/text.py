@@ -1,4 +1,4 @@
-"""Text at the door: one form for what means the same, and nothing in it that cannot be seen."""
+"""Text from outside: one form for what means the same, nothing that cannot be seen; and misspelt names."""
 
 from __future__ import annotations
 

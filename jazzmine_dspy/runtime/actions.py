@@ -1,11 +1,11 @@
-"""Actions of a runtime, and the messages that wait for their end (U2)."""
+"""Actions of a runtime, and the messages that wait for their end."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
-from jazzmine_dspy.dialogue.next_steps import complete
+from jazzmine_dspy.dialogue.questions import complete
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.errors import ConflictError, StateError
 from jazzmine_dspy.memory.working import ActionResult, QueuedMessage, WorkingMemory, operations
@@ -16,8 +16,14 @@ from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.runtime.conversations import MESSAGES, Conversations
 from jazzmine_dspy.runtime.loading import Loading
-from jazzmine_dspy.runtime.outcome import ActionOutcome, MessageRoute, TurnOutcome, known_step
-from jazzmine_dspy.runtime.router import is_queued, route
+from jazzmine_dspy.runtime.outcome import (
+    ActionOutcome,
+    MessageRoute,
+    TurnOutcome,
+    is_queued,
+    route,
+    stored_step,
+)
 from jazzmine_dspy.runtime.taking import TurnTaker
 
 logger = logging.getLogger(__name__)
@@ -170,7 +176,7 @@ class Actions:
         return TurnOutcome(
             decision=TurnDecision.model_validate(decided) if decided else None,
             state=state,
-            next=known_step(handled.next_step) if handled else NextStep(kind="none"),
+            next=stored_step(handled.next_step) if handled else NextStep(kind="none"),
             reply=handled.reply if handled else "",
             route=MessageRoute(type="nlu_understanding", reason="already_handled"),
             repeated=True,
@@ -205,5 +211,5 @@ def _finished_before(state: WorkingMemory, action_id: str) -> ActionOutcome:
             where=f"conversation {state.conversation_id!r}",
             remedy="Pass the action_id that begin_action gave.",
         )
-    step = known_step(done.next_step)
+    step = stored_step(done.next_step)
     return ActionOutcome(state=state, next=step, reply=done.reply, message_id=done.message_id, repeated=True)

@@ -15,8 +15,8 @@ from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError, f
 from jazzmine_dspy.models.messages import Conversation
 from jazzmine_dspy.runtime.bounded import BoundedStore
 from jazzmine_dspy.runtime.clock import Clock
+from jazzmine_dspy.runtime.delivery import deliver, ensure_conversation
 from jazzmine_dspy.runtime.loading import Loading
-from jazzmine_dspy.runtime.outbox import deliver, ensure_conversation
 from jazzmine_dspy.runtime.turns import resume_counting
 
 WORKING_MEMORY, MESSAGES = "working memory", "store of messages"

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.dialogue.machine import carry_out
-from jazzmine_dspy.dialogue.next_steps import reconcile
+from jazzmine_dspy.dialogue.next_step import apply_decision
+from jazzmine_dspy.dialogue.questions import reconcile
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working import ProcessedMessage, QueuedMessage, WorkingMemory, operations
@@ -20,11 +20,10 @@ from jazzmine_dspy.models.registry import reading_context
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.runtime.clock import Clock
 from jazzmine_dspy.runtime.conversations import Conversations
+from jazzmine_dspy.runtime.delivery import outbox_entry
 from jazzmine_dspy.runtime.hooks import Hooks, Recollection
 from jazzmine_dspy.runtime.loading import Loading
-from jazzmine_dspy.runtime.outbox import entry
-from jazzmine_dspy.runtime.outcome import MessageRoute, TurnOutcome
-from jazzmine_dspy.runtime.router import route
+from jazzmine_dspy.runtime.outcome import MessageRoute, TurnOutcome, route
 from jazzmine_dspy.runtime.tracing import enriched, turn_trace
 from jazzmine_dspy.runtime.turns import ReadHistory, build_turn, read_history
 from jazzmine_dspy.runtime.validation import with_validators
@@ -99,7 +98,7 @@ class TurnTaker:
         turn, recalled, decision = await self._decided(before, incoming, loading)
         at = reading_context(self._program.registry, turn.date, turn.locale)
         (after, step, events), failures = await with_validators(
-            lambda validate: carry_out(
+            lambda validate: apply_decision(
                 before,
                 decision,
                 self._program.registry,
@@ -144,7 +143,7 @@ class TurnTaker:
         if begin and step.kind == "run_flow":
             after = self.with_action_begun(after)
         # One fenced write decides whether the turn was; what it leaves to the other store is part of it.
-        after.outbox = [*after.outbox, entry(message, trace)]
+        after.outbox = [*after.outbox, outbox_entry(message, trace)]
         saved = await self._conversations.save(after)
         try:
             saved = await self._conversations.delivered(saved)

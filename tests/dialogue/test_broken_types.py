@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.dialogue.machine import apply
+from jazzmine_dspy.dialogue.next_step import apply
 from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, WorkingMemory
 from jazzmine_dspy.models import SLOT_TYPES, FlowRegistry, Slot, TextType, TurnDecision, slot_type
 from jazzmine_dspy.program.turn import TurnProgram

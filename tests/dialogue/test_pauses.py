@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.dialogue.machine import carry_out
+from jazzmine_dspy.dialogue.next_step import apply_decision
 from jazzmine_dspy.memory.working import ProcessedMessage, WorkingMemory
 from jazzmine_dspy.models import Enhancement, FlowRegistry, Selection, TurnDecision
 from jazzmine_dspy.runtime import NextStep, apply
@@ -88,7 +88,7 @@ def test_what_is_repeated_after_a_pause_is_the_question(talk: Any) -> None:
 def test_commands_count_even_beside_a_pause(registry: FlowRegistry, decision: Decide) -> None:
     state = WorkingMemory(conversation_id="c1", user_id="u1")
     both = decision(CANCEL, FILLED).model_copy(update={"pause": True})
-    _, step, _ = carry_out(state, both, registry)
+    _, step, _ = apply_decision(state, both, registry)
     assert step.kind == "confirm"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.dialogue.next_steps import complete
+from jazzmine_dspy.dialogue.questions import complete
 from jazzmine_dspy.memory.working.state import PAUSED_KEPT
 from jazzmine_dspy.models import FlowRegistry
 from pure_operations import begin_action

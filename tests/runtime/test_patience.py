@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import FlowRegistry, Runtime, TurnDecision
-from jazzmine_dspy.dialogue.next_steps import reconcile
+from jazzmine_dspy.dialogue.questions import reconcile
 from jazzmine_dspy.memory.working import SlotState, WorkingMemory
 from jazzmine_dspy.models import Enhancement, Entity, Selection
 from jazzmine_dspy.runtime import apply

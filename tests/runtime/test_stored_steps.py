@@ -9,7 +9,7 @@ import pytest
 
 from jazzmine_dspy.memory.working import ActionResult, ProcessedMessage, WorkingMemory
 from jazzmine_dspy.models.next_step import NextStep
-from jazzmine_dspy.runtime.outcome import known_step
+from jazzmine_dspy.runtime.outcome import stored_step
 from jazzmine_dspy.runtime.turns import clarifying
 
 ASKED = {"kind": "ask_slot", "flow": "track_order", "slot": "order_id", "then": [], "text": "Which order?"}
@@ -28,7 +28,7 @@ def test_a_record_of_before_is_typed(step: dict[str, Any]) -> None:
     state = _state(step)
     for stored in (state.processed[0].next_step, state.action_results[0].next_step):
         assert isinstance(stored, NextStep)
-        assert stored == known_step(stored) == NextStep.model_validate(step)
+        assert stored == stored_step(stored) == NextStep.model_validate(step)
 
 
 def test_what_is_written_is_what_versions_before_wrote() -> None:
@@ -47,7 +47,7 @@ def test_what_is_written_is_what_versions_before_wrote() -> None:
 @pytest.mark.parametrize("step", [{"kind": "sing", "tune": 3}, {**ASKED, "tone": "kind"}, {"slot": 5}])
 def test_a_step_of_another_version_is_carried_along(step: dict[str, Any]) -> None:
     state = _state(step)
-    assert known_step(state.processed[0].next_step) == NextStep(kind="none")
+    assert stored_step(state.processed[0].next_step) == NextStep(kind="none")
     assert clarifying(state) == ()
     again = json.loads(state.model_copy(deep=True).model_dump_json())
     assert again["handled"][0]["next_step"] == again["finished"][0]["next_step"] == step

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import FlowRegistry, Runtime, TurnDecision, TurnProgram
-from jazzmine_dspy.dialogue.next_steps import reconcile
+from jazzmine_dspy.dialogue.questions import reconcile
 from jazzmine_dspy.memory.working import ActiveFlowState, PendingConfirmation, SlotState, WorkingMemory
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.runtime import apply

@@ -9,9 +9,10 @@ state, not by the system. They are scored by the same judge.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import dspy
+import pydantic
 
 from jazzmine_dspy.models.commands import COMMANDS, Affirm, Command, Deny, StartFlow
 from jazzmine_dspy.models.decision import TurnDecision
@@ -138,3 +139,43 @@ def _without_doubles(commands: list[Command]) -> list[Command]:
         if each not in kept and not started:
             kept.append(each)
     return kept
+
+
+Kind = Literal[
+    "start_flow", "resume_flow", "cancel_flow", "set_slot", "correct_slot", "clear_slot", "skip_slot", "affirm", "deny",
+    "ask", "clarify", "repeat", "restart", "chitchat", "handoff", "out_of_scope",
+]  # fmt: skip
+
+
+class Said(pydantic.BaseModel):
+    """A command; name is that of a flow or slot, value that of a slot."""
+
+    type: Kind
+    name: str = ""
+    value: str | list[str] = ""
+
+
+class Understand(dspy.Signature):
+    """Say as commands, in order, what the user's message asks the assistant to do."""
+
+    flows: list[dict[str, Any]] = dspy.InputField()
+    state: dict[str, Any] = dspy.InputField()
+    history: list[str] = dspy.InputField()
+    message: str = dspy.InputField()
+    commands: list[Said] = dspy.OutputField()
+
+
+class Plain(Peer):
+    """``dspy.Predict`` on it, with DSPy's own adapter."""
+
+    name = "plain DSPy"
+
+    def ask(self, turn: Turn) -> list[dict[str, Any]]:
+        """The commands of its answer."""
+        said = dspy.Predict(Understand)(
+            flows=[flow_told(flow) for flow in self.flows.values()],
+            state=state_of(turn),
+            history=history_of(turn),
+            message=turn.text,
+        )
+        return [each.model_dump() for each in said.commands]

@@ -16,8 +16,8 @@ import dspy
 from jazzmine_dspy import eval as scoring
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.contribution import TurnScores, mean
 from jazzmine_dspy.eval.evaluation import TurnResult
+from jazzmine_dspy.eval.score_terms import TurnScores, mean
 from jazzmine_dspy.lm import resolve_lm
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
@@ -29,7 +29,7 @@ from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 from understanding.ground import Ground
-from understanding.plain import Plain
+from understanding.peers import Plain
 from understanding.rehearsal import Staged, judged
 from understanding.soni import Soni
 from understanding.tokens import counted

@@ -14,11 +14,11 @@ import numpy as np
 
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.contribution import TurnScores, mean
 from jazzmine_dspy.eval.equality import value_key
-from jazzmine_dspy.eval.stats import summarise
+from jazzmine_dspy.eval.intervals import summarise
+from jazzmine_dspy.eval.score_terms import TurnScores, mean
 from jazzmine_dspy.eval.suite import Suite
-from jazzmine_dspy.eval.suite.gold import Gold
+from jazzmine_dspy.eval.suite.expected_state import ExpectedState
 from jazzmine_dspy.eval.suite.model import one_of
 from jazzmine_dspy.models.commands import ResumeFlow, SlotValue, StartFlow
 from jazzmine_dspy.models.flows import Flow
@@ -34,8 +34,7 @@ from jazzmine_dspy.program.sources.choices import LIKELY_TOLD
 from jazzmine_dspy.program.turn import TurnProgram
 from understanding.figures import Figure, figure
 from understanding.ground import Ground
-from understanding.likely import follow
-from understanding.rehearsal import staged
+from understanding.rehearsal import follow, staged
 
 SECTION = "values alone, right slot given"
 GROUPS: dict[str, tuple[tuple[str, ...], float]] = {
@@ -129,7 +128,7 @@ def of_suite(suite: Suite) -> Iterator[Said]:
     for conversation in suite.conversations:
         flows = suite.registries[conversation.registry]
         at = reading_context(flows, conversation.date, conversation.locale)
-        gold = Gold(flows)
+        gold = ExpectedState(flows)
         for turn, held_turn in zip(conversation.turns, turns, strict=False):
             was, before = gold.flow, dict(gold.slots)
             commands = follow(gold, turn)

@@ -27,7 +27,7 @@ from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.messages import Message
-from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, known_step
+from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, stored_step
 from jazzmine_dspy.runtime.turns import clean_message
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class _Nodes:
         return [
             {
                 "message_id": one.message_id,
-                "kind": known_step(one.next_step).kind,
+                "kind": stored_step(one.next_step).kind,
                 "text": one.reply,
                 "question": "",
             }

@@ -10,7 +10,7 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.graph import MessagesState
 
-from jazzmine_dspy.dialogue.machine import apply
+from jazzmine_dspy.dialogue.next_step import apply
 from jazzmine_dspy.integrations.langgraph.state import mirror
 from jazzmine_dspy.memory.working import ProcessedMessage, QueuedMessage, WorkingMemory
 from jazzmine_dspy.memory.working.state import PROCESSED_KEPT

@@ -301,13 +301,7 @@ class WorkingMemoryStore(TurnStore):
     # --- bytes -------------------------------------------------------------------------------------------
 
     def _encoded(self, state: WorkingMemory) -> tuple[bytes, WorkingMemory]:
-        """A state as bytes, and the state that they are read as.
-
-        It is compared, since a list within a state takes whatever is put into it.
-
-        Raises:
-            InputError: the state is too large, or would not come back as it is.
-        """
+        """A state as bytes, and as they are read again: a list within a state takes whatever is put into it."""
         where, cause = f"conversation {state.conversation_id!r}", "it would not come back as it is"
         try:
             data = self.encode(state)

@@ -1,7 +1,7 @@
 """The commands that a turn comes down to: one closed union, told apart by ``type``.
 
-Each kind is a file of this package: its model, how a language model says it, when the state allows it, what it does
-to a dialogue, how it is compared. What a further kind takes is said in ``_kind.py``.
+``kinds.py`` holds the kinds: the model of each, how a language model writes it, when the state allows it, what it does
+to a dialogue, how it is compared. ``base.py`` says what a further kind needs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers in a text, in digits as the locale writes them, and in words."""
+"""Numbers in a text: in digits as the locale writes them, in words, and with English scale words."""
 
 from __future__ import annotations
 

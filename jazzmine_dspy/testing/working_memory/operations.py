@@ -89,21 +89,21 @@ class OperationSuite(Suite):
             assert await stored_state(store) == last
         assert await stored_state(store) == last
 
-    @pytest.mark.parametrize("name", OPERATIONS)
-    async def test_an_operation_is_taken_or_refused_and_then_changes_nothing(
-        self, store: WorkingMemoryStore, name: str
+    async def test_each_operation_is_taken_or_refused_and_then_changes_nothing(
+        self, store: WorkingMemoryStore
     ) -> None:
-        before = await store.get_or_create("c1", "u1")
-        if name in WHEN_IDLE:
-            await OPERATIONS[name](store, "c1")
-            assert (await stored_state(store)).version == 1
-        else:
-            with pytest.raises(StateError) as caught:
-                await OPERATIONS[name](store, "c1")
-            assert caught.value.remedy
-            assert await store.get("c1") == before
-        # The turn of its own is over in either case.
-        assert (await with_timeout(store.end_turn("c1", "free"))).last_agent_response == "free"
+        for name, operation in OPERATIONS.items():
+            before = await store.get_or_create(name, "u1")
+            if name in WHEN_IDLE:
+                await operation(store, name)
+                assert (await stored_state(store, name)).version == 1
+            else:
+                with pytest.raises(StateError) as caught:
+                    await operation(store, name)
+                assert caught.value.remedy
+                assert await store.get(name) == before
+            # The turn of its own is over in either case.
+            assert (await with_timeout(store.end_turn(name, "free"))).last_agent_response == "free"
 
     @pytest.mark.parametrize("name", ["pause_flow", "collect_slot", "request_confirmation", "finish_action"])
     async def test_a_refusal_within_a_turn_changes_nothing_and_the_turn_goes_on(

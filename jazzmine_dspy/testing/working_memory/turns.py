@@ -80,18 +80,6 @@ class TurnSuite(Suite):
                 await with_timeout(visit.entered.wait())
                 await visit.end()
 
-    async def test_two_conversations_left_in_the_order_they_were_entered(
-        self, store: WorkingMemoryStore
-    ) -> None:
-        one, other = store.turn("a"), store.turn("b")
-        await one.__aenter__()
-        await other.__aenter__()
-        await one.__aexit__(None, None, None)
-        await with_timeout(reply(store, "still in the turn of b", "b"))
-        await other.__aexit__(None, None, None)
-        for name in "ab":
-            await with_timeout(reply(store, "free again", name))
-
     async def test_what_was_saved_before_an_error_stays(self, store: WorkingMemoryStore) -> None:
         with suppress(ZeroDivisionError):
             async with store.turn("c1"):
@@ -127,19 +115,6 @@ class TurnSuite(Suite):
         await with_timeout(following.entered.wait())
         await following.end()
 
-    async def test_a_waiter_that_is_cancelled_leaves_no_trace(self, store: WorkingMemoryStore) -> None:
-        first = BackgroundTurn(store)
-        await with_timeout(first.entered.wait())
-        second, third = BackgroundTurn(store), BackgroundTurn(store)
-        await yield_to_tasks(store)
-        second.task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await with_timeout(second.task)
-        await first.end()
-        await with_timeout(third.entered.wait())
-        assert not second.entered.is_set()
-        await third.end()
-
     @pytest.mark.parametrize("ticks", [0, 1, 3, 7])
     async def test_cancelled_at_any_point_a_turn_lets_the_next_one_in(
         self, store: WorkingMemoryStore, ticks: int
@@ -171,21 +146,6 @@ class TurnSuite(Suite):
         assert isinstance(caught.value, JazzmineError)
         assert caught.value.remedy
         await visit.end()
-
-    async def test_waiting_too_long_in_one_store_too(self, harness: Harness) -> None:
-        store = await harness.make(wait=0.05)
-        visit = BackgroundTurn(store)
-        await with_timeout(visit.entered.wait())
-        with pytest.raises(LockTimeoutError):
-            async with store.turn("c1"):
-                pytest.fail("two turns at once")
-        await visit.end()
-
-    async def test_a_store_without_patience_takes_a_free_turn(self, harness: Harness) -> None:
-        store = await harness.make(wait=0.0)
-        async with store.turn("c1"):
-            await reply(store, "hello")
-        assert (await stored_state(store)).last_agent_response == "hello"
 
     async def test_a_save_outside_a_turn_waits_for_the_turn(
         self, store: WorkingMemoryStore, harness: Harness
@@ -243,21 +203,6 @@ class TurnSuite(Suite):
             assert (await asyncio.create_task(stored_state(store))) == saved
             assert (await with_timeout(asyncio.create_task(store.save(saved)))).version == 2
         assert (await stored_state(store)).version == 2
-
-    async def test_reads_beside_a_write_in_one_turn_do_not_spoil_it(self, store: WorkingMemoryStore) -> None:
-        async with store.turn("c1"):
-            state = await store.get_or_create("c1", "u1")
-            for number in range(20):
-                state.last_agent_response = str(number)
-                saving = asyncio.create_task(store.save(state))
-                for _ in range(number % 5):
-                    await asyncio.sleep(0)
-                read = asyncio.gather(
-                    *(stored_state(store) for _ in range(3)), store.get_or_create("c1", "u1")
-                )
-                state = await with_timeout(saving)
-                await with_timeout(read)
-                assert await stored_state(store) == state
 
     async def test_the_turn_of_a_task_begun_in_a_turn_is_its_own(self, store: WorkingMemoryStore) -> None:
         async with store.turn("c1") as fence:
@@ -327,21 +272,6 @@ class TurnSuite(Suite):
                 assert (await stored_state(other)).version == 0
                 await reply(other, "in time")
         assert (await stored_state(store)).last_agent_response == "in time"
-
-    @needs("leases")
-    async def test_a_late_write_is_refused_after_the_other_turn_has_ended(
-        self, store: WorkingMemoryStore, harness: Harness
-    ) -> None:
-        other = await harness.make()
-        async with store.turn("c1"):
-            late = await store.get_or_create("c1", "u1")
-            await harness.lose_lease("c1")
-            async with other.turn("c1"):
-                pass
-            # The other turn wrote nothing: it is the turn's number that tells, not the version.
-            with pytest.raises(TurnLostError):
-                await store.save(late)
-        assert (await stored_state(other)).version == 0
 
     @needs("leases")
     async def test_the_newest_of_three_turns_wins(self, harness: Harness) -> None:

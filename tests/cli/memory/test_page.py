@@ -31,7 +31,9 @@ async def conversations(url: str) -> None:
     await store.collect_slot("c-1041", "order_id", "4471")
     await store.close()
     with redis.Redis.from_url(url) as client:
-        client.set("jazzmine:{c-1042}:state", '{"conversation_id": "c-1042", "turn_number": "many"}', keepttl=True)
+        client.set(
+            "jazzmine:{c-1042}:state", '{"conversation_id": "c-1042", "turn_number": "many"}', keepttl=True
+        )
 
 
 @pytest.mark.row("W19")

@@ -294,8 +294,8 @@ TestMachine.settings = settings(max_examples=60, stateful_step_count=40, deadlin
 
 FORGOTTEN = {
     "turn_number", "started_message_ids", "current_turn", "topic_history", "topics_dropped", "flow_history",
-    "flows_dropped", "started_at_turn", "ended_at_turn", "paused_at_turn", "collected_at_turn", "requested_at_turn", "escalation",
-    "previous_value", "attempts",
+    "flows_dropped", "started_at_turn", "ended_at_turn", "paused_at_turn", "collected_at_turn", "requested_at_turn",
+    "escalation", "previous_value", "attempts",
 }  # fmt: skip
 
 WORLD: dict[str, Callable[[WorkingMemory], Any]] = {

@@ -1,4 +1,4 @@
-"""What stands around a date, a time or a duration in a message: what only introduces it, denies it, takes it back."""
+"""What a date counts from, and what stands around a value: what introduces, denies or takes it back."""
 
 from __future__ import annotations
 
