@@ -51,9 +51,9 @@ def evaluate_within(
         LMUnansweredError: the language model did not answer more than 5 % of the turns.
     """
     calls = 0 if asked_before else calls_per_turn(program)
-    forget = getattr(program.bindings.recall, "forget", None)
-    if forget is not None and timed:
-        forget()
+    clear_cache = getattr(program.bindings.recall, "clear_cache", None)
+    if clear_cache is not None and timed:
+        clear_cache()
     context.progress.phase(name, len(examples))
     turns: list[TurnResult] = []
     found = within_budget(
