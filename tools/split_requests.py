@@ -36,11 +36,11 @@ from jazzmine_dspy.lm.deferred import (
     REQUESTS,
     append,
     compact,
+    folder_errors,
     locked,
     read_answers,
     read_conversations,
     read_rows,
-    folder_errors,
 )
 from jazzmine_dspy.models.errors import InputError, JazzmineError
 
