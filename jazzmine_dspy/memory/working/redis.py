@@ -315,6 +315,8 @@ def _client(source: str | Client, where: str, timeout: float, connections: int) 
             )
         return source
     settings: dict[str, Any] = {
+        # The third version costs each connection a further call, and each answer time.
+        "protocol": 2,
         "retry": Retry(ExponentialBackoff(cap=timeout / 8, base=0.01), 4),
         # A connection that stalls leaves time to try another one.
         "socket_timeout": timeout / 2,

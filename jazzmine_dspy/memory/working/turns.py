@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import random
 import time
 import uuid
 from abc import ABC, abstractmethod
@@ -16,13 +17,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from tenacity import AsyncRetrying, retry_if_result, wait_random_exponential
-
 from jazzmine_dspy.memory.errors import LockTimeoutError, StaleStateError, TurnLostError
 from jazzmine_dspy.models.errors import JazzmineError, format_error
 from jazzmine_dspy.models.text import checked_id
 
 logger = logging.getLogger(__name__)
+
+LONGEST_PAUSE = 0.08
+"""Seconds between two tries for a turn at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,21 +166,18 @@ class TurnStore(ABC):
 
     async def _begun(self, conversation_id: str, deadline: float) -> Turn:
         """Try until the turn is granted. Only one task of this process tries at a time, the others queue."""
-        token, loop = uuid.uuid4().hex, asyncio.get_running_loop()
-        tries = AsyncRetrying(
-            retry=retry_if_result(lambda turn: turn is None),
-            wait=wait_random_exponential(multiplier=0.01, max=0.08),
-            stop=lambda _: loop.time() >= deadline,
-            retry_error_callback=lambda _: None,
-        )
+        token, pause = uuid.uuid4().hex, 0.01
         try:
-            turn: Turn | None = await tries(self._begin, conversation_id, token)
+            while (turn := await self._begin(conversation_id, token)) is None:
+                left = deadline - asyncio.get_running_loop().time()
+                if left <= 0:
+                    raise self._waited_too_long(conversation_id)
+                await asyncio.sleep(min(left, random.uniform(0, pause)))
+                pause = min(2 * pause, LONGEST_PAUSE)
         except BaseException:
             # It may have been granted with nobody left to hear it.
             self._in_background(self._released(conversation_id, token))
             raise
-        if turn is None:
-            raise self._waited_too_long(conversation_id)
         return turn
 
     async def _renewing(self, turn: Turn) -> None:
