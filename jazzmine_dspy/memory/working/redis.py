@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from functools import partial
 from typing import Any
 from urllib.parse import quote
+from weakref import WeakKeyDictionary
 
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
 from redis.asyncio.retry import Retry
@@ -91,7 +94,7 @@ BEGIN = (
     HOLD
     + """
 if ARGV[4] ~= '' and hold(KEYS[4], ARGV[3], ARGV[4], true) == 0 then return false end
-local fence = redis.call('HINCRBY', META, 'f', 1)
+local fence = meta('t') == ARGV[3] and tonumber(meta('f')) or redis.call('HINCRBY', META, 'f', 1)
 redis.call('HSET', META, 't', ARGV[3])
 return {fence, record()}
 """
@@ -109,9 +112,11 @@ local v, expected = version(), tonumber(ARGV[7])
 if v == expected + 1 and meta('w') == ARGV[4] and text(STATE) == ARGV[5] then return {1, v} end
 if not mine(ARGV[3], ARGV[4]) then return {-1} end
 if not there or v ~= expected then return {0, there and v or -1} end
+if ARGV[8] == 'end' and redis.call('GET', KEYS[4]) == ARGV[4] then redis.call('DEL', KEYS[4]) end
 return {1, put(ARGV[5], ARGV[6], ARGV[4])}
 """
-"""Write over the version expected, in the newest turn; a repetition is recognised by its token and its data."""
+"""Write over the version expected, in the newest turn, which may end with it; a repetition is recognised by its token
+and its data."""
 
 PRESENCE = "return there and 'present' or meta('g') or (meta('v') and 'expired') or 'absent'"
 
@@ -201,8 +206,9 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         self._life = int(ttl * 1000), int((ttl + remember) * 1000)
         self._owned = isinstance(url_or_client, str)
         self._where = without_secrets(url_or_client) if isinstance(url_or_client, str) else "the client given"
-        client = _client(url_or_client, self._where, timeout, connections)
-        self._client = client
+        self._connect = partial(_client, url_or_client, self._where, timeout, connections)
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = WeakKeyDictionary()
+        client = self._connect()
         self._lock, self._unlock, self._list = map(client.register_script, (LOCK, UNLOCK, LIST))
         scripts = (BEGIN, READ, CREATE, WRITE, PRESENCE, REMOVE)
         self._beginning, self._reading, self._creating, self._writing, self._present, self._remove = (
@@ -213,10 +219,33 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         """The key of one part of a conversation."""
         return f"{self.prefix}:{{{quote(conversation_id, safe='')}}}:{part}"
 
+    @property
+    def _client(self) -> Client:
+        """The client of the running event loop. Connections work in the loop that made them only."""
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            client = self._clients[loop] = self._connect()
+        return client
+
     async def _run(self, script: Any, keys: list[str], *args: str | bytes | int) -> Any:
+        client, begun = self._client, asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(self._timeout):
-                return await script(keys=keys, args=args)
+            # A connection that stalls leaves time to try another one.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(begun + self._timeout / 2):
+                    return await script(keys=keys, args=args, client=client)
+            async with asyncio.timeout_at(begun + self._timeout):
+                return await script(keys=keys, args=args, client=client)
+        except RuntimeError as error:
+            # asyncio's own text, for a connection that was made in another loop.
+            if "loop" not in str(error):
+                raise
+            raise InputError(
+                "The Redis client belongs to another event loop",
+                where=self._where,
+                remedy="Pass a URL, or create the client and the store in the loop that uses them.",
+            ) from error
         except (RedisError, RedisClusterException, OSError) as error:
             raise MemoryUnavailableError(
                 f"Redis does not answer: {format_error(error)}",
@@ -274,12 +303,14 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         return record
 
     async def _write(self, turn: Turn, data: bytes, expected: int) -> int:
-        told = (turn.fence, turn.token, *self._texts(data), expected)
-        written, *version = await self._call(self._writing, turn.conversation_id, *told)
+        last = turn.single and not self.beside
+        arguments = (turn.fence, turn.token, *self._texts(data), expected, "end" if last else "")
+        written, *version = await self._call(self._writing, turn.conversation_id, *arguments)
         if written < 0:
             raise turn_lost(turn.conversation_id)
         if not written:
             raise stale_state(turn.conversation_id, version[0] if version[0] >= 0 else None, expected)
+        turn.ended = last
         return int(version[0])
 
     async def _presence(self, conversation_id: str) -> Presence:
@@ -300,8 +331,9 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         ]
 
     async def _close(self) -> None:
-        if self._owned:
-            await self._client.aclose()
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if self._owned and client is not None:
+            await client.aclose()
 
 
 def _client(source: str | Client, where: str, timeout: float, connections: int) -> Client:
@@ -318,13 +350,13 @@ def _client(source: str | Client, where: str, timeout: float, connections: int) 
         # The third version costs each connection a further call, and each answer time.
         "protocol": 2,
         "retry": Retry(ExponentialBackoff(cap=timeout / 8, base=0.01), 4),
-        # A connection that stalls leaves time to try another one.
-        "socket_timeout": timeout / 2,
         "socket_connect_timeout": timeout / 2,
         "max_connections": connections,
     }
     try:
         if "+cluster://" in source:
+            # A node that stalls is taken for one that failed.
+            settings["socket_timeout"] = timeout / 2
             return RedisCluster.from_url(source.replace("+cluster", "", 1), **settings)
         pool = BlockingConnectionPool.from_url(source, timeout=timeout, **settings)
         pool.make_connection()  # type: ignore[no-untyped-call]

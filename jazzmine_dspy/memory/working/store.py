@@ -253,7 +253,9 @@ class WorkingMemoryStore(TurnStore):
 
     async def close(self) -> None:
         """Close connections, once what runs in the background has ended."""
-        await asyncio.gather(*self._background, return_exceptions=True)
+        loop = asyncio.get_running_loop()
+        background = (task for task in self._background if task.get_loop() is loop)
+        await asyncio.gather(*background, return_exceptions=True)
         await self._close()
 
     @asynccontextmanager
@@ -274,6 +276,7 @@ class WorkingMemoryStore(TurnStore):
                 yield turn
                 return
         async with self._own_turn(conversation_id) as own:
+            own.single = True
             yield own
 
     async def _state(self, conversation_id: str, turn: Turn | None) -> WorkingMemory | None:

@@ -45,6 +45,7 @@ class Turn:
         fence: The turn's number, which grows with each turn of the conversation.
         record: As last read or written in this turn; it counts only while ``known``.
         serial: Serialises the tasks that work in this turn.
+        single: It writes once, so that a store may end it in the step that writes, and then sets ``ended``.
     """
 
     conversation_id: str
@@ -53,6 +54,8 @@ class Turn:
     record: Record | None
     known: bool = True
     open: bool = True
+    single: bool = False
+    ended: bool = False
     task: asyncio.Task[Any] | None = field(default_factory=asyncio.current_task)
     serial: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -196,7 +199,8 @@ class TurnStore(ABC):
         # Tasks of the turn that work with the record come to their end first.
         async with turn.serial:
             turn.known = False
-            await self._released(turn.conversation_id, turn.token)
+            if not turn.ended:
+                await self._released(turn.conversation_id, turn.token)
 
     async def _released(self, conversation_id: str, token: str) -> None:
         try:

@@ -27,14 +27,14 @@ from jazzmine_dspy.models.errors import InputError, JazzmineError, MemoryUnavail
     ],
 )
 def test_a_single_server(url: str, expected: dict[str, Any]) -> None:
-    pool = RedisWorkingMemoryStore(url, connections=7)._client.connection_pool  # type: ignore[union-attr]
+    pool = RedisWorkingMemoryStore(url, connections=7)._connect().connection_pool  # type: ignore[union-attr]
     assert isinstance(pool, BlockingConnectionPool)
     assert pool.max_connections == 7
     assert expected.items() <= pool.connection_kwargs.items()
 
 
 def test_a_cluster() -> None:
-    client = RedisWorkingMemoryStore("rediss+cluster://u:pw@a:7000?ssl_ca_certs=/ca.pem")._client
+    client = RedisWorkingMemoryStore("rediss+cluster://u:pw@a:7000?ssl_ca_certs=/ca.pem")._connect()
     assert isinstance(client, RedisCluster)
     assert {(node.host, node.port) for node in client.nodes_manager.startup_nodes.values()} == {("a", 7000)}
     assert client.connection_kwargs["password"] == "pw"
