@@ -356,9 +356,10 @@ def _client(source: str | Client, where: str, timeout: float, connections: int) 
     try:
         if "+cluster://" in source:
             # A node that stalls is taken for one that failed.
-            settings["socket_timeout"] = timeout / 2
-            return RedisCluster.from_url(source.replace("+cluster", "", 1), **settings)
-        pool = BlockingConnectionPool.from_url(source, timeout=timeout, **settings)
+            address = source.replace("+cluster", "", 1)
+            return RedisCluster.from_url(address, socket_timeout=timeout / 2, **settings)
+        # redis-py would measure the time of each call with a task; here `_run` does.
+        pool = BlockingConnectionPool.from_url(source, timeout=timeout, socket_timeout=None, **settings)
         pool.make_connection()  # type: ignore[no-untyped-call]
         return Redis.from_pool(pool)
     except (TypeError, ValueError) as error:

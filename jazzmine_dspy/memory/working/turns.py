@@ -137,15 +137,15 @@ class TurnStore(ABC):
         deadline = asyncio.get_running_loop().time() + self._wait
         async with self._gate(conversation_id, deadline):
             turn = await self._begun(conversation_id, deadline)
-            renewal = None if math.isinf(self.lease) else asyncio.create_task(self._renewing(turn))
+            stop_renewal = self._keep_renewing(turn)
             try:
                 yield turn
             finally:
                 turn.open = False
-                if renewal is not None:
-                    renewal.cancel()
-                # A second cancellation must not leave the turn behind.
-                await asyncio.shield(self._in_background(self._ended(turn)))
+                stop_renewal()
+                if not turn.ended or turn.serial.locked():
+                    # A second cancellation must not leave the turn behind.
+                    await asyncio.shield(self._in_background(self._ended(turn)))
 
     @asynccontextmanager
     async def _gate(self, conversation_id: str, deadline: float) -> AsyncIterator[None]:
@@ -183,9 +183,17 @@ class TurnStore(ABC):
             raise
         return turn
 
+    def _keep_renewing(self, turn: Turn) -> Callable[[], object]:
+        """Renew the turn from now on; the result stops it. Most turns end before they need a task for that."""
+        if math.isinf(self.lease):
+            return lambda: None
+        tasks: list[asyncio.Task[None]] = []
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(self.lease / 3, lambda: tasks.append(loop.create_task(self._renewing(turn))))
+        return lambda: [each.cancel() for each in (timer, *tasks)]
+
     async def _renewing(self, turn: Turn) -> None:
         while True:
-            await asyncio.sleep(self.lease / 3)
             try:
                 if not await self._renew(turn):
                     logger.warning("A turn of conversation %r was lost to another one", turn.conversation_id)
@@ -194,6 +202,7 @@ class TurnStore(ABC):
                 # Whatever it was, the turn is still under way, and the next try may succeed.
                 cause = format_error(error)
                 logger.warning("A turn of conversation %r was not renewed: %s", turn.conversation_id, cause)
+            await asyncio.sleep(self.lease / 3)
 
     async def _ended(self, turn: Turn) -> None:
         # Tasks of the turn that work with the record come to their end first.
