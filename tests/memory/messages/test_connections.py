@@ -132,18 +132,18 @@ def message(number):
 
 store = SqlMessageStore(sys.argv[1], deadline=60)
 asyncio.run(store.store_message(message(0)))
-engine = store._database._engine
+engine = store._database._open().engine
 children = []
 for number in range(1, 4):
     if not (child := os.fork()):
         asyncio.run(store.store_message(message(number)))
-        own = store._database._engine is not engine
+        own = store._database._open().engine is not engine
         asyncio.run(store.close())
         os._exit(not own)
     children.append(child)
 asyncio.run(store.store_message(message(4)))
 assert [os.waitpid(child, 0)[1] for child in children] == [0] * 3
-print(len(asyncio.run(store.get_messages_by_conversation_id("c1"))), store._database._engine is engine)
+print(len(asyncio.run(store.get_messages_by_conversation_id("c1"))), store._database._open().engine is engine)
 """
     done = _python(code, url)
     assert done.stdout == "5 True\n", done.stderr
