@@ -28,7 +28,7 @@ TEN_YEARS = 10 * 366 * 86400.0
 
 HOLD = """
 local function hold(key, token, lease, take)
-  if redis.call('GET', key) == token then return redis.call('PEXPIRE', key, lease) end
+  if redis.pcall('GET', key) == token then return redis.call('PEXPIRE', key, lease) end
   if take and redis.call('SET', key, token, 'NX', 'PX', lease) then return 1 end
   -- A lock without an end, or with one far off since the clock jumped, would close the conversation for good.
   local left = redis.call('PTTL', key)
@@ -40,7 +40,7 @@ end
 LOCK = HOLD + "return hold(KEYS[1], ARGV[1], ARGV[2], ARGV[3] == 'take')"
 """Extend the lock of this token; or take a free one."""
 
-UNLOCK = "return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0"
+UNLOCK = "return redis.pcall('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0"
 
 LIST = "return redis.call('LRANGE', KEYS[1], 0, -1)"
 
@@ -50,14 +50,20 @@ LIST = "return redis.call('LRANGE', KEYS[1], 0, -1)"
 PRELUDE = """
 local STATE, META, ASIDE, BESIDE, TTL = KEYS[1], KEYS[2], KEYS[3], KEYS[5], tonumber(ARGV[1])
 local there = redis.call('EXISTS', STATE) == 1
-local function meta(name) return redis.call('HGET', META, name) or nil end
+local function meta(name)
+  local value = redis.pcall('HGET', META, name)
+  if type(value) == 'string' then return value end
+  -- Counters that are no hash, as another program left them, start over.
+  if value then redis.call('DEL', META) end
+  return nil
+end
 local function mine(fence, token) return meta('f') == fence and meta('t') == token end
 local function text(key)
   local content = key and redis.pcall('GET', key)
   return type(content) == 'string' and content
 end
 local function version()
-  local v, sum = tonumber(meta('v') or -1), BESIDE and there and redis.sha1hex(text(STATE) or '')
+  local v, sum = tonumber(meta('v')) or -1, BESIDE and there and redis.sha1hex(text(STATE) or '')
   if (there and v < 0) or (sum and sum ~= meta('s')) then
     v = v + 1
     redis.call('HSET', META, 'v', v, 's', sum or '')
@@ -94,8 +100,11 @@ BEGIN = (
     HOLD
     + """
 if ARGV[4] ~= '' and hold(KEYS[4], ARGV[3], ARGV[4], true) == 0 then return false end
-local fence = meta('t') == ARGV[3] and tonumber(meta('f')) or redis.call('HINCRBY', META, 'f', 1)
-redis.call('HSET', META, 't', ARGV[3])
+local fence = tonumber(meta('f')) or 0
+if meta('t') ~= ARGV[3] then
+  fence = fence + 1
+  redis.call('HSET', META, 'f', fence, 't', ARGV[3])
+end
 return {fence, record()}
 """
 )
@@ -112,7 +121,7 @@ local v, expected = version(), tonumber(ARGV[7])
 if v == expected + 1 and meta('w') == ARGV[4] and text(STATE) == ARGV[5] then return {1, v} end
 if not mine(ARGV[3], ARGV[4]) then return {-1} end
 if not there or v ~= expected then return {0, there and v or -1} end
-if ARGV[8] == 'end' and redis.call('GET', KEYS[4]) == ARGV[4] then redis.call('DEL', KEYS[4]) end
+if ARGV[8] == 'end' and redis.pcall('GET', KEYS[4]) == ARGV[4] then redis.call('DEL', KEYS[4]) end
 return {1, put(ARGV[5], ARGV[6], ARGV[4])}
 """
 """Write over the version expected, in the newest turn, which may end with it; a repetition is recognised by its token
