@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
@@ -226,7 +226,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
 
     def key(self, conversation_id: str, part: str) -> str:
         """The key of one part of a conversation."""
-        return f"{self.prefix}:{{{quote(conversation_id, safe='')}}}:{part}"
+        return f"{self.prefix}:{{{_quoted(conversation_id)}}}:{part}"
 
     @property
     def _client(self) -> Client:
@@ -345,6 +345,11 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
             await client.aclose()
 
 
+@lru_cache
+def _quoted(text: str) -> str:
+    return quote(text, safe="")
+
+
 def _client(source: str | Client, where: str, timeout: float, connections: int) -> Client:
     """A client of a URL, or the one given."""
     if not isinstance(source, str):
@@ -367,8 +372,8 @@ def _client(source: str | Client, where: str, timeout: float, connections: int) 
             # A node that stalls is taken for one that failed.
             address = source.replace("+cluster", "", 1)
             return RedisCluster.from_url(address, socket_timeout=timeout / 2, **settings)
-        # redis-py would measure the time of each call with a task; here `_run` does.
-        pool = BlockingConnectionPool.from_url(source, timeout=timeout, socket_timeout=None, **settings)
+        # `_run` measures the time of each call; redis-py would need a task and a timer for that.
+        pool = BlockingConnectionPool.from_url(source, timeout=None, socket_timeout=None, **settings)
         pool.make_connection()  # type: ignore[no-untyped-call]
         return Redis.from_pool(pool)
     except (TypeError, ValueError) as error:

@@ -183,14 +183,24 @@ class TurnStore(ABC):
             raise
         return turn
 
-    def _keep_renewing(self, turn: Turn) -> Callable[[], object]:
+    def _keep_renewing(self, turn: Turn) -> Callable[[], None]:
         """Renew the turn from now on; the result stops it. Most turns end before they need a task for that."""
         if math.isinf(self.lease):
             return lambda: None
         tasks: list[asyncio.Task[None]] = []
         loop = asyncio.get_running_loop()
-        timer = loop.call_later(self.lease / 3, lambda: tasks.append(loop.create_task(self._renewing(turn))))
-        return lambda: [each.cancel() for each in (timer, *tasks)]
+
+        def begin() -> None:
+            tasks.append(loop.create_task(self._renewing(turn)))
+
+        timer = loop.call_later(self.lease / 3, begin)
+
+        def stop() -> None:
+            timer.cancel()
+            for task in tasks:
+                task.cancel()
+
+        return stop
 
     async def _renewing(self, turn: Turn) -> None:
         while True:
