@@ -254,8 +254,7 @@ class WorkingMemoryStore(TurnStore):
     async def close(self) -> None:
         """Close connections, once what runs in the background has ended."""
         loop = asyncio.get_running_loop()
-        background = (task for task in self._background if task.get_loop() is loop)
-        await asyncio.gather(*background, return_exceptions=True)
+        await asyncio.gather(*(t for t in self._background if t.get_loop() is loop), return_exceptions=True)
         await self._close()
 
     @asynccontextmanager
