@@ -69,7 +69,7 @@ def test_an_authors_texts_stay_in_their_line_and_in_bounds() -> None:
         assert len(shown) < 560
 
 
-@pytest.mark.row("F8")
+@pytest.mark.row("F8", "P5")
 def test_the_constant_part_comes_first_and_ids_are_not_shown(
     registry: FlowRegistry, speak: Make, make_program: Make
 ) -> None:
@@ -88,6 +88,7 @@ def test_the_constant_part_comes_first_and_ids_are_not_shown(
             assert flow.id_for(registry.agent_id) not in str(request.messages)
 
 
+@pytest.mark.row("F18")
 def test_a_large_catalogue_keeps_the_schema_small(speak: Make, overlap: Make) -> None:
     flows = FlowRegistry([
         {"name": f"task_{n}", "description": f"Do {n}.", "examples": [f"do {n}"]} for n in range(300)

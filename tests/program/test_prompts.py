@@ -45,6 +45,7 @@ def requests_by_prompt(lm: dspy.LM, asked_of: Make) -> dict[str, list[Any]]:
     return found
 
 
+@pytest.mark.row("P5")
 @pytest.mark.parametrize(("shape", "prompts"), [("staged", 3), ("fused", 1)])
 def test_the_head_of_a_prompt_is_the_same_for_every_turn(
     speak: Make, make_program: Make, asked_of: Make, shape: str, prompts: int
@@ -64,6 +65,7 @@ def test_the_head_of_a_prompt_is_the_same_for_every_turn(
             assert [message.role for message in request.messages] == ["user"]
 
 
+@pytest.mark.row("P5")
 def test_demonstrations_stand_between_head_and_turn_the_same_each_time(
     speak: Make, make_program: Make
 ) -> None:
