@@ -1,0 +1,86 @@
+"""G2: any texts, and a language model that answers anything: no turn fails, and no flow takes a step it may not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jazzmine_dspy import FlowRegistry, Runtime, TurnProgram
+from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.memory.working import TRANSITIONS, WorkingMemory
+from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.program.policy import Policy, Shape
+
+REGISTRY = FlowRegistry.from_yaml(Path(__file__).parent.parent / "support" / "shop.yaml")
+NAMES = st.sampled_from([*REGISTRY, "order_id", "reason", "speed", "phone", "nobody", ""])
+KINDS = st.sampled_from(
+    "start_flow resume_flow cancel_flow set_slot correct_slot clear_slot skip_slot affirm deny ask clarify repeat "
+    "restart chitchat handoff out_of_scope nonsense".split()
+)
+VALUES = NAMES | st.none() | st.booleans() | st.floats() | st.sampled_from(["4471", "express", ["4471"]])
+ANSWERS = st.fixed_dictionaries(
+    {
+        "enhanced_query": VALUES | st.text(max_size=20),
+        "sentiment_score": VALUES,
+        "intent": VALUES,
+        "entities": st.just([]) | VALUES,
+        "is_cancellation": VALUES,
+        "is_continuation": VALUES,
+        "flows": st.lists(st.sampled_from("ABCDZ"), max_size=2) | VALUES,
+        "commands": st.lists(
+            st.fixed_dictionaries({"type": KINDS}, optional={"name": NAMES, "flow": NAMES, "value": VALUES}),
+            max_size=3,
+        ),
+    }
+).map(json.dumps) | st.text(max_size=30)
+TEXTS = st.text(max_size=20) | st.sampled_from(
+    ["yes", "no", "4471", "cancel", "please cancel my order", "send it faster", "go back", "\x00", "\ud800"]
+)
+
+
+def flows_of(state: WorkingMemory) -> dict[str, Any]:
+    """Flows that are open, by name."""
+    running = [state.active_flow] if state.active_flow else []
+    return {flow.flow_name: flow for flow in [*running, *state.paused]}
+
+
+@pytest.mark.row("G2", "W1")
+@pytest.mark.fuzz
+@settings(max_examples=25)
+@given(
+    shape=st.sampled_from(["fused", "staged"]),
+    talk=st.lists(st.tuples(TEXTS, ANSWERS), min_size=1, max_size=5),
+)
+def test_no_talk_with_any_model_fails(shape: str, talk: list[tuple[str, str]]) -> None:
+    answers = dict(enumerate(answer for _, answer in talk))
+    number = 0
+    lm = scripted_lm(lambda _: answers[number], schema=False)
+    program = TurnProgram(REGISTRY, policy=Policy(shape=cast("Shape", shape)).named("lm")).bind(lm=lm)
+    runtime = Runtime(program, clock=lambda: 1_700_000_000.0)
+
+    async def hold() -> None:
+        nonlocal number
+        for number, (text, _) in enumerate(talk):
+            before = await runtime.working_memory.get("c1")
+            try:
+                outcome = await runtime.process(conversation_id="c1", user_id="u1", text=text)
+            except InputError:
+                # No turn: nothing has changed.
+                assert await runtime.working_memory.get("c1") == before
+                continue
+            assert outcome.stored
+            state = outcome.state
+            assert WorkingMemory.model_validate_json(state.model_dump_json()) == state
+            assert len(flows_of(state)) == len(state.paused) + (state.active_flow is not None)
+            for name, flow in flows_of(state).items():
+                assert name in REGISTRY
+                assert flow.status in TRANSITIONS
+                assert TRANSITIONS[flow.status], "a flow that has ended is still open"
+
+    asyncio.run(hold())
