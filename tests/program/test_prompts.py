@@ -248,6 +248,7 @@ def test_the_situation_tells_the_state() -> None:
     assert render.context_snippets(TURNS[0]) == ""
 
 
+@pytest.mark.row("E13")
 @given(st.text(), st.integers(4, 60))
 def test_what_is_quoted_stays_on_its_line_and_can_be_read_back(text: str, limit: int) -> None:
     quoted = render.quoted(text, limit)
