@@ -88,7 +88,6 @@ def test_the_constant_part_comes_first_and_ids_are_not_shown(
             assert flow.id_for(registry.agent_id) not in str(request.messages)
 
 
-@pytest.mark.row("F18")
 def test_a_large_catalogue_keeps_the_schema_small(speak: Make, overlap: Make) -> None:
     flows = FlowRegistry([
         {"name": f"task_{n}", "description": f"Do {n}.", "examples": [f"do {n}"]} for n in range(300)
