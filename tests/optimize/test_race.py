@@ -68,7 +68,7 @@ def test_the_bound_decides_and_not_the_mean(right: list[bool], won: bool) -> Non
     assert heat.won == (heat.difference.lower_bound_one_sided > 0)
 
 
-@pytest.mark.row("O5")
+@pytest.mark.row("O5", "C5")
 @pytest.mark.parametrize(
     ("right", "won"),
     [
