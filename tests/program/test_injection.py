@@ -1,4 +1,4 @@
-"""G1, E13: instructions in texts from outside, and a model that follows them all. Nothing outside the list comes of it."""
+"""G1, E13: instructions in texts from outside, and a model that follows them all: nothing unlisted comes of it."""
 
 from __future__ import annotations
 

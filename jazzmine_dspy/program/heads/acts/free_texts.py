@@ -14,9 +14,8 @@ from jazzmine_dspy.program.pauses import WAIT
 if TYPE_CHECKING:
     from jazzmine_dspy.models.slots import Slot
 
-_NO_TEXT = (
-    YES | NO | LEAVE | REPEAT | TALK | WAIT | {"go back", "ok go back", "back", "go on", "continue", "next", "help"}
-)
+_GO_ON = {"go back", "ok go back", "back", "go on", "continue", "next"}
+_NO_TEXT = YES | NO | LEAVE | REPEAT | TALK | WAIT | _GO_ON | {"help"}
 """Messages that are no text, whatever is asked."""
 
 _TALKS = re.compile(
