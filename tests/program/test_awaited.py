@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import artifacts
-from jazzmine_dspy.memory.procedural.embed import FastembedEmbedder
+from jazzmine_dspy.memory.procedural import FastembedEmbedder
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.commands import SetSlot
 from jazzmine_dspy.program.policy import FLOOR, Policy
