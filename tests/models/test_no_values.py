@@ -82,7 +82,7 @@ def test_what_measures_or_labels_counts_nobody(text: str) -> None:
     assert GUESTS.kind.parse(GUESTS, text, AT) is None
 
 
-@pytest.mark.row("U5")
+@pytest.mark.row("U7")
 def test_a_unit_that_the_slot_asks_for_is_counted() -> None:
     nights = Slot(name="stay", type="number", ask="How many nights?")
     assert nights.kind.parse(nights, "3 nights", AT) == 3
