@@ -28,7 +28,8 @@ class Heat(NamedTuple):
     """One challenger against the incumbent of a stage, by the objective.
 
     Args:
-        stage: A stage; ``all`` for compiled against uncompiled prompts, ``mix`` for what ships against the floors.
+        stage: A stage; ``all`` for compiled against uncompiled prompts, ``base`` for what was compiled against the
+            base program.
         challenger, incumbent: Their names.
         score, incumbent_score: Their scores on the turns that decide.
         difference: Paired, on these turns.
@@ -38,6 +39,7 @@ class Heat(NamedTuple):
         synthetic: How many of all turns stand for messages out of scope.
         broken: Constraints that the challenger breaks, in words.
         least: What the lower bound of the difference had to exceed.
+        expected: The gain to expect over the base program, which decides there; None for the others.
     """
 
     stage: str
@@ -52,10 +54,17 @@ class Heat(NamedTuple):
     synthetic: int = 0
     broken: tuple[str, ...] = ()
     least: float = SURE
+    expected: float | None = None
 
     @property
     def verdict(self) -> str:
         """What was decided, in a sentence."""
+        if self.expected is not None:
+            change = (
+                f"{self.difference.value:+.3f} on {self.difference.n} turns, {self.expected:+.3f} to expect"
+            )
+            ships = self.challenger if self.won else self.incumbent
+            return "; ".join((f"{ships} ships: compiling brings {change}", *self.broken))
         seen = f"on {self.difference.n} turns only a difference of {self.difference.detectable:.3f} or more would show"
         if self.won:
             gain, least = self.difference.value, self.difference.lower_bound_one_sided
