@@ -169,7 +169,6 @@ def _heat_facts(heat: Heat) -> dict[str, Any]:
         "out_of_fold": heat.out_of_fold,
         "synthetic_oos": heat.synthetic,
         "difference": round(heat.difference.value, 4),
-        **({} if heat.expected is None else {"expected": round(heat.expected, 4)}),
         "lower_bound": round(heat.difference.lower_bound_one_sided, 4),
         "detectable": round(heat.difference.detectable, 4),
         "dev_b": round((heat.alone or heat.difference).value, 4),

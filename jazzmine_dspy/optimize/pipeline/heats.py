@@ -39,7 +39,6 @@ class Heat(NamedTuple):
         synthetic: How many of all turns stand for messages out of scope.
         broken: Constraints that the challenger breaks, in words.
         least: What the lower bound of the difference had to exceed.
-        expected: The gain to expect over the base program, which decides there; None for the others.
     """
 
     stage: str
@@ -54,17 +53,10 @@ class Heat(NamedTuple):
     synthetic: int = 0
     broken: tuple[str, ...] = ()
     least: float = SURE
-    expected: float | None = None
 
     @property
     def verdict(self) -> str:
         """What was decided, in a sentence."""
-        if self.expected is not None:
-            change = (
-                f"{self.difference.value:+.3f} on {self.difference.n} turns, {self.expected:+.3f} to expect"
-            )
-            ships = self.challenger if self.won else self.incumbent
-            return "; ".join((f"{ships} ships: compiling brings {change}", *self.broken))
         seen = f"on {self.difference.n} turns only a difference of {self.difference.detectable:.3f} or more would show"
         if self.won:
             gain, least = self.difference.value, self.difference.lower_bound_one_sided

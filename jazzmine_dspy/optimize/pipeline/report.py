@@ -27,6 +27,7 @@ from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.pipeline.heads import worth
 from jazzmine_dspy.optimize.pipeline.heats import Heat
 from jazzmine_dspy.optimize.pipeline.outcome import Outcome, Systems, objective_difference
+from jazzmine_dspy.optimize.pipeline.race import BASE
 from jazzmine_dspy.optimize.pipeline.rows import collect_rows, predict_all
 from jazzmine_dspy.optimize.pipeline.updated import BEFORE, before_and_after, flow_rows
 from jazzmine_dspy.optimize.pipeline.updated import facts as update_facts
@@ -221,8 +222,10 @@ def _facts(
     for heat in outcome.heats:
         if heat.stage == "all":
             facts["compiled against uncompiled, dev-B"] = heat.verdict
-        if heat.expected is not None:
-            facts["compiled against base, dev-B"] = heat.verdict
+        if heat.stage == BASE:
+            kept = "what was compiled ships" if heat.won else "the base ships"
+            change = "; ".join((f"{heat.difference.value:+.3f}", *heat.broken))
+            facts["compiled against base, dev-B"] = f"{change}: {kept}"
     facts |= update_facts(outcome)
     facts["ships"] = ", ".join(f"{stage}: {name}" for stage, name in outcome.shipped.items())
     return facts
