@@ -18,7 +18,7 @@ from jazzmine_dspy._version import __version__ as __version__
 if TYPE_CHECKING:
     from jazzmine_dspy.artifacts import load, save
     from jazzmine_dspy.datasets import load_dataset
-    from jazzmine_dspy.eval.learning import metric
+    from jazzmine_dspy.eval.dspy_metric import metric
     from jazzmine_dspy.memory.messages import InMemoryMessageStore, SqlMessageStore
     from jazzmine_dspy.memory.procedural import QdrantProceduralMemory
     from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, RedisWorkingMemoryStore
@@ -44,7 +44,7 @@ _HOMES = {
     "load": "artifacts",
     "save": "artifacts",
     "load_dataset": "datasets",
-    "metric": "eval.learning",
+    "metric": "eval.dspy_metric",
     "TurnProgram": "program.turn",
     "DecisionCache": "program.decision_cache",
     "Runtime": "runtime",

@@ -60,7 +60,7 @@ def own_validators(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers ends with it."""
     from jazzmine_dspy.models.validators import VALIDATORS
 
-    monkeypatch.setattr(VALIDATORS, "_held", {})
+    monkeypatch.setattr(VALIDATORS, "_values", {})
     monkeypatch.setattr(VALIDATORS, "_origins", {})
 
 

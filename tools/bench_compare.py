@@ -10,14 +10,18 @@ Run: make bench-compare, or python tools/bench_compare.py --repeats 100
 from __future__ import annotations
 
 import argparse
-import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from jazzmine_dspy.eval.contribution import TurnScores, mean
-from jazzmine_dspy.eval.paired import holm, loss, paired
+sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
+
+from marked_block import filled
+
+from jazzmine_dspy.eval.score_terms import TurnScores, mean
+from jazzmine_dspy.eval.significance import holm, loss, paired
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "optimization.md"
 TURNS, APART, ALIKE, MARGIN = 5, 0.3, 0.15, 0.05
@@ -117,11 +121,7 @@ def main() -> None:
     found = table(given.repeats, given.seed)
     print(found)
     if given.docs:
-        text = PAGE.read_text("utf-8")
-        held = f"<!-- compare -->\n{found}\n<!-- /compare -->"
-        PAGE.write_text(
-            re.sub(r"<!-- compare -->.*<!-- /compare -->", lambda _: held, text, flags=re.DOTALL), "utf-8"
-        )
+        PAGE.write_text(filled(PAGE.read_text("utf-8"), found, "compare"), "utf-8")
 
 
 if __name__ == "__main__":

@@ -21,13 +21,13 @@ import dspy
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
-from routing.figures import filled
+from marked_block import filled
 
 from jazzmine_dspy import load
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval import evaluate
-from jazzmine_dspy.eval.learning import metric
+from jazzmine_dspy.eval.dspy_metric import metric
 from jazzmine_dspy.program.turn import TurnProgram
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -11,23 +11,23 @@ Run: make bench-first-hour, or python tools/bench_first_hour.py --quick
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import json
+import multiprocessing
 import os
 import random
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path += [str(ROOT / "tests" / "support"), str(ROOT / "tools")]
 DATASET = ROOT / "datasets" / "support"
 CONCURRENCIES = (1, 8, 32)
 SEED = 17
@@ -71,74 +71,48 @@ class Answers:
         )
 
 
-def serve(delay: float, refused: float, always: bool) -> None:
-    """Serve OpenAI's chat completions until killed; the first line of output is the port."""
-    answers, chance, count = Answers(always), random.Random(SEED), [0, 0]
+def serve(pipe: Connection, counts: Any, delay: float, refused: float, always: bool) -> None:
+    """Serve OpenAI's chat completions until the other end of the pipe sends; it gets the address first."""
+    from fake_openai import FakeOpenAI
+    from provider_server import Fault
 
-    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode()
-                length = re.search(r"content-length: (\d+)", head, re.IGNORECASE)
-                body = await reader.readexactly(int(length[1])) if length else b""
-                status, content = await reply(body)
-                data = json.dumps(content).encode()
-                kind = "content-type: application/json"
-                writer.write(
-                    f"HTTP/1.1 {status}\r\n{kind}\r\ncontent-length: {len(data)}\r\n\r\n".encode() + data
-                )
-                await writer.drain()
-        writer.close()
+    answers, chance = Answers(always), random.Random(SEED)
 
-    async def reply(body: bytes) -> tuple[str, Any]:
-        if not body:
-            return "200 OK", count
-        count[0] += 1
-        if chance.random() < refused:
-            count[1] += 1
-            return "429 Too Many Requests", {
-                "error": {"message": "slow down", "type": "requests", "code": "rate"}
-            }
-        await asyncio.sleep(delay)
-        asked = json.loads(body)
-        message = {"role": "assistant", "content": answers.of(asked)}
-        return "200 OK", {
-            "id": "1", "object": "chat.completion", "created": 1, "model": asked["model"],
-            "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-            "usage": {"prompt_tokens": len(body) // 4, "completion_tokens": 60, "total_tokens": len(body) // 4 + 60},
-        }  # fmt: skip
+    def answer(body: dict[str, Any]) -> str:
+        time.sleep(delay)
+        return answers.of(body)
 
-    async def run() -> None:
-        server = await asyncio.start_server(client, "127.0.0.1", 0, backlog=256)
-        print(server.sockets[0].getsockname()[1], flush=True)
-        await server.serve_forever()
+    def fault(_: int) -> Fault | None:
+        with counts.get_lock():
+            refuses = chance.random() < refused
+            counts[0] += 1
+            counts[1] += refuses
+        return Fault("rate_limit") if refuses else None
 
-    asyncio.run(run())
+    with FakeOpenAI(flavour="vllm", answer=answer, faults=fault) as server:
+        pipe.send(server.address)
+        pipe.recv()
 
 
-class Server:
+class Server(NamedTuple):
     """A running server: its address, and how many requests came in and were refused."""
 
-    def __init__(self, port: int) -> None:
-        self.address = f"http://127.0.0.1:{port}/v1"
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        asked, refused = json.load(opener.open(self.address))
-        return asked, refused
+    address: str
+    counts: Sequence[int]
 
 
 @contextlib.contextmanager
 def serving(delay: float, *, refused: float = 0.0, always: bool = False) -> Iterator[Server]:
-    command = [sys.executable, __file__, "--serve", str(delay), str(refused), str(int(always))]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
+    processes = multiprocessing.get_context("spawn")
+    pipe, other = processes.Pipe()
+    counts = processes.Array("i", 2)
+    process = processes.Process(target=serve, args=(other, counts, delay, refused, always))
+    process.start()
     try:
-        yield Server(int(process.stdout.readline()))
+        yield Server(pipe.recv(), counts)
     finally:
-        process.kill()
-        process.wait()
+        pipe.send("end")
+        process.join()
 
 
 # --- compiling -----------------------------------------------------------------------------------------------------
@@ -171,7 +145,7 @@ class Watch:
 
 def compile_at(concurrency: int, sample: int, delay: float) -> tuple[float, float, int, str]:
     """Compile once: seconds of the phases that ask, of the whole, requests, and a hash of what was made."""
-    from jazzmine_dspy.models._base import sha256
+    from jazzmine_dspy.models.base import sha256
     from jazzmine_dspy.optimize.recipe import Recipe
     from jazzmine_dspy.optimize.run import optimize
 
@@ -313,11 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--sample", type=int, default=36, help="turns of dev-A; dev-B and test take twice as many"
     )
     parser.add_argument("--delay", type=float, default=0.5, help="seconds an answer takes")
-    parser.add_argument("--serve", nargs=3, type=float, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    if options.serve:
-        serve(options.serve[0], options.serve[1], bool(options.serve[2]))
-        return 0
     import logging
     import warnings
 

@@ -23,8 +23,8 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
-from routing import figures, measure, ours
-from routing.progress import say
+from marked_block import filled
+from routing import figures, measure, ours, say
 from routing.sets import SETS, Place
 
 from jazzmine_dspy.models.errors import InputError
@@ -50,23 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if differing := _differing(document["about"], options):
             print(f"{options.out} can't be added to: its {differing}", file=sys.stderr)
             return 2
-    try:
-        for file in options.join:
-            _join(document, json.loads(file.read_text("utf-8")), options)
-    except (OSError, ValueError, InputError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    if options.docs or options.docs_rows:
+    if options.docs:
         try:  # now, and not after all is measured
-            figures.filled(options.docs_file.read_text("utf-8"), "")
+            filled(options.docs_file.read_text("utf-8"), "", "routing")
         except (OSError, InputError) as error:
             print(f"{options.docs_file}: {error}", file=sys.stderr)
             return 2
     about = document.get("about", {})
     began = time.perf_counter() - 60 * about.get("minutes", 0.0)
     runs = about.get("runs", 0) + bool(options.only)
-    if options.join:
-        _save(document, options, began, runs)
     failed = False
     with tempfile.TemporaryDirectory(prefix="bench-routing-") as made:
         work = options.work or Path(made)
@@ -81,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "about" not in document:
         return 1
     print(figures.block(document))
-    if (options.docs or options.docs_rows) and not _written(document, options):
+    if options.docs and not _written(document, options):
         return 1
     return 1 if failed else 0
 
@@ -95,14 +87,10 @@ def _written(document: dict[str, Any], options: argparse.Namespace) -> bool:
     if options.quick:
         say(f"{options.docs_file.name} is left as it is: figures of a quick run are no measurement.")
         return False
-    if options.docs_rows:
-        text = figures.replaced(options.docs_file.read_text("utf-8"), document)
-        options.docs_file.write_text(text, "utf-8")
-        return True
     if lacking := figures.missing(document):
         say(f"{options.docs_file.name} is left as it is: the table lacks {', '.join(lacking)}.")
         return False
-    text = figures.filled(options.docs_file.read_text("utf-8"), figures.block(document))
+    text = filled(options.docs_file.read_text("utf-8"), figures.block(document), "routing")
     options.docs_file.write_text(text, "utf-8")
     return True
 
@@ -174,25 +162,6 @@ def _take(document: dict[str, Any], found: dict[str, Any]) -> None:
     document |= {key: value for key, value in found.items() if key in ("recall", *figures.SMALLER)}
 
 
-def _join(document: dict[str, Any], other: dict[str, Any], options: argparse.Namespace) -> None:
-    """Add what another run has measured, at the same time perhaps.
-
-    Raises:
-        InputError: its figures can't stand beside those of this run.
-    """
-    if differing := _differing(other["about"], options):
-        raise InputError(f"A run can't be joined: its {differing}", remedy="Measure it anew.")
-    for row in other["rows"]:
-        _take(document, {"row": row})
-    for name in dict.fromkeys(each["row"] for each in other["share"]):
-        _take(document, {"share": [each for each in other["share"] if each["row"] == name]})
-    _take(document, {key: value for key, value in other.items() if key in ("recall", *figures.SMALLER)})
-    known = document.setdefault("about", {**other["about"], "minutes": 0.0, "runs": 0})
-    known["load"] = max(known["load"], other["about"]["load"])
-    known["minutes"] += other["about"]["minutes"]
-    known["runs"] += other["about"]["runs"]
-
-
 def _save(document: dict[str, Any], options: argparse.Namespace, began: float, runs: int) -> None:
     document["about"] = {
         "seeds": options.seeds,
@@ -217,21 +186,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="this project's router alone")
     parser.add_argument("--add", action="store_true", help="keep what the file has of other sets")
     parser.add_argument(
-        "--join",
-        type=Path,
-        action="append",
-        default=[],
-        help="the file of another run, to be put into this one",
-    )
-    parser.add_argument(
         "--docs",
         action="store_true",
         help="write the table into docs/method/routing.md; fails where it is not whole",
-    )
-    parser.add_argument(
-        "--docs-rows",
-        action="store_true",
-        help="put the rows that were measured in the place of theirs, and leave the rest of the table as it is",
     )
     parser.add_argument("--docs-file", type=Path, default=DOCS, help="another file with the markers")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the public data")

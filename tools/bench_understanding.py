@@ -27,14 +27,14 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
-from routing.figures import filled
+from marked_block import filled
 from understanding import gate, latency, public, recorded, values, with_lm, without
 from understanding.figures import Figure, block
 from understanding.ground import Ground
 from understanding.programs import Programs
 
-from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.awaiting import Awaiting
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import JazzmineError
 
 ROOT = Path(__file__).resolve().parent.parent

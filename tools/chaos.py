@@ -62,7 +62,7 @@ DAMAGED = {"truncated": b'{"conversation_id": "', "not JSON": b"\x00\xff", "unkn
 
 # The list is saved and the record damaged in one step, so that no write can come between.
 HURT = """
-local data = redis.call('HGET', KEYS[1], 'd')
+local data = redis.call('GET', KEYS[1])
 if not data then return 0 end
 redis.call('RPUSH', KEYS[2], data)
 if ARGV[1] == 'expired' then
@@ -71,9 +71,9 @@ elseif ARGV[1] == 'another type' then
   redis.call('DEL', KEYS[1])
   redis.call('RPUSH', KEYS[1], 'odd')
 elseif ARGV[1] == 'unknown status' then
-  redis.call('HSET', KEYS[1], 'd', (string.gsub(data, '"status":"active"', '"status":"dancing"', 1)))
+  redis.call('SET', KEYS[1], (string.gsub(data, '"status":"active"', '"status":"dancing"', 1)), 'KEEPTTL')
 else
-  redis.call('HSET', KEYS[1], 'd', ARGV[2])
+  redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
 end
 return 1
 """
@@ -201,7 +201,7 @@ class Chaos:
     # --- faults ------------------------------------------------------------------------------------------
 
     async def _hurt(self, conversation: str, kind: str) -> None:
-        keys = [self.store.backend.keys.part(conversation, part) for part in ("state", "saved")]
+        keys = [self.store.key(conversation, part) for part in ("state", "saved")]
         damaged = DAMAGED.get(kind, b"")
         self.books.hurt[kind] += int(await self.client.eval(HURT, 2, *keys, kind, damaged))
 
@@ -284,10 +284,10 @@ class Chaos:
         aside = 0
         for conversation in self.messages:
             found.update(log_of(await self.store.get(conversation)))
-            for data in await self.client.lrange(self.store.backend.keys.part(conversation, "saved"), 0, -1):
-                state = self.store._codec.decode(data, version=0, conversation_id=conversation)
+            for data in await self.client.lrange(self.store.key(conversation, "saved"), 0, -1):
+                state = self.store.decode(data, conversation)
                 found.update(log_of(state))
-            aside += len(await self.store.aside(conversation))
+            aside += len(await self.store.quarantined(conversation))
         return {
             "applied": len(found),
             "acknowledged": len(self.books.acknowledged),

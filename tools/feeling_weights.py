@@ -1,8 +1,9 @@
 """Fit the head of feeling that the package ships: sentiment, and change of topic.
 
-Run after a change of tools/weights/feelings.txt or of what the head sees: ``python tools/feeling_weights.py``. It takes
-two minutes, and writes the same bytes each time on one machine. The head learns from the phrases, and from the
-dataset's turns, those of the test part left out, as a program decides them that was never compiled.
+Run after a change of the texts or of what the head reads: ``python tools/feeling_weights.py``. It takes two minutes
+and writes the same bytes each time on one machine. The head learns from ``tools/weights/feelings*.txt``, from the
+messages in sight and the labelled practice registries of ``eval/suites/feeling``, and from the dataset's turns without
+those of the test part, as a program decides them that was never compiled.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from unittest import mock
+
+from weights.feelings import phrases
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import load_dataset
@@ -21,18 +24,6 @@ from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
 ROOT = Path(__file__).resolve().parents[1]
-PHRASES = ROOT / "tools" / "weights" / "feelings.txt"
-
-
-def phrases() -> list[tuple[str, float]]:
-    """The phrases with their sentiment."""
-    found, sentiment = [], 0.0
-    for line in PHRASES.read_text("utf-8").splitlines():
-        if line.startswith("="):
-            sentiment = float(line[1:])
-        elif line and not line.startswith("#"):
-            found.append((line, sentiment))
-    return found
 
 
 def main() -> None:

@@ -76,9 +76,9 @@ async def inside() -> int:
         FlowSelector,
         MessageEnhancer,
         QdrantProceduralMemory,
-        RedisWorkingMemoryStore,
         load,
     )  # fmt: skip
+    from jazzmine_dspy.integrations.jazzmine.working_memory import JazzmineWorkingMemoryStore
     from openai_server import serving
 
     ours = {flow.name: flow for flow in FlowRegistry.from_yaml(ROOT / "datasets/support/flows.yaml").values()}
@@ -104,7 +104,7 @@ async def inside() -> int:
         builder = builder.with_message_store(store).with_wm_store(TheirStore(client))
         builder = builder.with_enhancer(MessageEnhancer(llm, store)).with_flow_selector(selector)
         agent, teardown = await builder.build()
-        shared = RedisWorkingMemoryStore(redis.url, records="jazzmine")
+        shared = JazzmineWorkingMemoryStore(redis.url)
         failures = 0
         for text, name, continues in TALK:
             result = await agent.chat("ann", "c1", text)

@@ -17,6 +17,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
+
+from marked_block import filled
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     ROOT / "README.md",
@@ -63,7 +67,8 @@ def main(transcript: Path | None) -> None:
     for path in PAGES:
         text = path.read_text(encoding="utf-8")
         for name, content in blocks.items():
-            text = _filled(text, name, content)
+            if f"<!-- {name} -->" in text:
+                text = filled(text, content, name)
         path.write_text(text, encoding="utf-8")
 
 
@@ -119,13 +124,6 @@ def _printed(*arguments: str) -> tuple[str, dict[str, Any]]:
     if done.returncode > 1:
         sys.exit(done.stderr)
     return f"jazzmine-dspy {' '.join(arguments)}", json.loads(done.stdout)
-
-
-def _filled(text: str, name: str, content: str) -> str:
-    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-    before, _, rest = text.partition(begin)
-    _, _, after = rest.partition(end)
-    return f"{before}{begin}\n{content}\n{end}{after}" if rest else text
 
 
 def quality(report: dict[str, Any]) -> str:

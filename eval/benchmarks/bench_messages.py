@@ -53,7 +53,6 @@ def running(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[as
     """A store that holds a conversation of 1,000 messages, and the loop that it runs in."""
     store: Any = InMemoryMessageStore()
     if request.param != "in process":
-        pytest.importorskip("aiosqlite")
         store = SqlMessageStore(f"sqlite:///{tmp_path}/m.db", deadline=60)
     with asyncio.Runner() as runner:
         runner.run(store.store_messages([_message(number) for number in range(HISTORY)]))

@@ -153,7 +153,7 @@ def test_hand_over(benchmark: Any, loop: Any, url: str, jazzmine: Any, whose: st
     """From the end of one worker's turn to the beginning of the next, which another one waits for."""
     rng = random.Random(1)
     if whose == "ours":
-        workers: list[Any] = [RedisWorkingMemoryStore(url, seed=n) for n in range(2)]
+        workers: list[Any] = [RedisWorkingMemoryStore(url) for _ in range(2)]
         turns = [worker.turn for worker in workers]
     else:
         workers = [Redis.from_url(url) for _ in range(2)]

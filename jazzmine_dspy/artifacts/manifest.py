@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jazzmine_dspy._version import __version__
 from jazzmine_dspy.artifacts.files import AGAIN, MANIFEST, check_names, is_replaced, read_file
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.models.parsing import MalformedError, from_json
 from jazzmine_dspy.signatures.contract import fingerprints

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from jazzmine_dspy.cli._output import output
+from jazzmine_dspy.cli._output import output, table
 from jazzmine_dspy.cli._scoring import Asked, Scored, held_by, score
 
 if TYPE_CHECKING:
     from jazzmine_dspy.datasets import Dataset, Example
     from jazzmine_dspy.eval import Comparison, Objective, Record
-    from jazzmine_dspy.eval.paired import Paired
+    from jazzmine_dspy.eval.significance import Paired
 
 T = TypeVar("T")
 _SHOWN = 5
@@ -38,9 +38,9 @@ def side(name: str, dataset: Dataset, examples: Sequence[Example], asked: Asked)
 
 def all_asked(*tasks: Callable[[], T]) -> list[T]:
     """What comes of each; where one awaits answers, the others are asked about all the same."""
-    from jazzmine_dspy.models.awaiting import Awaiting, Gathered
+    from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 
-    found, gathered = [], Gathered()
+    found, gathered = [], AwaitingGroup()
     for task in tasks:
         try:
             found.append(task())
@@ -73,29 +73,20 @@ def record_of(one: Record | Scored) -> Record:
 
 def undecided(*sides: Record | Scored) -> str:
     """Why nothing may be decided by these figures: too many turns that a language model did not answer."""
-    from jazzmine_dspy.eval.compare import decides_nothing
+    from jazzmine_dspy.eval.compare import inconclusive_reason
 
-    return next((why for one in sides if (why := decides_nothing(record_of(one)))), "")
+    return next((why for one in sides if (why := inconclusive_reason(record_of(one)))), "")
 
 
 def show(found: Comparison, examples: int = _SHOWN) -> None:
     """Print a comparison for people."""
-    from rich.table import Table
-
     out = output()
-    table = Table(title=f"{found.names[0]} → {found.names[1]}", title_justify="left", box=None)
-    for column in ("metric", *found.names, "difference", "95 % interval", "p", "gained", "lost", "n"):
-        table.add_column(column, justify="left" if column == "metric" else "right")
-    for one in (found.main, *found.others):
-        table.add_row(one.metric, *_cells(one))
-    out.show(table)
+    columns = (*found.names, "difference", "95 % interval", "p", "gained", "lost", "n")
+    rows = [(one.metric, *_cells(one)) for one in (found.main, *found.others)]
+    out.show(table(("metric", *columns), rows, title=" → ".join(found.names), numbers=True))
     if found.slices:
-        table = Table(title=f"{found.objective} by slice", title_justify="left", box=None)
-        for column in ("slice", *found.names, "difference", "95 % interval", "p", "gained", "lost", "n"):
-            table.add_column(column, justify="left" if column == "slice" else "right")
-        for part in found.slices:
-            table.add_row(f"{part.kind}: {part.name}", *_cells(part.found, part.tested))
-        out.show(table)
+        rows = [(f"{part.kind}: {part.name}", *_cells(part.found, part.tested)) for part in found.slices]
+        out.show(table(("slice", *columns), rows, title=f"{found.objective} by slice", numbers=True))
     out.show("p of further metrics and of slices: adjusted for their number (Holm).")
     for flag in found.flags:
         out.show(
@@ -115,9 +106,9 @@ def show(found: Comparison, examples: int = _SHOWN) -> None:
     out.show(found.verdict)
 
 
-def _cells(one: Paired, tested: bool = True) -> list[str]:
+def _cells(one: Paired, tested: bool = True) -> tuple[str, ...]:
     bounds = "too few" if one.low is None else f"{one.low:+.3f} to {one.high:+.3f}"
     p = one.p if one.adjusted is None else one.adjusted
     chance = f"{p:.3g}" if tested else "too few"
-    figures = [f"{one.before:.3f}", f"{one.after:.3f}", f"{one.difference:+.3f}", bounds, chance]
-    return [*figures, str(one.gained), str(one.lost), str(one.n)]
+    figures = (f"{one.before:.3f}", f"{one.after:.3f}", f"{one.difference:+.3f}", bounds, chance)
+    return (*figures, str(one.gained), str(one.lost), str(one.n))

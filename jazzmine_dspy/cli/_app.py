@@ -29,7 +29,7 @@ from jazzmine_dspy.cli import (
     models,
     optimize,
     report,
-    suite,
+    test,
 )
 from jazzmine_dspy.cli._errors import AWAITING, BAD_INPUT, CHECK_FAILED, INTERRUPTED, failure_of
 from jazzmine_dspy.cli._output import Output, session
@@ -145,20 +145,14 @@ def _options(
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 
-app.command("init")(init.init)
-app.add_typer(datasets.app, name="datasets")
-app.add_typer(flows.app, name="flows")
-app.command("optimize")(optimize.optimize)
-app.command("evaluate")(evaluate.evaluate)
-app.command("test")(suite.hold)
-app.command("compare")(compare.compare)
-app.command("report")(report.report)
-app.command("decide")(decide.decide)
-app.command("chat")(chat.chat)
-app.command("contract")(contract.contract)
-app.add_typer(models.app, name="models")
-app.add_typer(memory.app, name="memory")
-app.command("doctor")(doctor.doctor)
+_COMMANDS = (
+    init.init, optimize.optimize, evaluate.evaluate, test.test, compare.compare, report.report, decide.decide,
+    chat.chat, contract.contract, doctor.doctor,
+)  # fmt: skip
+for _command in _COMMANDS:
+    app.command()(_command)
+for _name, _group in (("datasets", datasets), ("flows", flows), ("models", models), ("memory", memory)):
+    app.add_typer(_group.app, name=_name)
 
 
 def main() -> None:

@@ -72,32 +72,29 @@ def export(
         from jazzmine_dspy.datasets.candidates import export_candidates, ids_of
         from jazzmine_dspy.memory.messages import SqlMessageStore
 
-        kept = SqlMessageStore(store)
+        messages = SqlMessageStore(store)
         try:
             ids = dict.fromkeys(conversation or ())
             if agent:
-                ids |= {one: None async for one in ids_of(kept.get_conversations_by_agent_id, agent)}
+                ids |= {one: None async for one in ids_of(messages.get_conversations_by_agent_id, agent)}
             if user:
-                ids |= {one: None async for one in ids_of(kept.get_conversations_by_user_id, user)}
+                ids |= {one: None async for one in ids_of(messages.get_conversations_by_user_id, user)}
             return await export_candidates(
-                kept, ids, flows=flows, out=out, redactor=redactor, most=most, replace=replace
+                messages, ids, flows=flows, out=out, redactor=redactor, most=most, replace=replace
             )
         finally:
-            await kept.close()
+            await messages.close()
 
-    made = asyncio.run(work())
+    result = asyncio.run(work())
     to = output()
-    to.document(
-        {
-            "path": str(made.path), "conversations": made.conversations, "turns": made.turns,
-            "replaced": made.replaced, "left_out": list(made.left_out),
-        }
-    )  # fmt: skip
-    to.show(f"{made.path}: {made.conversations} conversations, {made.turns} turns with a guess")
-    if made.replaced is None:
+    to.show(
+        f"{result.path}: {result.conversations} conversations, {result.turns} turns with a guess",
+        document=result._asdict() | {"path": str(result.path)},
+    )
+    if result.replaced is None:
         to.warn("nothing was redacted: the file holds what users said, letter for letter")
     else:
-        told = ", ".join(f"{kind} {count}" for kind, count in made.replaced.items()) or "nothing was found"
-        to.show(f"replaced: {told}; names and streets in free text are not found")
-    for one in made.left_out:
+        counts = ", ".join(f"{kind} {count}" for kind, count in result.replaced.items())
+        to.show(f"replaced: {counts or 'nothing was found'}; names and streets in free text are not found")
+    for one in result.left_out:
         to.note(f"  left out: {one}")

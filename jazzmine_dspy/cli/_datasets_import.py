@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperArgument, TyperCommand
@@ -12,20 +12,17 @@ from typer.core import TyperArgument, TyperCommand
 from jazzmine_dspy.cli._errors import CHECK_FAILED
 from jazzmine_dspy.cli._output import AsJson, output
 
-if TYPE_CHECKING:
-    from jazzmine_dspy.datasets.importers import ImportReport
-
 
 class ImportCommand(TyperCommand):
     """Lists the kinds in its help: they are looked up when the help is shown, not at each start."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Show the help, with the kinds that are registered now."""
-        from jazzmine_dspy.datasets.importers import KINDS
+        from jazzmine_dspy.datasets.importers import IMPORTERS
 
         for parameter in self.params:
             if isinstance(parameter, TyperArgument) and parameter.name == "kind":
-                parameter.help = f"One of: {', '.join(KINDS)}."
+                parameter.help = f"One of: {', '.join(IMPORTERS)}."
         super().format_help(ctx, formatter)
 
 
@@ -83,50 +80,45 @@ def import_(
         kind,
         src,
         out=out,
-        splits=[_named(text) for text in split or ()],
+        splits=[(name, Path(path)) for name, path in _pairs(split or (), "--split", "NAME=PATH")],
         seed=seed,
         dev_share=dev_share,
         examples=examples,
         replace=replace,
-        columns=_mapped(columns or ()),
+        columns=_columns(columns or ()),
         encoding=encoding,
         flows=flows,
     )
-    output().document(report.to_json())
-    _show(report)
-    if strict and report.left_out:
-        raise typer.Exit(CHECK_FAILED)
-
-
-def _mapped(texts: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for text in texts:
-        name, equals, column = text.partition("=")
-        if not (name and equals and column) or name in found:
-            problem = "is given twice" if name in found else "is not of the form NAME=COLUMN"
-            raise typer.BadParameter(f"{text!r} {problem}", param_hint="--map")
-        found[name] = column
-    return found
-
-
-def _named(text: str) -> tuple[str, Path]:
-    name, equals, path = text.partition("=")
-    if not (name and equals and path):
-        raise typer.BadParameter(f"{text!r} is not of the form NAME=PATH", param_hint="--split")
-    return name, Path(path)
-
-
-def _show(report: ImportReport) -> None:
-    out = output()
+    to = output()
     roles = ", ".join(f"{role} {count}" for role, count in report.roles.items() if count)
-    out.show(
+    to.show(
         f"{report.out}: {report.conversations} conversations ({roles}), {report.turns} turns, "
         f"{report.labelled_turns} labelled, {report.flows} flows",
         *report.notes,
+        document=report.to_json(),
     )
     if report.left_out:
-        out.warn(f"{report.left_out} rows could not be read and were left out")
+        to.warn(f"{report.left_out} rows could not be read and were left out")
         for row in report.bad_rows:
-            out.note(f"  {row.file}:{row.line}: {row.cause}")
+            to.note(f"  {row.file}:{row.line}: {row.cause}")
         if (more := report.left_out - len(report.bad_rows)) > 0:
-            out.note(f"  and {more} more")
+            to.note(f"  and {more} more")
+        if strict:
+            raise typer.Exit(CHECK_FAILED)
+
+
+def _pairs(texts: Sequence[str], option: str, form: str) -> Iterator[tuple[str, str]]:
+    for text in texts:
+        name, _, value = text.partition("=")
+        if not (name and value):
+            raise typer.BadParameter(f"{text!r} is not of the form {form}", param_hint=option)
+        yield name, value
+
+
+def _columns(texts: Sequence[str]) -> dict[str, str]:
+    columns: dict[str, str] = {}
+    for name, column in _pairs(texts, "--map", "NAME=COLUMN"):
+        if name in columns:
+            raise typer.BadParameter(f"{f'{name}={column}'!r} is given twice", param_hint="--map")
+        columns[name] = column
+    return columns

@@ -1,4 +1,4 @@
-"""From an exception to what the user is told, and to the exit code."""
+"""From an exception to what is reported, and to the exit code."""
 
 from __future__ import annotations
 
@@ -39,15 +39,19 @@ class Failure:
     remedy: str = ""
     code: int = BAD_INPUT
 
-    def report(self, out: Output) -> None:
-        """Tell it: on stderr, and with ``--json`` as the document."""
+    def to_json(self) -> dict[str, str]:
+        """The error as JSON data, without secrets."""
         fields = {"message": self.message.rstrip("."), "where": self.where, "remedy": self.remedy}
-        told = {name: without_secrets(text) for name, text in fields.items()}
-        out.document({"error": {"type": self.kind, **told}})
-        out.note(f"error: {told['message']}")
+        return {"type": self.kind, **{name: without_secrets(text) for name, text in fields.items()}}
+
+    def report(self, out: Output) -> None:
+        """Print it on stderr, and with ``--json`` as the document."""
+        fields = self.to_json()
+        out.document({"error": fields})
+        out.note(f"error: {fields['message']}")
         for name in ("where", "remedy"):
-            if told[name]:
-                out.note(f"  {name}: {told[name]}")
+            if fields[name]:
+                out.note(f"  {name}: {fields[name]}")
 
 
 def failure_of(error: BaseException) -> Failure:

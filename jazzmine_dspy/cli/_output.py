@@ -1,4 +1,7 @@
-"""Where a command writes: one JSON document or text on stdout, everything else on stderr."""
+"""Where a command writes: one JSON document or text on stdout, everything else on stderr.
+
+The console prints texts from outside as they are, and obeys none of them.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, TextIO
 
 import typer
-from rich.console import RenderableType
-
-from jazzmine_dspy.cli._terminal import PlainConsole
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
 """Declares the flag. :func:`session` has read it by then: errors of usage are reported as JSON too."""
@@ -26,8 +30,49 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
 _USER_IN_URL = re.compile(r"(?<=://)[^/\s@]+@")
 _SHORTEST_SECRET = 8
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _WIDTH = 120
 """Characters of a line where there is no terminal to ask."""
+
+
+def harmless(text: str) -> str:
+    """A text in which what would steer a terminal is spelled out: escape sequences, and marks of direction.
+
+    Line breaks and tabs stay.
+
+    Example:
+        >>> harmless("\\x1b[2Jgone\\r\\n")
+        '\\\\x1b[2Jgone\\\\x0d\\n'
+    """
+    return _CONTROL.sub(lambda match: _spelled(ord(match[0])), text)
+
+
+def _spelled(code: int) -> str:
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+class PlainConsole(Console):
+    """Takes no markup and no emoji codes in texts, and spells control characters out; colours of ours stay.
+
+    Args:
+        file: Where it prints.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        super().__init__(file=file, highlight=False, markup=False, emoji=False)
+
+    def on_broken_pipe(self) -> None:
+        """Whoever read has left: that is for the application to end."""
+        raise BrokenPipeError
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A text, harmless before its width is measured."""
+        return super().render_str(harmless(text), **{**options, "markup": False, "emoji": False})
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """All that is printed, made harmless; rich's own controls are no texts."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=harmless(segment.text))
 
 
 class Output:
@@ -57,8 +102,15 @@ class Output:
         if self.as_json:
             self._document = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
 
-    def show(self, *renderables: RenderableType) -> None:
-        """Print for people; with ``--json`` nothing. Texts are taken as they are, without markup."""
+    def show(self, *renderables: RenderableType, document: Any = None) -> None:
+        """Print for people; with ``--json`` nothing. Texts are taken as they are, without markup.
+
+        Args:
+            renderables: Texts and tables.
+            document: What ``--json`` prints instead, at the end; None leaves the document as it is.
+        """
+        if document is not None:
+            self.document(document)
         if not self.as_json:
             for renderable in renderables:
                 self.console.print(renderable, markup=False, soft_wrap=isinstance(renderable, str))
@@ -86,6 +138,25 @@ class Output:
             self._stdout.flush()
 
 
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", numbers: bool = False
+) -> Table:
+    """A table without lines.
+
+    Args:
+        columns: Headings; none for a table without a heading.
+        rows: Cells of each row.
+        title: Line above the table.
+        numbers: Whether all columns but the first stand to the right.
+    """
+    built = Table(title=title or None, title_justify="left", box=None, show_header=bool(columns))
+    for name in columns:
+        built.add_column(name, justify="right" if numbers and name != columns[0] else "left")
+    for row in rows:
+        built.add_row(*row)
+    return built
+
+
 _current: Output | None = None
 
 
@@ -104,7 +175,7 @@ def session(as_json: bool) -> Iterator[Output]:
     propagate = logger.propagate
     with contextlib.ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
-        warnings.showwarning = _shown(out)
+        warnings.showwarning = lambda message, *_, **__: out.warn(str(message))
         logger.addHandler(handler)
         logger.propagate = False
         if as_json:
@@ -146,13 +217,6 @@ class _Handler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._out.warn(record.getMessage())
-
-
-def _shown(out: Output) -> Any:
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        out.warn(str(message))
-
-    return show
 
 
 def without_secrets(text: str) -> str:

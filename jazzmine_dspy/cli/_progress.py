@@ -89,7 +89,6 @@ def facts(best: float | None, spent: Mapping[str, Any]) -> str:
     ):
         limit = limits.get(key)
         if spent.get(key) is not None and (limit is not None or key in ("lm_calls", "minutes")):
-            shown = format(spent[key], form)
             most = "" if limit is None else f"/{limit:,}" if isinstance(limit, int) else f"/{limit:g}"
-            parts.append(f"{shown}{most} {unit}")
+            parts.append(f"{spent[key]:{form}}{most} {unit}")
     return ", ".join(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shlex
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jazzmine_dspy.cli._output import output
-from jazzmine_dspy.cli._programs import Opened, open_program
+from jazzmine_dspy.cli._program_options import Opened, open_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,9 @@ ReportFolder = Annotated[
 Concurrency = Annotated[
     int, typer.Option(metavar="N", min=1, max=256, help="Turns that a hosted LM is asked about at once.")
 ]
+
+_OUTPUT = ("report", "quiet", "_json", "concurrency")
+"""Parameters that change no figure."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,20 @@ class Scored:
         return Record.of(self.found, facts)
 
 
+def reproduce(context: typer.Context) -> str:
+    """The command that runs, with its arguments and all options that change a figure."""
+    words = context.command_path.split()
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        if value is None or value is False or parameter.name in _OUTPUT:
+            continue
+        if parameter.param_type_name == "option":
+            words.append(parameter.opts[0])
+        if value is not True:
+            words.append(str(value))
+    return shlex.join(words)
+
+
 def held_by(dataset: Dataset, split: str) -> dict[str, str]:
     """What two evaluations must have in common."""
     return {"split": split, "flows": dataset.flows.checksum}
@@ -89,7 +107,7 @@ def score(program: str, dataset: Dataset, examples: Sequence[Example], asked: As
     """Load a program and evaluate it, over the dataset's flows where those are others."""
     from jazzmine_dspy import eval as scoring
     from jazzmine_dspy.artifacts import find, read_manifest
-    from jazzmine_dspy.datasets.learnt import seen_of
+    from jazzmine_dspy.datasets.exposure import describe_exposure
 
     out = output()
     manifest = read_manifest(find(program))
@@ -97,7 +115,7 @@ def score(program: str, dataset: Dataset, examples: Sequence[Example], asked: As
     if manifest.get("flows") != dataset.flows.checksum:
         out.note("note: the dataset's flows are not those of the program; the dataset's are used.")
         flows = dataset.flows
-    if seen := seen_of(manifest, dataset, asked.split):  # type: ignore[arg-type]
+    if seen := describe_exposure(manifest, dataset, asked.split):  # type: ignore[arg-type]
         out.note(f"note: {seen}.")
     opened = _opened(program, asked, flows)
     price = _price(manifest, opened.lm)

@@ -13,7 +13,7 @@ import typer
 
 from jazzmine_dspy.cli._errors import failure_of
 from jazzmine_dspy.cli._output import AsJson, output
-from jazzmine_dspy.cli._programs import LM, APIBase, Name, open_program
+from jazzmine_dspy.cli._program_options import LM, APIBase, Name, open_program
 
 if TYPE_CHECKING:
     from jazzmine_dspy.runtime import Runtime
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _QUIT = ("/quit", "/exit")
 _RESTART = "/restart"
 _TAKEN_OVER = "     [a person would take over here; ask for something else, or begin anew with /restart]"
-_PATIENCE = 60.0
+_DEADLINE = 60.0
 """Seconds for one decision: the embedded model loads in the first."""
 
 
@@ -45,16 +45,16 @@ def chat(
 
     out = output()
     opened = open_program(program, lm=lm, api_base=api_base, serving=True, flows=flows)
-    runtime = Runtime(opened.program, agent_id=str(opened.manifest.get("agent_id") or ""), deadline=_PATIENCE)
+    runtime = Runtime(opened.program, agent_id=str(opened.manifest.get("agent_id") or ""), deadline=_DEADLINE)
     turns: list[dict[str, Any]] = []
-    held = 1
+    number = 1
     # Lines are read outside the loop, which would hold back an interrupt until the next line.
     with asyncio.Runner() as runner:
         for line in _lines():
             if line == _RESTART:
-                held += 1
+                number += 1
             else:
-                turns += runner.run(_turn(runtime, f"chat {held}", line, verbose))
+                turns += runner.run(_turn(runtime, f"chat {number}", line, verbose))
     out.document({"program": str(opened.manifest.get("name")), "turns": turns})
 
 
@@ -92,28 +92,23 @@ async def _turn(runtime: Runtime, conversation: str, text: str, verbose: bool) -
     except (JazzmineError, ValueError) as error:
         failure = failure_of(error)
         out.note(f"error: {failure.message} {failure.remedy}")
-        return [
-            {
-                "text": text,
-                "error": {"type": failure.kind, "message": failure.message, "remedy": failure.remedy},
-            }
-        ]
+        problem = {"type": failure.kind, "message": failure.message, "remedy": failure.remedy}
+        return [{"text": text, "error": problem}]
     if verbose and outcome.decision is not None:
         from jazzmine_dspy.cli.decide import show_decision
 
         show_decision(outcome.decision)
-        step = outcome.next
-        asked = [f"{name} {value}" for name, value in (("flow", step.flow), ("slot", step.slot)) if value]
-        out.show(f"next         {step.kind} {', '.join(asked)}".rstrip())
-    decided = None if outcome.decision is None else outcome.decision.model_dump(mode="json")
-    turns = [
+        parts = (("flow", outcome.next.flow), ("slot", outcome.next.slot))
+        expected = ", ".join(f"{name} {value}" for name, value in parts if value)
+        out.show(f"next         {outcome.next.kind} {expected}".rstrip())
+    turns: list[dict[str, Any]] = [
         {
             "text": text,
             "reply": outcome.reply,
             "answer": outcome.answer,
             "question": outcome.question,
             "next": outcome.next.model_dump(mode="json"),
-            "decision": decided,
+            "decision": None if outcome.decision is None else outcome.decision.model_dump(mode="json"),
         }
     ]
     step, reply = outcome.next, outcome.reply
@@ -122,9 +117,9 @@ async def _turn(runtime: Runtime, conversation: str, text: str, verbose: bool) -
         # Pretend that the flow was carried out.
         out.show(f"     [{step.flow} runs here]")
         await runtime.begin_action(conversation)
-        done = await runtime.finish_action(conversation, {"status": "ok"})
-        turns.append({"action": step.flow, "reply": done.reply, "next": done.next.model_dump(mode="json")})
-        step, reply = done.next, done.reply
+        after = await runtime.finish_action(conversation, {"status": "ok"})
+        turns.append({"action": step.flow, "reply": after.reply, "next": after.next.model_dump(mode="json")})
+        step, reply = after.next, after.reply
     await _say(runtime, conversation, reply)
     if outcome.next.kind == "handoff":
         out.show(_TAKEN_OVER)

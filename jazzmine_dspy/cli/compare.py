@@ -8,7 +8,7 @@ import typer
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
 from jazzmine_dspy.cli._output import AsJson, Quiet, output
-from jazzmine_dspy.cli._programs import LM, APIBase, PolicyOption, WordingOption
+from jazzmine_dspy.cli._program_options import LM, APIBase, PolicyOption, WordingOption
 from jazzmine_dspy.cli._scoring import (
     Asked,
     Concurrency,
@@ -20,6 +20,7 @@ from jazzmine_dspy.cli._scoring import (
     Split,
     Spread,
     drawn,
+    reproduce,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ Side = Annotated[
 
 
 def compare(
+    context: typer.Context,
     a: Side,
     b: Side,
     dataset: DatasetFolder,
@@ -92,18 +94,16 @@ def compare(
     for name, one in zip(names, found.facts, strict=True):
         out.show(f"{name}: {', '.join(f'{what} {value}' for what, value in one.items() if what != 'flows')}")
     if report is not None:
-        reproduce = f"jazzmine-dspy compare {a} {b} {dataset} --split {split} --seed {seed}"
-        reproduce += f" --sample {sample}{' --spread' if spread else ''}" if sample else ""
         scored = {name: one for name, one in zip(names, (old, new), strict=True) if isinstance(one, Scored)}
         out.note(
-            f"report: {_write(found, scored, report, f'A and B on {labelled.name}, {split}', reproduce)}"
+            f"report: {_write(found, scored, report, f'A and B on {labelled.name}, {split}', reproduce(context))}"
         )
     if why := undecided(old, new):
         out.note(why)
         raise typer.Exit(CHECK_FAILED)
 
 
-def _write(found: Comparison, scored: dict[str, Scored], folder: Path, title: str, reproduce: str) -> Path:
+def _write(found: Comparison, scored: dict[str, Scored], folder: Path, title: str, command: str) -> Path:
     from jazzmine_dspy.eval.report import Report, System, write_report
 
     systems = [System(name, one.found, note=one.name, shipped=name == "B") for name, one in scored.items()]
@@ -112,5 +112,5 @@ def _write(found: Comparison, scored: dict[str, Scored], folder: Path, title: st
         for side, held in zip(found.names, found.facts, strict=True)
         for name, value in held.items()
     }
-    made = Report(title, found.verdict, systems, facts=facts, reproduce=reproduce, comparison=found)
+    made = Report(title, found.verdict, systems, facts=facts, reproduce=command, comparison=found)
     return write_report(made, folder).html

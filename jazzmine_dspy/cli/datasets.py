@@ -2,33 +2,150 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from jazzmine_dspy.cli._datasets_export import export
 from jazzmine_dspy.cli._datasets_import import ImportCommand, import_
-from jazzmine_dspy.cli._datasets_problems import by_kind, every
-from jazzmine_dspy.cli._datasets_split import split
 from jazzmine_dspy.cli._errors import BAD_INPUT, CHECK_FAILED, failure_of
-from jazzmine_dspy.cli._output import AsJson, output
+from jazzmine_dspy.cli._output import AsJson, output, table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from jazzmine_dspy.cli._errors import Failure
-    from jazzmine_dspy.datasets import DatasetStats, Report
+    from jazzmine_dspy.datasets import DatasetStats, LabelledConversation, Problem, Role
 
 app = typer.Typer(no_args_is_help=True, help="Import, split, check and count labelled datasets.")
 Folder = Annotated[
     Path, typer.Argument(metavar="DIR", help="Folder with flows.yaml, conversations.jsonl, splits.json.")
 ]
-_SHOWN = 10
+_ROWS = 10
+_KINDS = 10
+_EXAMPLES = 3
+_NAMES = re.compile(r"""('[^']*'|"[^"]*"|\S*\d\S*)""")
+_SIZES = (
+    "conversations", "turns", "turns_per_conversation", "words_per_turn", "characters_per_turn"
+)  # fmt: skip
 
 
 app.command("import", cls=ImportCommand)(import_)
-app.command("split")(split)
+
+
+@app.command("split")
+def split(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder with flows.yaml and conversations.jsonl.")
+    ],
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the division.")] = 0,
+    shares: Annotated[
+        str,
+        typer.Option(
+            "--shares",
+            metavar="ROLE=SHARE,…",
+            help="Such as train=0.7,dev_a=0.15,dev_b=0.15. Default: train=0.5,dev_a=0.15,dev_b=0.15,test=0.2.",
+        ),
+    ] = "",
+    keep: Annotated[
+        bool,
+        typer.Option("--keep", help="Keep the roles that splits.json has, edited or not; divide the rest."),
+    ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Divide anew although sound splits are in force.")
+    ] = False,
+    _json: AsJson = False,
+) -> None:
+    """Give each conversation a role, stratified, and lock the roles with a hash in splits.json.
+
+    Sound splits stay, unless --replace is said: scores on other splits cannot be compared. Splits that were
+    edited by hand or are broken are written anew, or taken over with --keep.
+    """
+    from jazzmine_dspy.datasets import FRACTIONS, ROLES, write_splits
+    from jazzmine_dspy.datasets.split import divide
+    from jazzmine_dspy.datasets.schema import SPLITS_FILE
+    from jazzmine_dspy.datasets.split import group, roles_hash
+    from jazzmine_dspy.models.errors import DatasetError
+
+    conversations, sound, current = _current_roles(folder)
+    fractions = _fractions(shares) if shares else FRACTIONS
+    fixed = current if keep else {}
+    roles = divide(conversations, seed=seed, fractions=fractions, fixed=fixed)
+    if sound and roles != current and not (replace or keep):
+        raise DatasetError(
+            "The splits are locked: other roles are in force",
+            where=str(folder / SPLITS_FILE),
+            remedy="Keep them, or say --replace and do not compare with earlier scores.",
+        )
+    path = write_splits(folder, roles, seed=seed, replace=replace or keep or not sound)
+    grouped = group(roles)
+    counts = {role: len(grouped[role]) for role in ROLES}
+    words = ", ".join(f"{role} {count}" for role, count in counts.items())
+    output().show(
+        f"{path}: {len(roles)} conversations ({words}), seed {seed}, {len(fixed)} roles kept",
+        document={
+            "path": str(path),
+            "seed": seed,
+            "shares": dict(fractions),
+            "kept": len(fixed),
+            "roles": counts,
+            "sha256": roles_hash(grouped),
+        },
+    )
+    for role, share in fractions.items():
+        if share and not counts[role]:
+            output().warn(f"the split {role!r} is empty: there are too few conversations")
+
+
+def _current_roles(folder: Path) -> tuple[list[LabelledConversation], bool, dict[str, Role]]:
+    """The conversations, whether their splits are sound, and the roles that ``splits.json`` gives them.
+
+    The hash of the file may be wrong; a name with two roles, or of no conversation, has none.
+    """
+    from jazzmine_dspy.datasets.reader import read
+    from jazzmine_dspy.datasets.schema import ROLES, SPLITS_FILE
+    from jazzmine_dspy.models.parsing import from_json, read_file
+
+    path = folder / SPLITS_FILE
+    faults: list[Problem] = []
+
+    def report(problem: Problem) -> None:
+        # A conversation without a role is reported at its line; the splits are at fault all the same.
+        if problem.file != str(path) and "has no role" not in problem.message:
+            raise problem.error()
+        faults.append(problem)
+
+    conversations = read(folder, report).conversations
+    try:
+        data = from_json(read_file(path))["roles"]
+        pairs = [(name, role) for role in ROLES for name in data.get(role, ())]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        pairs = []
+    ids = {conversation.id for conversation in conversations}
+    names = [name for name, _ in pairs]
+    roles = {name: role for name, role in pairs if name in ids and names.count(name) == 1}
+    return conversations, path.exists() and not faults, roles
+
+
+def _fractions(text: str) -> dict[Role, float]:
+    from jazzmine_dspy.datasets.schema import Role
+
+    fractions: dict[Role, float] = {}
+    for item in map(str.strip, text.split(",")):
+        name, _, share = item.partition("=")
+        try:
+            role: Role = next(role for role in get_args(Role) if role == name and role not in fractions)
+            fractions[role] = float(share)
+        except (StopIteration, ValueError):
+            problem = f"{item!r} is not of the form ROLE=SHARE with another of: {', '.join(get_args(Role))}"
+            raise typer.BadParameter(problem, param_hint="--shares") from None
+    return fractions
+
+
 app.command("export")(export)
 
 
@@ -48,21 +165,28 @@ def check(
     out = output()
     report = check_dataset(folder)
     refused = None if report.ok else _refused(folder)
-    document: dict[str, Any] = report.to_json()
+    document = report.to_json()
     if refused is not None:
         refused.report(out)
-        document["error"] = {
-            "type": refused.kind, "message": refused.message, "where": refused.where, "remedy": refused.remedy
-        }  # fmt: skip
-    out.document(document)
-    _show(report, all_of_them=all_)
+        document["error"] = refused.to_json()
+    problems = (*report.errors, *report.warnings)
+    roles = ", ".join(f"{role} {count}" for role, count in report.turns_by_role.items())
+    share = report.nearest_train_label_accuracy
+    nearest = f"looking up the most alike training turn would label {share or 0:.1%} of the test turns right"
+    out.show(
+        *(map(_line, problems) if all_ else by_kind(problems)),
+        f"{report.conversations} conversations, {report.turns} turns ({roles}), "
+        f"{report.labelled_turns} labelled, {report.flows} flows",
+        f"near-duplicates (alike but for names and numbers): {report.near_duplicate_share:.1%} of the turns",
+        *([] if share is None else [nearest]),
+        f"{len(report.errors)} errors, {len(report.warnings)} warnings",
+        document=document,
+    )
     if not report.ok:
         raise typer.Exit(BAD_INPUT if refused is not None else CHECK_FAILED)
 
 
 def _refused(folder: Path) -> Failure | None:
-    import warnings
-
     from jazzmine_dspy.datasets import load_dataset
     from jazzmine_dspy.models.errors import JazzmineError
 
@@ -74,19 +198,46 @@ def _refused(folder: Path) -> Failure | None:
     return None
 
 
-def _show(report: Report, *, all_of_them: bool) -> None:
-    out = output()
-    problems = (*report.errors, *report.warnings)
-    out.show(*(every(problems) if all_of_them else by_kind(problems)))
-    roles = ", ".join(f"{role} {count}" for role, count in report.turns_by_role.items())
-    out.show(
-        f"{report.conversations} conversations, {report.turns} turns ({roles}), "
-        f"{report.labelled_turns} labelled, {report.flows} flows",
-        f"near-duplicates (alike but for names and numbers): {report.near_duplicate_share:.1%} of the turns",
-    )
-    if (share := report.nearest_train_label_accuracy) is not None:
-        out.show(f"looking up the most alike training turn would label {share:.1%} of the test turns right")
-    out.show(f"{len(report.errors)} errors, {len(report.warnings)} warnings")
+def _line(problem: Problem) -> str:
+    return f"{problem.severity}: {problem.where}: {problem.message}. {problem.remedy}"
+
+
+def by_kind(problems: Sequence[Problem]) -> list[str]:
+    """The first ten kinds of problem, each with how many there are, the first three, and the remedy.
+
+    Problems are of one kind where their messages differ in names and numbers alone.
+    """
+    groups: dict[tuple[str, str], list[Problem]] = {}
+    for problem in problems:
+        groups.setdefault((problem.severity, _NAMES.sub("…", problem.message)), []).append(problem)
+    kinds = list(groups.values())[:_KINDS]
+    lines = [line for kind in kinds for line in _kind_lines(kind)]
+    rest = len(problems) - sum(map(len, kinds))
+    if rest:
+        lines.append(f"and {rest} problems of {len(groups) - len(kinds)} other kinds")
+    if rest or any(len(kind) > 1 for kind in kinds):
+        lines.append(f"--all prints each of the {len(problems)} problems")
+    return lines
+
+
+def _kind_lines(kind: Sequence[Problem]) -> Iterator[str]:
+    first, places = kind[0], {problem.where for problem in kind}
+    if len(kind) == 1:
+        yield f"{first.severity}: {first.where}\n  {first.message}. {first.remedy}"
+        return
+    # At odd places stand the names; the heading has those that all messages share.
+    pieces = [_NAMES.split(problem.message) for problem in kind]
+    differ = [at for at in range(1, len(pieces[0]), 2) if len({each[at] for each in pieces}) > 1]
+    heading = "".join("…" if at in differ else piece for at, piece in enumerate(pieces[0]))
+    names = [" ".join(each[at] for at in differ) for each in pieces]
+    heading = f"{first.severity}: {heading}: {len(kind)}, such as"
+    if len(places) == 1 and names[0]:
+        yield f"{heading} {', '.join(list(dict.fromkeys(names))[:_EXAMPLES])}\n  {first.where}. {first.remedy}"
+        return
+    yield heading
+    for problem, name in list(zip(kind, names, strict=True))[:_EXAMPLES]:
+        yield f"  {problem.where}{f': {name}' if name else ''}"
+    yield f"  {first.remedy}"
 
 
 @app.command("stats")
@@ -94,45 +245,32 @@ def stats(folder: Folder, _json: AsJson = False) -> None:
     """Count conversations, turns, labels, flows, commands and tags, by split."""
     from jazzmine_dspy.datasets import dataset_stats, load_dataset
 
-    out = output()
-    found = dataset_stats(load_dataset(folder))
-    out.document(found.to_json())
-    out.show(_sizes(found), *(_names(found, what) for what in ("flows", "commands", "tags", "sentiment")))
+    counts = dataset_stats(load_dataset(folder))
+    output().show(
+        _sizes(counts),
+        *(_names(counts, what) for what in ("flows", "commands", "tags", "sentiment")),
+        document=counts.to_json(),
+    )
 
 
-def _table(found: DatasetStats, title: str) -> Table:
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=None)
-    table.add_column("")
-    for name in ("all", *found.roles):
-        table.add_column(name, justify="right")
-    return table
-
-
-def _sizes(found: DatasetStats) -> Table:
-    table = _table(found, f"{found.name}  {found.fingerprint[:12]}")
-    columns = [found.total, *found.roles.values()]
-    for field in (
-        "conversations",
-        "turns",
-        "turns_per_conversation",
-        "words_per_turn",
-        "characters_per_turn",
-    ):
-        table.add_row(field.replace("_", " "), *(f"{getattr(column, field):g}" for column in columns))
-    for label in found.total.labelled:
-        table.add_row(f"labelled: {label}", *(str(column.labelled[label]) for column in columns))
-    return table
+def _sizes(counts: DatasetStats) -> Table:
+    columns = [counts.total, *counts.roles.values()]
+    rows = [
+        *((name.replace("_", " "), *(f"{getattr(each, name):g}" for each in columns)) for name in _SIZES),
+        *(
+            (f"labelled: {name}", *(str(each.labelled[name]) for each in columns))
+            for name in counts.total.labelled
+        ),
+    ]
+    title = f"{counts.name}  {counts.fingerprint[:12]}"
+    return table(("", "all", *counts.roles), rows, title=title, numbers=True)
 
 
-def _names(found: DatasetStats, what: str) -> Table:
-    total: dict[str, int] = getattr(found.total, what)
-    table = _table(found, what)
-    for name, count in list(total.items())[:_SHOWN]:
-        table.add_row(
-            name, str(count), *(str(getattr(part, what).get(name, 0)) for part in found.roles.values())
-        )
-    if len(total) > _SHOWN:
-        table.add_row(f"and {len(total) - _SHOWN} more")
-    return table
+def _names(counts: DatasetStats, what: str) -> Table:
+    total: dict[str, int] = getattr(counts.total, what)
+    rows = [
+        (name, str(count), *(str(getattr(part, what).get(name, 0)) for part in counts.roles.values()))
+        for name, count in list(total.items())[:_ROWS]
+    ]
+    more = [(f"and {len(total) - _ROWS} more",)] if len(total) > _ROWS else []
+    return table(("", "all", *counts.roles), [*rows, *more], title=what, numbers=True)

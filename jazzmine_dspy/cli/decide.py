@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jazzmine_dspy.cli._output import AsJson, output
-from jazzmine_dspy.cli._programs import LM, APIBase, Name, PolicyOption, WordingOption, open_program
+from jazzmine_dspy.cli._output import AsJson, output, table
+from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption, open_program
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.decision import TurnDecision
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _TURN_BYTES = 16 * 2**20
-_PATIENCE = 60.0
+_DEADLINE = 60.0
 
 
 def decide(
@@ -39,10 +39,10 @@ def decide(
 ) -> None:
     """Decide one turn: what the message means, which flows it wants, which commands it comes down to."""
     out = output()
-    read = _turn(text, turn)
+    parsed = _turn(text, turn)
     # A local model is loaded for this one turn.
     opened = open_program(program, lm=lm, api_base=api_base, serving=True, policy=policy, wording=wording)
-    decision = opened.program.decide(read, deadline=_PATIENCE)
+    decision = opened.program.decide(parsed, deadline=_DEADLINE)
     for stage, record in decision.stages.items():
         if record.degraded:
             out.warn(f"stage {stage} is degraded: {record.cause}")
@@ -52,83 +52,67 @@ def decide(
 
 def _turn(text: str | None, file: Path | None) -> Turn:
     from jazzmine_dspy.models.errors import InputError
-    from jazzmine_dspy.models.parsing import MalformedError, from_json, read_file
-    from jazzmine_dspy.models.turn import MAX_TEXT, Turn
+    from jazzmine_dspy.models.turn import Turn
+    from jazzmine_dspy.program.asked import as_turn
 
-    data: Any = {}
-    if file is not None:
-        try:
-            data = from_json(read_file(file, limit=_TURN_BYTES))
-        except OSError as error:
-            raise InputError(
-                f"Cannot read the turn: {error.strerror}", where=str(file), remedy="Name a JSON file."
-            ) from error
-        except MalformedError as error:
-            raise InputError(
-                f"The turn is not JSON: {error.problem}",
-                where=error.at(file),
-                remedy="Write one JSON object.",
-            ) from error
-        if not isinstance(data, dict):
-            raise InputError(
-                "The turn is no JSON object", where=str(file), remedy="Write one, with the key 'text'."
-            )
-    elif text is None:
+    if text is None and file is None:
         raise InputError("Nothing to decide", where="--text", remedy="Pass --text '…', or --turn FILE.")
+    data = {} if file is None else _object(file)
     if text is not None:
         with contextlib.suppress(UnicodeError):
             # Where the locale is POSIX, Python may take the bytes of the command line for ASCII.
             text = os.fsencode(text).decode("utf-8")
-        data = {**data, "text": text}
-    written = data.get("text")
-    where = "--text" if text is not None else f"{file}, field text"
-    if not isinstance(written, str) or not written.strip():
-        raise InputError("The text is empty", where=where, remedy="Pass what the user wrote.")
-    if len(written) > MAX_TEXT:
-        remedy = f"Shorten it to {MAX_TEXT:,} at most."
-        raise InputError(f"The text has {len(written):,} characters", where=where, remedy=remedy)
+        data["text"] = text
     try:
-        written.encode()
-    except UnicodeEncodeError as error:
-        raise InputError("The text is not Unicode", where=where, remedy="Pass it as UTF-8.") from error
+        as_turn(data.get("text") or "")
+    except InputError as error:
+        where = "--text" if text is not None else f"{file}, field text"
+        raise InputError(error.message, where=where, remedy=error.remedy) from error
     return Turn.model_validate(data)
+
+
+def _object(file: Path) -> dict[str, Any]:
+    from jazzmine_dspy.models.errors import InputError
+    from jazzmine_dspy.models.parsing import MalformedError, from_json, read_file
+
+    remedy = "Name a file with one JSON object, with the key 'text'."
+    try:
+        data = from_json(read_file(file, limit=_TURN_BYTES))
+    except OSError as error:
+        problem = f"Cannot read the turn: {error.strerror}"
+        raise InputError(problem, where=str(file), remedy=remedy) from error
+    except MalformedError as error:
+        problem = f"The turn is not JSON: {error.problem}"
+        raise InputError(problem, where=error.at(file), remedy=remedy) from error
+    if not isinstance(data, dict):
+        raise InputError("The turn is no JSON object", where=str(file), remedy=remedy)
+    return data
 
 
 def show_decision(decision: TurnDecision) -> None:
     """Print a decision for people."""
-    from rich.table import Table
-
-    out = output()
-    meant, chosen = decision.enhancement, decision.selection
-    rows = [
-        ("message", meant.enhanced_query),
-        ("intent", f"{meant.intent}, sentiment {meant.sentiment_score:+.1f}"),
-        ("escalates", decision.escalation.reason),
-        ("flows", ", ".join(chosen.flows) or "none"),
-        ("asks which", " or ".join(chosen.clarify)),
-        ("candidates", ", ".join(f"{name} {score:.2f}" for name, score in chosen.candidates)),
-        ("entities", ", ".join(entity.name for entity in meant.entities)),
-        ("commands", "\n".join(map(_command, decision.commands)) or "none"),
-    ]
-    table = Table(box=None, show_header=False)
-    for name, value in rows:
-        if value:
-            table.add_row(name, value)
-    out.show(table)
-    stages = Table(box=None)
-    for column in ("stage", "source", "confidence", "LM calls", "ms", "degraded"):
-        stages.add_column(column)
-    for stage, record in decision.stages.items():
-        cause = (record.cause or "yes") if record.degraded else ""
-        stages.add_row(
-            stage,
-            record.source,
-            f"{record.confidence:.2f}",
-            str(record.usage.lm_calls),
-            f"{record.latency_ms:.1f}",
-            cause,
+    enhancement, selection = decision.enhancement, decision.selection
+    facts = {
+        "message": enhancement.enhanced_query,
+        "intent": f"{enhancement.intent}, sentiment {enhancement.sentiment_score:+.1f}",
+        "escalates": decision.escalation.reason,
+        "flows": ", ".join(selection.flows) or "none",
+        "asks which": " or ".join(selection.clarify),
+        "candidates": ", ".join(f"{name} {score:.2f}" for name, score in selection.candidates),
+        "entities": ", ".join(entity.name for entity in enhancement.entities),
+        "commands": "\n".join(map(_command, decision.commands)) or "none",
+    }
+    stages = (
+        (
+            stage, record.source, f"{record.confidence:.2f}", str(record.usage.lm_calls),
+            f"{record.latency_ms:.1f}", (record.cause or "yes") if record.degraded else "",
         )
-    out.show(stages)
+        for stage, record in decision.stages.items()
+    )  # fmt: skip
+    output().show(
+        table((), ((name, value) for name, value in facts.items() if value)),
+        table(("stage", "source", "confidence", "LM calls", "ms", "degraded"), stages),
+    )
 
 
 def _command(command: Any) -> str:

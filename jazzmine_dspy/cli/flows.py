@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
-from jazzmine_dspy.cli._flow_texts import text_problems
 from jazzmine_dspy.cli._output import AsJson, output
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.models.flows import Flow
-    from jazzmine_dspy.models.registry import FlowRegistry
+    from jazzmine_dspy.memory.procedural import SyncReport
 
 app = typer.Typer(no_args_is_help=True, help="Check flow definitions, and store them for recall.")
-_FEW = 3
 _KEY = "QDRANT_API_KEY"
 
 
@@ -44,28 +39,25 @@ def check(
     Exit code 2: a flow is malformed. 1: two flows have the same example, or a text names a slot that the flow does not
     have. Warnings alone: 0.
     """
+    from jazzmine_dspy.cli._flow_problems import flow_problems
     from jazzmine_dspy.models.registry import FlowRegistry
 
-    out = output()
     path = file / "flows.yaml" if file.is_dir() else file
     registry = FlowRegistry.from_yaml(path)
-    problems = [{**problem, "file": str(path)} for problem in _problems(registry)]
-    errors = sum(problem["severity"] == "error" for problem in problems)
-    out.document(
-        {
+    problems = list(flow_problems(registry))
+    errors = sum(problem.severity == "error" for problem in problems)
+    output().show(
+        *(f"{one.severity}: {path}, {one.field}\n  {one.message}. {one.remedy}" for one in problems),
+        f"{len(registry)} flows, {errors} errors, {len(problems) - errors} warnings",
+        document={
             "ok": not errors,
             "path": str(path),
             "flows": list(registry),
             "slots": sum(len(flow.slots) for flow in registry.values()),
             "checksum": registry.checksum,
-            "problems": problems,
-        }
+            "problems": [{**problem._asdict(), "file": str(path)} for problem in problems],
+        },
     )
-    for problem in problems:
-        out.show(
-            f"{problem['severity']}: {path}, {problem['field']}\n  {problem['message']}. {problem['remedy']}"
-        )
-    out.show(f"{len(registry)} flows, {errors} errors, {len(problems) - errors} warnings")
     if errors:
         raise typer.Exit(CHECK_FAILED)
 
@@ -118,14 +110,11 @@ def sync(
 
     key = os.environ.get(api_key_env, "")
     if api_key_env != _KEY and not key:
-        raise InputError(
-            f"The environment variable {api_key_env} is not set",
-            where="--api-key-env",
-            remedy="Set it, or leave the option out.",
-        )
+        problem = f"The environment variable {api_key_env} is not set"
+        raise InputError(problem, where="--api-key-env", remedy="Set it, or leave the option out.")
     registry = FlowRegistry.from_yaml(file / "flows.yaml" if file.is_dir() else file, agent_id=agent)
     examples = read_examples(file / "examples.jsonl") if file.is_dir() else []
-    held = QdrantProceduralMemory(
+    store = QdrantProceduralMemory(
         memory,
         prefix=prefix,
         layout=layout.value,
@@ -134,74 +123,20 @@ def sync(
         verify=str(ca) if ca else True,
     )
 
-    async def work() -> Any:
-        async with held:
-            return await held.sync(registry, agent, examples=examples, dry_run=dry_run)
+    async def work() -> SyncReport:
+        async with store:
+            return await store.sync(registry, agent, examples=examples, dry_run=dry_run)
 
     report = asyncio.run(work())
-    out = output()
-    named = {name: getattr(report, name) for name in ("created", "updated", "deleted", "skipped")}
-    out.document(
-        {
-            "memory": held.where,
+    output().show(
+        str(report),
+        *(["nothing was done (--dry-run)"] if dry_run else []),
+        document={
+            "memory": store.where,
             "agent": agent,
             "layout": layout.value,
             "prefix": prefix,
             "dry_run": dry_run,
-            **named,
-        }
+            **{name: getattr(report, name) for name in ("created", "updated", "deleted", "skipped")},
+        },
     )
-    out.show(str(report))
-    if dry_run:
-        out.show("nothing was done (--dry-run)")
-
-
-def _problems(registry: FlowRegistry) -> Iterator[dict[str, Any]]:
-    if not registry:
-        yield _problem(
-            "warning", "flows", "There is no flow", "Write one; without flows nothing is ever selected."
-        )
-    said: dict[str, str] = {}
-    nearly: dict[str, tuple[str, str]] = {}
-    for flow in registry.values():
-        at = f"flow {flow.name!r}"
-        if len(flow.examples) < _FEW:
-            number = len(flow.examples) or "no"
-            remedy = f"Write {_FEW} or more messages that want it."
-            yield _problem(
-                "warning", f"{at}, examples", f"{number} example{'' if number == 1 else 's'}", remedy
-            )
-        for example in flow.examples:
-            key = " ".join(example.casefold().split())
-            if said.setdefault(key, flow.name) != flow.name:
-                message = f"Example {example!r} is also one of {said[key]!r}"
-                yield _problem("error", f"{at}, examples", message, "Keep it with the flow that it wants.")
-                continue
-            words = " ".join(sorted(re.findall(r"\w+", key)))
-            other, theirs = nearly.setdefault(words, (flow.name, example)) if words else (flow.name, example)
-            if other != flow.name:
-                message = f"Example {example!r} has the words of {theirs!r} of {other!r}"
-                yield _problem(
-                    "warning", f"{at}, examples", message, "Say in each what tells the flows apart."
-                )
-        if not flow.condition:
-            remedy = "Say when the flow is the right one: language models choose by it."
-            yield _problem("warning", f"{at}, condition", "No condition", remedy)
-        for slot in flow.slots:
-            if slot.required and not slot.ask:
-                remedy = "Write the question that gets the value."
-                yield _problem("warning", f"{at}, slot {slot.name!r}", "A required slot has no 'ask'", remedy)
-        for each in _with_parts(flow):
-            for problem in text_problems(each):
-                field = f"flow {each.name!r}, {problem.field}"
-                yield _problem(problem.severity, field, problem.message, problem.remedy)
-
-
-def _with_parts(flow: Flow) -> Iterator[Flow]:
-    yield flow
-    for part in flow.subflows:
-        yield from _with_parts(part)
-
-
-def _problem(severity: str, field: str, message: str, remedy: str) -> dict[str, Any]:
-    return {"severity": severity, "field": field, "message": message, "remedy": remedy}

@@ -37,7 +37,6 @@ def init(
     """Make a project folder: starter dataset, recipe, and what to do next. No file is ever overwritten."""
     from jazzmine_dspy.models.errors import InputError
 
-    out = output()
     if not _NAME.fullmatch(name):
         remedy = "Use letters, digits, dots, dashes and underscores, a letter or digit first."
         raise InputError(f"{name!r} is no name for a project", where="NAME", remedy=remedy)
@@ -60,8 +59,13 @@ def init(
         f"jazzmine-dspy optimize optimize/recipes/{name}.toml",
         f"jazzmine-dspy chat optimize/programs/{name}",
     ]
-    out.document({"project": str(folder), "files": [str(path) for path in files], "next": steps})
-    out.show(*(f"made: {path}" for path in files), "", "next:", *(f"  {step}" for step in steps))
+    output().show(
+        *(f"made: {path}" for path in files),
+        "",
+        "next:",
+        *(f"  {step}" for step in steps),
+        document={"project": str(folder), "files": [str(path) for path in files], "next": steps},
+    )
 
 
 def _starter(source: str, name: str) -> str:

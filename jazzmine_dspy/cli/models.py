@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jazzmine_dspy.cli._output import AsJson, output
-from jazzmine_dspy.cli._programs import Name
+from jazzmine_dspy.cli._program_options import Name
 
 if TYPE_CHECKING:
     from jazzmine_dspy.artifacts import Published
@@ -77,8 +77,12 @@ def listed(name: Registered, uri: Uri = None, _json: AsJson = False) -> None:
 
 
 def _show(*versions: Published) -> None:
-    out = output()
-    out.document({"versions": [{**each._asdict(), "address": each.address} for each in versions]})
-    for each in versions:
-        aliases = "".join(f" @{alias}" for alias in each.aliases)
-        out.show(f"{each.address}{aliases}{f'  {each.said}' if each.said else ''}")
+    output().show(
+        *map(_line, versions),
+        document={"versions": [{**each._asdict(), "address": each.address} for each in versions]},
+    )
+
+
+def _line(version: Published) -> str:
+    aliases = "".join(f" @{alias}" for alias in version.aliases)
+    return f"{version.address}{aliases}{f'  {version.said}' if version.said else ''}"

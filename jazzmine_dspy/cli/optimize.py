@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jazzmine_dspy.cli._output import AsJson, Quiet, output
-from jazzmine_dspy.cli._programs import APIBase
+from jazzmine_dspy.cli._output import AsJson, Quiet, output, table
+from jazzmine_dspy.cli._program_options import APIBase
 
 if TYPE_CHECKING:
     from jazzmine_dspy.lm.prices import Price
@@ -182,25 +182,17 @@ def _document(result: RunResult) -> dict[str, Any]:
 
 
 def _show_plan(found: Plan) -> None:
-    from rich.table import Table
-
     from jazzmine_dspy.optimize.budget import price_in_words
 
     to = output()
     if not found.steps:
         to.show("no language model is asked: 0 calls")
         return
-    table = Table(box=None)
-    for column, side in (
-        ("phase", "left"),
-        ("calls", "right"),
-        ("prompt tokens", "right"),
-        ("answer tokens", "right"),
-    ):
-        table.add_column(column, justify=side)  # type: ignore[arg-type]
-    for step in found.steps:
-        table.add_row(step.name, f"{step.calls:,}", f"{step.prompt_tokens:,}", f"{step.completion_tokens:,}")
-    to.show(table)
+    rows = [
+        (step.name, f"{step.calls:,}", f"{step.prompt_tokens:,}", f"{step.completion_tokens:,}")
+        for step in found.steps
+    ]
+    to.show(table(("phase", "calls", "prompt tokens", "answer tokens"), rows, numbers=True))
     total, price = found.total, found.price
     limits = [
         None if found.limit is None else f"{found.limit:,}",

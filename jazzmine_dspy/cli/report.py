@@ -10,6 +10,8 @@ import typer
 
 from jazzmine_dspy.cli._output import AsJson, output
 
+_AGAIN = "Run 'jazzmine-dspy optimize' again."
+
 
 def report(
     run: Annotated[
@@ -22,26 +24,21 @@ def report(
     from jazzmine_dspy.eval.report import Paths, write_document
     from jazzmine_dspy.models.errors import InputError
 
-    out = output()
     source = _find(run)
     data = _read(source)
-    folder = source.parent
-    paths = Paths(folder / "report.html", folder / "report.md", source)
+    paths = Paths(source.with_name("report.html"), source.with_name("report.md"), source)
     if rebuild or not (paths.html.is_file() and paths.markdown.is_file()):
         try:
-            paths = write_document(data, folder)
+            paths = write_document(data, source.parent)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(
-                f"The report is damaged ({type(error).__name__})",
-                where=str(source),
-                remedy="Run 'jazzmine-dspy optimize' again.",
-            ) from error
-    told = {name: str(path) for name, path in paths._asdict().items()}
-    out.document({"title": data.get("title"), "first_line": data.get("first_line"), "report": told})
-    out.show(
+            problem = f"The report is damaged ({type(error).__name__})"
+            raise InputError(problem, where=str(source), remedy=_AGAIN) from error
+    names = {name: str(path) for name, path in paths._asdict().items()}
+    output().show(
         str(data.get("title", "")),
         str(data.get("first_line", "")),
-        *(f"{name}: {path}" for name, path in told.items()),
+        *(f"{name}: {path}" for name, path in names.items()),
+        document={"title": data.get("title"), "first_line": data.get("first_line"), "report": names},
     )
 
 
@@ -49,16 +46,15 @@ def _find(run: str) -> Path:
     from jazzmine_dspy.artifacts import find
     from jazzmine_dspy.models.errors import ArtifactError, InputError
 
-    given = Path(run)
-    places = [given, given / "report.json", given / "report" / "report.json"]
+    folders = [Path(run), Path(run) / "report"]
     with contextlib.suppress(ArtifactError):
-        places.append(find(run) / "report" / "report.json")
-    places.append(Path("eval/reports") / run / "report.json")
-    for place in places:
+        folders.append(find(run) / "report")
+    places = [folder / "report.json" for folder in (*folders, Path("eval/reports") / run)]
+    for place in (Path(run), *places):
         if place.is_file() and place.suffix == ".json":
             return place
     raise InputError(
-        f"No report of {run!r}", where=", ".join(str(place) for place in places[1:]),
+        f"No report of {run!r}", where=", ".join(map(str, places)),
         remedy="Name the folder that 'jazzmine-dspy optimize' wrote; it has report/report.json.",
     )  # fmt: skip
 
@@ -70,10 +66,8 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         data = from_json(read_file(path))
     except MalformedError as error:
-        remedy = "Run 'jazzmine-dspy optimize' again."
-        raise InputError(f"The report is damaged: {error}", where=str(path), remedy=remedy) from error
+        raise InputError(f"The report is damaged: {error}", where=str(path), remedy=_AGAIN) from error
     if not isinstance(data, dict) or "systems" not in data:
-        raise InputError(
-            "This is no report", where=str(path), remedy="Name a report.json that 'optimize' wrote."
-        )
+        remedy = "Name a report.json that 'optimize' wrote."
+        raise InputError("This is no report", where=str(path), remedy=remedy)
     return data

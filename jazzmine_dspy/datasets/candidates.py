@@ -1,4 +1,4 @@
-"""Turns of service as candidates for labels: what was said, in which state, and what the program understood (D6)."""
+"""Turns of service as candidates for labels: what was said, in which state, and what the program understood."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from jazzmine_dspy.datasets.redaction import Redactor
 from jazzmine_dspy.datasets.schema import FLOWS_FILE, LabelledConversation
-from jazzmine_dspy.memory.messages.page import Page
+from jazzmine_dspy.memory.messages.store import Page
 from jazzmine_dspy.models.commands import Command, StartFlow
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import DatasetError

@@ -1,18 +1,16 @@
-"""Checking a dataset: all faults with their place and remedy, and figures that tell how easy it is (D3)."""
+"""Checking a dataset: all faults with their place and remedy, and figures that tell how easy it is."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets._labels import contradictions
-from jazzmine_dspy.datasets._names import catalogue
-from jazzmine_dspy.datasets._read import Reading, read
-from jazzmine_dspy.datasets._values import doubtful_values
+from jazzmine_dspy.datasets.label_checks import catalogue, contradictions, doubtful_values
 from jazzmine_dspy.datasets.problems import Problem
+from jazzmine_dspy.datasets.reader import Reading, read
 from jazzmine_dspy.datasets.schema import (
     CONVERSATIONS_FILE,
     FLOWS_FILE,
@@ -22,8 +20,9 @@ from jazzmine_dspy.datasets.schema import (
     LabelledTurn,
     Role,
 )
-from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.commands import COMMAND_KINDS
+from jazzmine_dspy.models.flows import Flow
 
 _OWN_WORDS = 4
 """From this many words on, the same text under two roles is a leak; everybody says "yes please"."""
@@ -104,8 +103,7 @@ def check_dataset(path: str | Path) -> Report:
         for index, turn in enumerate(conversation.turns)
         if turn.role == "user"
     ]
-    problems += _of_turns(said, reading, file)
-    problems += _replayed(reading, file)
+    problems += _label_problems(said, reading, file)
     share, repeated = _repeated(said, file)
     problems += repeated
     problems += _balance(said, reading)
@@ -127,40 +125,38 @@ def _sorted(problems: Sequence[Problem]) -> list[Problem]:
     return sorted(problems, key=lambda p: (p.severity, p.file, p.line or 0, p.field, p.message))
 
 
-def _of_turns(said: Sequence[_Said], reading: Reading, file: str) -> Iterator[Problem]:
-    known = catalogue(reading.registry or {})
-    for item in said:
-        faults = list(contradictions(item.turn, known))
-        faults += doubtful_values(item.conversation, item.index, known)
-        for fault in faults:
-            yield Problem(
-                severity=fault.severity,
-                file=file,
-                line=item.line,
-                field=f"turns.{item.index}.{fault.field}",
-                message=fault.message,
-                remedy=fault.remedy,
-            )
-
-
-def _replayed(reading: Reading, file: str) -> Iterator[Problem]:
+def _label_problems(said: Sequence[_Said], reading: Reading, file: str) -> Iterator[Problem]:
     from jazzmine_dspy.datasets.replay import disagreements
 
+    flows: Mapping[str, Flow] = reading.registry or {}
+    known = catalogue(flows)
+    faults = [
+        (item.conversation, item.index, fault)
+        for item in said
+        for fault in (
+            *contradictions(item.turn, known),
+            *doubtful_values(item.conversation, item.index, known),
+        )
+    ]
     for conversation in reading.conversations if reading.registry is not None else ():
         derived = conversation.id in reading.derived
-        for index, fault in disagreements(conversation, reading.registry or {}, derived=derived):
-            yield Problem(
-                severity=fault.severity,
-                file=file,
-                line=reading.lines[conversation.id],
-                field=f"turns.{index}.{fault.field}",
-                message=fault.message,
-                remedy=fault.remedy,
-            )
+        faults += [
+            (conversation, index, fault)
+            for index, fault in disagreements(conversation, flows, derived=derived)
+        ]
+    for conversation, index, fault in faults:
+        yield Problem(
+            severity=fault.severity,
+            file=file,
+            line=reading.lines[conversation.id],
+            field=f"turns.{index}.{fault.field}",
+            message=fault.message,
+            remedy=fault.remedy,
+        )
 
 
 def _repeated(said: Sequence[_Said], file: str) -> tuple[float, list[Problem]]:
-    from jazzmine_dspy.datasets._similar import delexicalise, near_duplicates
+    from jazzmine_dspy.datasets.near_duplicates import delexicalise, near_duplicates
 
     texts = [delexicalise(item.turn.text) for item in said]
     alike = near_duplicates(texts)
@@ -232,7 +228,7 @@ def _gold(turn: LabelledTurn) -> tuple[tuple[str, ...] | None, tuple[str, ...] |
 
 
 def _nearest_accuracy(said: Sequence[_Said]) -> float | None:
-    from jazzmine_dspy.datasets._similar import nearest
+    from jazzmine_dspy.datasets.near_duplicates import nearest
 
     train = [item.turn for item in said if item.role == "train" and _gold(item.turn)]
     test = [item.turn for item in said if item.role == "test" and _gold(item.turn)]

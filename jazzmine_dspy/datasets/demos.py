@@ -17,6 +17,7 @@ from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.sources.lm import addresses_of, call_for
 from jazzmine_dspy.program.stage import Context
 from jazzmine_dspy.program.steps import TurnSteps
+from jazzmine_dspy.program.trainable import STAGES_FIELD
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.answers import ALIASES
 from jazzmine_dspy.signatures.contract import ANSWERED
@@ -151,3 +152,30 @@ def demo_pool(
                 if demo is not None:
                     pool.append(demo)
     return pool
+
+
+INPUTS = ("turn", "exclude")
+
+
+def to_dspy(example: Example, program: TurnProgram) -> dspy.Example:
+    """A labelled turn for ``program.trainable()``: as :meth:`~jazzmine_dspy.datasets.load.Dataset.to_dspy` says."""
+    asking = program.with_policy("lm")
+    fields: dict[str, Any] = {}
+    special: dict[str, dict[str, Any]] = {}
+    for name in asking.active_predictors():
+        demo = to_demo(name, example, asking)
+        values = demo.toDict() if demo is not None else {}
+        special[name] = {
+            field: value for field, value in values.items() if fields.setdefault(field, value) != value
+        }
+    # Inputs of a later stage that differ from an earlier one's, such as the message next to its rewrite.
+    stages = {name: other for name, other in special.items() if other}
+    whole = dspy.Example(
+        turn=example.turn.model_dump(mode="json", exclude_defaults=True),
+        exclude=[example.conversation_id],
+        # Not under the name 'labels', which is a method of DSPy's examples.
+        gold=example.labels.model_dump(mode="json", exclude_none=True),
+        **fields,
+        **({STAGES_FIELD: stages} if stages else {}),
+    )
+    return whole.with_inputs(*INPUTS)

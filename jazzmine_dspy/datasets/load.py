@@ -1,4 +1,4 @@
-"""Loading a labelled dataset, and keeping its test part closed until a final report (D1, D4)."""
+"""Loading a labelled dataset, and keeping its test part closed until a final report."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jazzmine_dspy.datasets._read import read
-from jazzmine_dspy.datasets._values import with_normal_values
+from jazzmine_dspy.datasets.label_checks import with_normal_values
 from jazzmine_dspy.datasets.problems import Problem
+from jazzmine_dspy.datasets.reader import read
 from jazzmine_dspy.datasets.schema import (
     ROLES,
     SPLITS_FILE,
@@ -21,10 +21,10 @@ from jazzmine_dspy.datasets.schema import (
     Role,
 )
 from jazzmine_dspy.datasets.split import group, roles_hash
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.history import prune
-from jazzmine_dspy.models.phrases import tell_of_language
+from jazzmine_dspy.models.language import warn_unsupported_language
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
 from jazzmine_dspy.models.turn import HistoryMessage, Turn
 
@@ -116,7 +116,7 @@ class Dataset:
         Raises:
             DatasetError: as :meth:`examples`.
         """
-        from jazzmine_dspy.datasets.plain import to_dspy
+        from jazzmine_dspy.datasets.demos import to_dspy
 
         return [to_dspy(example, program) for example in self.examples(split)]
 
@@ -245,7 +245,7 @@ def load_dataset(path: str | Path) -> Dataset:
     for note in reading.notes:
         warnings.warn(note, UserWarning, stacklevel=2)
     for conversation in reading.conversations:
-        tell_of_language(conversation.locale)
+        warn_unsupported_language(conversation.locale)
     return Dataset(
         path=reading.path,
         flows=reading.registry,

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, Splits, StateBefore
-from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.commands import COMMAND_KINDS
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.turn import MAX_TEXT

@@ -1,4 +1,4 @@
-"""Personal data in exported conversations, replaced (D6, G4)."""
+"""Personal data in exported conversations, replaced."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""The state before each turn, derived by carrying out the labels of the turns before it (D1)."""
+"""The state before each turn, derived by carrying out the labels of the turns before it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jazzmine_dspy.datasets._names import Fault
+from jazzmine_dspy.datasets.label_checks import Fault
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
 from jazzmine_dspy.dialogue.escalation import open_yes_no
-from jazzmine_dspy.dialogue.machine import carry_out
-from jazzmine_dspy.dialogue.next_steps import reconcile
+from jazzmine_dspy.dialogue.next_step import apply_decision
+from jazzmine_dspy.dialogue.questions import reconcile
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
-from jazzmine_dspy.models._base import FrozenMap, thaw
+from jazzmine_dspy.models.base import FrozenMap, thaw
 from jazzmine_dspy.models.commands import StartFlow
 from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
 from jazzmine_dspy.models.flows import Flow
@@ -51,7 +51,7 @@ class Replay:
         if turn.labels is not None:
             before, decision = reconcile(self._state, self._flows), _decision(turn)
             # A label is valid: no validator is called.
-            self._state = carry_out(before, decision, self._flows, validate=lambda *_: None).state
+            self._state = apply_decision(before, decision, self._flows, validate=lambda *_: None).state
 
     @property
     def before(self) -> StateBefore:
@@ -207,11 +207,11 @@ def state_of(before: StateBefore, flows: Flows) -> WorkingMemory:
                 action_description=before.confirming.action,
                 action_payload=running.values,
             )
-    state.offered = before.offering
+    state.offered_flow = before.offering
     if before.confirming is not None and before.confirming.handoff:
         state.person_offered_at = state.turn_number
     for entity in before.entities:
-        state.mention(entity.name, list(entity.attributes))
+        state.add_mention(entity.name, list(entity.attributes))
     return state
 
 
@@ -231,7 +231,7 @@ def _view(state: WorkingMemory) -> StateBefore:
         paused=tuple(flow.flow_name for flow in state.paused),
         paused_slots=FrozenMap.of({flow.flow_name: flow.values for flow in state.paused if flow.values}),
         confirming=open_yes_no(state),
-        offering=state.offered,
+        offering=state.offered_flow,
         entities=tuple(
             EntityView(name=each.name, attributes=tuple(each.attributes))
             for each in state.entity_workspace.values()

@@ -1,4 +1,4 @@
-"""The form of a labelled dataset: what a line of ``conversations.jsonl`` and ``splits.json`` hold (D1)."""
+"""The form of a labelled dataset: what a line of ``conversations.jsonl`` and ``splits.json`` hold."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, StrictBool, StrictInt, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from jazzmine_dspy.models._base import FrozenMap, Value
+from jazzmine_dspy.models.base import FrozenMap, Value
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.turn import MAX_TEXT, Confirming, ConversationStatus, EntityView, Turn

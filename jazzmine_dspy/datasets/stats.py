@@ -8,7 +8,7 @@ from typing import Any
 
 from jazzmine_dspy.datasets.load import Dataset
 from jazzmine_dspy.datasets.schema import ROLES, LabelledConversation, Labels, Role
-from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.base import Value
 
 
 class RoleStats(Value):

@@ -45,7 +45,7 @@ def after_hand_over(state: WorkingMemory, flow: Flow | None, *, brief: bool) -> 
 
 def asked_which(state: WorkingMemory) -> bool:
     """Whether the last reply asked which flow is meant."""
-    last = state.handled[-1].next_step if state.handled else None
+    last = state.processed[-1].next_step if state.processed else None
     return isinstance(last, NextStep) and bool(last.choices)
 
 

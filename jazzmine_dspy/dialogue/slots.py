@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, HeldSlot, WorkingMemory
-from jazzmine_dspy.memory.working.operations.slots import empty
+from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, SlotState, WorkingMemory
+from jazzmine_dspy.memory.working.operations.slots import clear_value
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.slots import ANYWHERE, SLOT_TYPES, ReadingContext, Slot, ask_type, breaks_pattern
+from jazzmine_dspy.models.slots import ANYWHERE, SLOT_TYPES, ReadingContext, Slot, breaks_pattern, call_type
 
 
 def refusal(slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
@@ -20,7 +20,7 @@ def refusal(slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
     """
     if value is None:
         return f"{slot.name} was given no value"
-    if why_not := ask_type(slot, "check", value, f"{slot.name} could not be checked", at):
+    if why_not := call_type(slot, "check", value, f"{slot.name} could not be checked", at):
         several = readings(slot, value, at)
         return f"{value!r} may be {' or '.join(map(str, several))}" if len(several) > 1 else str(why_not)
     if breaks_pattern(slot, value):
@@ -30,7 +30,7 @@ def refusal(slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
 
 def readings(slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> list[Any]:
     """What a text may mean that the slot cannot hold: several values where it is ambiguous."""
-    return list(ask_type(slot, "candidates", value, [], at)) if isinstance(value, str) else []
+    return list(call_type(slot, "candidates", value, [], at)) if isinstance(value, str) else []
 
 
 def align(state: WorkingMemory, running: ActiveFlowState, flow: Flow, at: ReadingContext = ANYWHERE) -> None:
@@ -43,11 +43,11 @@ def align(state: WorkingMemory, running: ActiveFlowState, flow: Flow, at: Readin
     for slot in flow.slots:
         held = running.slots.get(slot.name)
         if held is None:
-            running.slots[slot.name] = HeldSlot.of(slot)
+            running.slots[slot.name] = SlotState.of(slot)
             continue
         # A type of jazzmine's own says nothing of ours.
-        retyped = held.type in SLOT_TYPES and held.type != slot.type.value
-        held.type, held.description, held.required = slot.type.value, slot.description, slot.required
+        retyped = held.type in SLOT_TYPES and held.type != slot.type
+        held.type, held.description, held.required = slot.type, slot.description, slot.required
         if held.filled and not running.ready:
             _recheck(state, running, slot, held, at, retyped=retyped)
     for name in running.slots.keys() - {slot.name for slot in flow.slots}:
@@ -60,25 +60,27 @@ def _recheck(
     state: WorkingMemory,
     running: ActiveFlowState,
     slot: Slot,
-    held: HeldSlot,
+    held: SlotState,
     at: ReadingContext,
     *,
     retyped: bool,
 ) -> None:
     def fits(value: Any) -> bool:
         # Values come in more forms than a type writes; those of another type have to be of this one's.
-        return not refusal(slot, value, at) and not (retyped and ask_type(slot, "misfit", value, "unknown"))
+        return not refusal(slot, value, at) and not (
+            retyped and call_type(slot, "label_error", value, "unknown")
+        )
 
     if fits(held.value):
         return
-    normal = ask_type(slot, "normal", held.value, held.value, at)
+    normal = call_type(slot, "normalize", held.value, held.value, at)
     if fits(normal):
         held.value = normal
         return
-    empty(state, held)
+    clear_value(state, held)
     if running is state.active_flow:
         state.pending_confirmation = None
-        running.become(FlowStatus.COLLECTING_SLOTS if running.wants_values else FlowStatus.ACTIVE)
+        running.transition_to(FlowStatus.COLLECTING_SLOTS if running.needs_values else FlowStatus.ACTIVE)
 
 
 def pending(flow: Flow, running: ActiveFlowState) -> Slot | None:

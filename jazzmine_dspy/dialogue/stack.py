@@ -4,40 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jazzmine_dspy.dialogue.events import Changes
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMemory
 from jazzmine_dspy.memory.working.operations import resume_flow, start_flow
-from jazzmine_dspy.memory.working.operations.flows import end_flow, limit_paused
+from jazzmine_dspy.memory.working.operations.flows import cancel_oldest_paused, end_flow
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.next_step import NextStep
 
 
-def start(state: WorkingMemory, flow: Flow, changes: Changes) -> None:
+def start(state: WorkingMemory, flow: Flow) -> None:
     """Begin a flow; the running one is set aside."""
-    aside = state.active_flow
-    start_flow.inplace(state, flow)
-    changes.flow(aside, "paused")
-    changes.flow(state.active_flow, "started")
+    start_flow(state, flow)
 
 
-def resume(state: WorkingMemory, name: str, changes: Changes) -> None:
+def resume(state: WorkingMemory, name: str) -> None:
     """Take up a flow that was set aside; the running one takes its place there."""
-    aside = state.active_flow
-    resume_flow.inplace(state, name)
-    changes.flow(aside, "paused")
-    changes.flow(state.active_flow, "resumed")
+    resume_flow(state, name)
 
 
-def defer(state: WorkingMemory, flow: Flow, position: int, changes: Changes) -> ActiveFlowState:
+def defer(state: WorkingMemory, flow: Flow, position: int) -> ActiveFlowState:
     """Keep a flow that is wanted after the one now running."""
     waiting = ActiveFlowState.from_flow(flow, turn_number=state.turn_number, agent_id=state.agent_id)
-    waiting.become(FlowStatus.PAUSED)
+    waiting.transition_to(FlowStatus.PAUSED)
     waiting.deferred, waiting.paused_at_turn = True, state.turn_number
     position = min(position, len(state.paused))
     state.paused = [*state.paused[:position], waiting, *state.paused[position:]]
-    limit_paused(state)
-    changes.flow(waiting, "started")
+    cancel_oldest_paused(state)
     return waiting
 
 
@@ -46,7 +38,7 @@ def find_paused(state: WorkingMemory, name: str | None) -> ActiveFlowState | Non
     return next((flow for flow in reversed(state.paused) if name in (None, flow.flow_name)), None)
 
 
-def next_in_line(state: WorkingMemory, registry: Mapping[str, Flow], changes: Changes) -> NextStep | None:
+def next_in_line(state: WorkingMemory, registry: Mapping[str, Flow]) -> NextStep | None:
     """With nothing running: take up what the user asked for next, or offer what was set aside last.
 
     Returns:
@@ -56,7 +48,7 @@ def next_in_line(state: WorkingMemory, registry: Mapping[str, Flow], changes: Ch
         return None
     newest = state.paused[-1]
     if newest.deferred:
-        resume(state, newest.flow_name, changes)
+        resume(state, newest.flow_name)
         return None
     return offer(newest, registry)
 
@@ -70,6 +62,6 @@ def offer(waiting: ActiveFlowState, registry: Mapping[str, Flow]) -> NextStep:
 
 def drop_unknown(state: WorkingMemory, registry: Mapping[str, Flow]) -> None:
     """Let flows go that the registry does not have any longer."""
-    for flow in state.alive:
+    for flow in state.open_flows:
         if flow.flow_name not in registry:
             end_flow(state, flow, FlowStatus.FAILED, reason="the flow is no longer in the registry")

@@ -1,18 +1,42 @@
 """Evaluation: scores with intervals, cost, and a report."""
 
 from jazzmine_dspy.eval.compare import Comparison, compare
-from jazzmine_dspy.eval.contribution import Contribution, TurnScores
-from jazzmine_dspy.eval.diagnose import confusions, reliability
+from jazzmine_dspy.eval.differences import Difference, paired_difference
 from jazzmine_dspy.eval.evaluation import Evaluation, Price, TurnResult
 from jazzmine_dspy.eval.gate import Gate, gate
+from jazzmine_dspy.eval.intervals import Metric, summarise
 from jazzmine_dspy.eval.metrics import commands_f1, score_turn, stage_score
 from jazzmine_dspy.eval.objective import OBJECTIVES, Objective
 from jazzmine_dspy.eval.record import Record, read_record
+from jazzmine_dspy.eval.reliability import confusions, reliability
 from jazzmine_dspy.eval.run import Decides, DecidesAsync, aevaluate, evaluate
-from jazzmine_dspy.eval.stats import Difference, Metric, paired_difference, summarise
+from jazzmine_dspy.eval.score_terms import ScoreTerm, TurnScores
 
 __all__ = [
-    "OBJECTIVES", "Comparison", "Contribution", "Decides", "DecidesAsync", "Difference", "Evaluation", "Gate", "Metric",
-    "Objective", "Price", "Record", "TurnResult", "TurnScores", "aevaluate", "commands_f1", "compare", "confusions",
-    "evaluate", "gate", "paired_difference", "read_record", "reliability", "score_turn", "stage_score", "summarise",
+    "OBJECTIVES",
+    "Comparison",
+    "Decides",
+    "DecidesAsync",
+    "Difference",
+    "Evaluation",
+    "Gate",
+    "Metric",
+    "Objective",
+    "Price",
+    "Record",
+    "ScoreTerm",
+    "TurnResult",
+    "TurnScores",
+    "aevaluate",
+    "commands_f1",
+    "compare",
+    "confusions",
+    "evaluate",
+    "gate",
+    "paired_difference",
+    "read_record",
+    "reliability",
+    "score_turn",
+    "stage_score",
+    "summarise",
 ]  # fmt: skip

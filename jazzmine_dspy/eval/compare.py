@@ -1,4 +1,4 @@
-"""Two programs on the same turns: what differs, whether that is more than chance, and where (V3)."""
+"""Two programs on the same turns: what differs, whether that is more than chance, and where."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from jazzmine_dspy.eval.evaluation import LOST, SLICE_METRICS, Evaluation
+from jazzmine_dspy.eval.evaluation import SLICE_METRICS, UNANSWERED, Evaluation
+from jazzmine_dspy.eval.feedback import describe_labels, describe_state
+from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
 from jazzmine_dspy.eval.objective import Objective
-from jazzmine_dspy.eval.paired import Paired, holm, mcnemar, paired
 from jazzmine_dspy.eval.record import Record, RecordedTurn
+from jazzmine_dspy.eval.significance import Paired, holm, mcnemar, paired
 from jazzmine_dspy.eval.slices import commands_of, flows_of, place_of
-from jazzmine_dspy.eval.stats import FEWEST_CLUSTERS
-from jazzmine_dspy.eval.told import labels_told, state_told
 from jazzmine_dspy.models.errors import InputError
 
 FLAGS = {"is_cancellation": "cancellation_f1", "is_continuation": "topic_shift_f1"}
@@ -320,8 +320,8 @@ def _changed(pair: Pair, gained: bool) -> ChangedTurn:
     return ChangedTurn(
         key=example.key,
         message=example.turn.text,
-        state=state_told(example.turn),
-        expected=labels_told(example.labels),
+        state=describe_state(example.turn),
+        expected=describe_labels(example.labels),
         before=one.answer,
         after=two.answer,
         gained=gained,
@@ -332,9 +332,9 @@ def _counted(found: Paired) -> str:
     return f"{found.gained} turns gained, {found.lost} lost"
 
 
-def decides_nothing(record: Record) -> str:
-    """Why a record decides nothing, as ``Evaluation.decides_nothing``; empty where it may."""
+def inconclusive_reason(record: Record) -> str:
+    """Why a record decides nothing, as ``Evaluation.inconclusive_reason``; empty where it may."""
     silent = sum(turn.unanswered for turn in record.turns)
-    if silent <= LOST * len(record.turns):
+    if silent <= UNANSWERED * len(record.turns):
         return ""
     return f"the language model did not answer {silent} of {len(record.turns)} turns: these figures decide nothing"

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from jazzmine_dspy.models._base import FrozenMap
+from jazzmine_dspy.models.base import FrozenMap
 from jazzmine_dspy.models.commands import Command, Dialogue, SlotValue
 from jazzmine_dspy.models.turn import Turn
 

@@ -9,10 +9,11 @@ from functools import cached_property
 from typing import Any
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.contribution import TurnScores
+from jazzmine_dspy.eval.differences import Difference, paired_metric
+from jazzmine_dspy.eval.intervals import Metric, Resamples, summarise
 from jazzmine_dspy.eval.metrics import LARGEST
+from jazzmine_dspy.eval.score_terms import TurnScores
 from jazzmine_dspy.eval.slices import commands_of, flows_of, place_of
-from jazzmine_dspy.eval.stats import Difference, Metric, Resamples, paired_metric, summarise
 from jazzmine_dspy.models.decision import STAGES, StageRecord, TurnDecision, Usage
 from jazzmine_dspy.models.errors import InputError
 
@@ -32,7 +33,7 @@ ANSWERED = "answered"
 DEGRADED = "degraded"
 """The slice of degraded turns."""
 
-LOST = 0.05
+UNANSWERED = 0.05
 """Share of the turns that may stay unanswered; with more of them an evaluation decides nothing."""
 
 
@@ -101,12 +102,12 @@ class Evaluation:
         return sum(turn.unanswered for turn in self.turns)
 
     @property
-    def decides_nothing(self) -> str:
+    def inconclusive_reason(self) -> str:
         """Why nothing may be decided by these figures; empty where it may."""
-        if self.unanswered <= LOST * self.n:
+        if self.unanswered <= UNANSWERED * self.n:
             return ""
         return (
-            f"the language model did not answer {self.unanswered} of {self.n} turns, more than {LOST:.0%}: "
+            f"the language model did not answer {self.unanswered} of {self.n} turns, more than {UNANSWERED:.0%}: "
             "these figures decide nothing"
         )
 

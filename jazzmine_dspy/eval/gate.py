@@ -1,4 +1,4 @@
-"""Whether a program may take the place of another: no significant loss beyond what is allowed (V7)."""
+"""Whether a program may take the place of another: no significant loss beyond what is allowed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from jazzmine_dspy.eval.compare import answered_by_both
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.objective import Objective
-from jazzmine_dspy.eval.paired import SIGNIFICANT, Loss, holm, loss
 from jazzmine_dspy.eval.record import Record
+from jazzmine_dspy.eval.significance import SIGNIFICANT, Loss, holm, loss
 from jazzmine_dspy.models.errors import InputError
 
 

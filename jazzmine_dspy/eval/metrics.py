@@ -1,20 +1,10 @@
-"""What a decision is worth against labels, for each stage and for the whole turn (V1)."""
+"""What a decision is worth against labels, for each stage and for the whole turn."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
 from jazzmine_dspy.datasets.schema import Labels
-from jazzmine_dspy.eval.contribution import (
-    Contribution,
-    TurnScores,
-    class_f1,
-    f1,
-    f1_of,
-    flag_f1,
-    mean,
-    overlap,
-)  # fmt: skip
 from jazzmine_dspy.eval.equality import (
     collapse,
     command_keys,
@@ -23,6 +13,16 @@ from jazzmine_dspy.eval.equality import (
     name_key,
     slot_pairs,
     words,
+)  # fmt: skip
+from jazzmine_dspy.eval.score_terms import (
+    ScoreTerm,
+    TurnScores,
+    class_f1,
+    f1,
+    f1_of,
+    flag_f1,
+    mean,
+    overlap,
 )  # fmt: skip
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Selection, Stage, TurnDecision
@@ -112,16 +112,7 @@ def stage_score(stage: Stage, decision: TurnDecision | None, labels: Labels, tur
         if labels.flows is None:
             return None
         return float(decision is not None and set(decision.selection.flows) == set(labels.flows))
-    if labels.commands is None:
-        return None
-    if decision is None:
-        return 0.0
-    answer, gold = (
-        command_keys([c for c in said if c.understood], turn) for said in (decision.commands, labels.commands)
-    )
-    if not answer and not gold:
-        return 1.0
-    return 2.0 * longest_common(answer, gold) / (len(answer) + len(gold))
+    return _sequence_f1(decision, labels, turn, understood=True)
 
 
 def commands_f1(decision: TurnDecision | None, labels: Labels, turn: Turn) -> float | None:
@@ -141,11 +132,21 @@ def commands_f1(decision: TurnDecision | None, labels: Labels, turn: Turn) -> fl
         >>> round(commands_f1(found, labels, turn), 3)
         0.667
     """
+    return _sequence_f1(decision, labels, turn, understood=False)
+
+
+def _sequence_f1(
+    decision: TurnDecision | None, labels: Labels, turn: Turn, *, understood: bool
+) -> float | None:
+    """F1 over the longest common subsequence of the commands, or of the understood ones alone."""
     if labels.commands is None:
         return None
     if decision is None:
         return 0.0
-    answer, gold = (command_keys(said, turn) for said in (decision.commands, labels.commands))
+    answer, gold = (
+        command_keys([command for command in commands if command.understood or not understood], turn)
+        for commands in (decision.commands, labels.commands)
+    )
     if not answer and not gold:
         return 1.0
     return 2.0 * longest_common(answer, gold) / (len(answer) + len(gold))
@@ -165,9 +166,9 @@ def _enhance_score(decision: TurnDecision | None, labels: Labels) -> float | Non
     return sum(scores) / len(scores) if scores else None
 
 
-def _enhancement(decision: TurnDecision | None, labels: Labels, turn: Turn) -> dict[str, Contribution]:
+def _enhancement(decision: TurnDecision | None, labels: Labels, turn: Turn) -> dict[str, ScoreTerm]:
     answer = decision.enhancement if decision else None
-    scores: dict[str, Contribution] = {}
+    scores: dict[str, ScoreTerm] = {}
     if labels.enhanced is not None:
         scores |= _rewrite(answer.enhanced_query if answer else None, labels, turn)
     if labels.sentiment is not None:
@@ -190,7 +191,7 @@ def _enhancement(decision: TurnDecision | None, labels: Labels, turn: Turn) -> d
     return scores
 
 
-def _rewrite(answer: str | None, labels: Labels, turn: Turn) -> dict[str, Contribution]:
+def _rewrite(answer: str | None, labels: Labels, turn: Turn) -> dict[str, ScoreTerm]:
     gold = labels.enhanced or ""
     exact = mean(answer is not None and collapse(answer) == collapse(gold))
     scores = {
@@ -211,9 +212,9 @@ def _rewrite(answer: str | None, labels: Labels, turn: Turn) -> dict[str, Contri
     return scores
 
 
-def _selection(decision: TurnDecision | None, labels: Labels) -> dict[str, Contribution]:
+def _selection(decision: TurnDecision | None, labels: Labels) -> dict[str, ScoreTerm]:
     answer = decision.selection if decision else None
-    scores: dict[str, Contribution] = {}
+    scores: dict[str, ScoreTerm] = {}
     if labels.flows is not None:
         gold = list(labels.flows)
         exact = answer is not None and set(answer.flows) == set(gold)
@@ -239,7 +240,7 @@ def _out_of_scope(labels: Labels) -> bool:
     return told and not labels.flows
 
 
-def _commands(decision: TurnDecision | None, labels: Labels, turn: Turn) -> dict[str, Contribution]:
+def _commands(decision: TurnDecision | None, labels: Labels, turn: Turn) -> dict[str, ScoreTerm]:
     if labels.commands is None:
         return {}
     said: Sequence[Command] = decision.commands if decision else ()

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jazzmine_dspy.datasets.schema import Example, Labels
-from jazzmine_dspy.eval.contribution import Contribution, TurnScores, mean
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER, commands_f1, score_turn
+from jazzmine_dspy.eval.score_terms import ScoreTerm, TurnScores, mean
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.turn import Turn
 
@@ -56,7 +56,7 @@ class Objective:
         found = self.adds(decision, labels, turn)
         return None if found is None else found.value
 
-    def adds(self, decision: TurnDecision | None, labels: Labels, turn: Turn) -> Contribution | None:
+    def adds(self, decision: TurnDecision | None, labels: Labels, turn: Turn) -> ScoreTerm | None:
         """What one turn adds to :meth:`smooth` over many turns, pooled as the metric is; None where it has no label."""
         if self.metric == "commands_exact":
             right = commands_f1(decision, labels, turn)
@@ -69,7 +69,7 @@ class Objective:
 
         Nothing where the metric does not tell whether a flow is started.
         """
-        held: dict[str, Contribution] = {self.metric: mean(right)}
+        held: dict[str, ScoreTerm] = {self.metric: mean(right)}
         return held if self.metric in _BY_FLOWS else {}
 
     def broken_constraints(self, ours: Evaluation, theirs: Evaluation) -> tuple[str, ...]:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.contribution import Contribution, Part, TurnScores
 from jazzmine_dspy.eval.evaluation import Evaluation
-from jazzmine_dspy.eval.told import decision_told
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.eval.feedback import describe_decision
+from jazzmine_dspy.eval.score_terms import Part, ScoreTerm, TurnScores
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.parsing import MalformedError, from_json, read_file
 
@@ -52,7 +52,10 @@ class Record:
         """What an evaluation holds of its turns."""
         turns = (
             RecordedTurn(
-                turn.example, turn.outcome, _answer(turn.outcome, decision_told(turn.decision)), turn.scores
+                turn.example,
+                turn.outcome,
+                _answer(turn.outcome, describe_decision(turn.decision)),
+                turn.scores,
             )
             for turn in found.turns
         )
@@ -140,14 +143,14 @@ def _answer(outcome: str, told: str) -> str:
     return outcome if outcome == "unanswered" else told
 
 
-def _to_json(held: Contribution) -> Any:
+def _to_json(held: ScoreTerm) -> Any:
     """A mean as a number, counts as their parts: most scores are means."""
     if len(held.parts) == 1 and held.parts[0].name == "" and held.parts[0].denominator == 1.0:
         return held.parts[0].numerator
     return [list(part) for part in held.parts]
 
 
-def _from_json(data: Any) -> Contribution:
+def _from_json(data: Any) -> ScoreTerm:
     if isinstance(data, int | float):
-        return Contribution((Part("", float(data), 1.0),))
-    return Contribution(tuple(Part(str(name), float(top), float(bottom)) for name, top, bottom in data))
+        return ScoreTerm((Part("", float(data), 1.0),))
+    return ScoreTerm(tuple(Part(str(name), float(top), float(bottom)) for name, top, bottom in data))

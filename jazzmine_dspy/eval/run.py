@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.evaluation import LOST, Evaluation, Price, TurnResult
+from jazzmine_dspy.eval.evaluation import UNANSWERED, Evaluation, Price, TurnResult
 from jazzmine_dspy.eval.metrics import score_turn
-from jazzmine_dspy.models.awaiting import asking_for
+from jazzmine_dspy.models.awaiting import conversation_scope
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import InputError, LMUnansweredError, format_error
 from jazzmine_dspy.models.turn import Turn
@@ -75,7 +75,7 @@ def evaluate(
 
     def run(example: Example) -> TurnResult:
         attempt = _Attempt(example, exclude, course)
-        with asking_for(example.conversation_id), attempt:
+        with conversation_scope(example.conversation_id), attempt:
             course.go_on()
             attempt.decision = program.decide(example.turn, exclude=attempt.excluded)
         return attempt.result
@@ -106,7 +106,7 @@ async def aevaluate(
         nonlocal done
         async with places:
             attempt = _Attempt(example, exclude, course)
-            with asking_for(example.conversation_id), attempt:
+            with conversation_scope(example.conversation_id), attempt:
                 course.go_on()
                 attempt.decision = await program.adecide(example.turn, exclude=attempt.excluded)
         done += 1
@@ -137,7 +137,7 @@ class _Course:
     """How an evaluation goes: with too many turns unanswered it decides nothing, and no more are asked."""
 
     def __init__(self, turns: int) -> None:
-        self._left = int(LOST * turns)
+        self._left = int(UNANSWERED * turns)
         self._lock = threading.Lock()
 
     def lose(self) -> None:

@@ -27,7 +27,7 @@ from jazzmine_dspy.lm.deferred_files import (
 )
 from jazzmine_dspy.lm.errors import LMSettingsError
 from jazzmine_dspy.lm.requests import chat_messages, response_schema, small_events, text_response
-from jazzmine_dspy.models.awaiting import Awaiting, asked_for
+from jazzmine_dspy.models.awaiting import Awaiting, current_conversation
 from jazzmine_dspy.models.errors import InputError
 
 PREFIX = "deferred:"
@@ -146,7 +146,7 @@ class DeferredEngine:
         return Awaiting(str(self.folder), missing)
 
     def _write(self, missing: dict[str, str]) -> None:
-        of = asked_for()
+        of = current_conversation()
         if self._asked.issuperset(missing) and not self._unnoted(missing, of):
             return
         with locked(self.folder):

@@ -30,8 +30,8 @@ from jazzmine_dspy.lm.deferred_files import (
     read_rows,
     told,
 )
-from jazzmine_dspy.models._base import Value
 from jazzmine_dspy.models.awaiting import Awaiting, Stale
+from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.errors import InputError
 
 PREFIX = "recording:"

@@ -45,9 +45,5 @@ class DamagedRecordError(JazzmineError):
     """A stored message, conversation or trace cannot be read; its neighbours can."""
 
 
-class SchemaVersionError(JazzmineError):
-    """The database's tables were made by a newer version of this package; nothing was read or changed."""
-
-
 class MissingExtraError(JazzmineError, ImportError):
     """A part of the package needs libraries that are not installed."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from rapidfuzz.distance import OSA
 
-from jazzmine_dspy.models.phrases import words
+from jazzmine_dspy.models.language import words
 
 FILE = "agreement.toml"
 
@@ -149,9 +149,13 @@ def _refuses(clauses: Sequence[_Clause], kind: str) -> bool:
 
 def _known(name: str, text: str) -> int:
     """How many words of a text a language's phrases hold."""
-    phrases = _lexicon()[name].phrases
-    held = {word for phrase in phrases for word in phrase}
-    return sum(word in held for word in _words(text))
+    vocabulary = _vocabulary(name)
+    return sum(word in vocabulary for word in _words(text))
+
+
+@lru_cache(maxsize=64)
+def _vocabulary(name: str) -> frozenset[str]:
+    return frozenset(word for phrase in _lexicon()[name].phrases for word in phrase)
 
 
 def _plain(text: str) -> str:
@@ -163,6 +167,8 @@ def _without_signs(text: str) -> tuple[tuple[str, ...], str]:
     """The kinds of signs that a text holds, and the text without them."""
     found = []
     for sign, kind in _signs().items():
+        if sign not in text:
+            continue
         pattern = re.escape(sign) if not sign.isascii() else rf"(?<!\S){re.escape(sign)}(?!\S)"
         rest = re.sub(pattern, " ", text)
         if rest != text:

@@ -14,7 +14,7 @@ _ASKED_FOR: contextvars.ContextVar[str] = contextvars.ContextVar("jazzmine_asked
 
 
 @contextlib.contextmanager
-def asking_for(conversation: str) -> Iterator[None]:
+def conversation_scope(conversation: str) -> Iterator[None]:
     """Within it, requests whose answers are awaited are noted as of this conversation, by a digest of its id."""
     token = _ASKED_FOR.set(hashlib.sha256(conversation.encode()).hexdigest()[:12])
     try:
@@ -23,7 +23,7 @@ def asking_for(conversation: str) -> Iterator[None]:
         _ASKED_FOR.reset(token)
 
 
-def asked_for() -> str:
+def current_conversation() -> str:
     """The digest of the conversation that is asked about; empty where none is known."""
     return _ASKED_FOR.get()
 
@@ -65,27 +65,27 @@ class Stale(Awaiting):
         return f"the recording {self.folder} is stale: {what} no answer in it"
 
 
-class Gathered:
+class AwaitingGroup:
     """Awaited answers of several pieces of work, so that each is asked about before the whole stops."""
 
     def __init__(self) -> None:
-        self._found: list[Awaiting] = []
+        self._parts: list[Awaiting] = []
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return bool(self._parts)
 
     @property
     def folder(self) -> str:
         """Where the requests of the first lie."""
-        return self._found[0].folder
+        return self._parts[0].folder
 
     def add(self, awaiting: Awaiting) -> None:
         """Note what one piece of work awaits."""
-        self._found.append(awaiting)
+        self._parts.append(awaiting)
 
     def check(self) -> None:
         """Raise one `Awaiting` for all that was noted, if anything was."""
-        if self._found:
-            first = self._found[0]
-            problem = next((each.problem for each in self._found if each.problem is not None), None)
-            raise type(first)(first.folder, frozenset().union(*(each.keys for each in self._found)), problem)
+        if self._parts:
+            first = self._parts[0]
+            problem = next((each.problem for each in self._parts if each.problem is not None), None)
+            raise type(first)(first.folder, frozenset().union(*(each.keys for each in self._parts)), problem)

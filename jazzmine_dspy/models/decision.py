@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import Field, StringConstraints, computed_field, model_validator
 
-from jazzmine_dspy.models._base import Text, Value, without_derived
+from jazzmine_dspy.models.base import Text, Value, without_derived
 from jazzmine_dspy.models.commands import Command, Flag, SlotValue
-from jazzmine_dspy.models.error_codes import CONTENT_FILTER
+from jazzmine_dspy.models.errors import CONTENT_FILTER
 from jazzmine_dspy.models.escalation import Escalation
 from jazzmine_dspy.models.messages import Entity
 
@@ -134,7 +134,7 @@ class StageRecord(Value):
 
 
 class Enhancement(Value):
-    """What the user means, made explicit (E4)."""
+    """What the user means, made explicit."""
 
     enhanced_query: Text
     sentiment_score: float = Field(default=0.0, ge=-1.0, le=1.0)
@@ -145,7 +145,7 @@ class Enhancement(Value):
 
 
 class Selection(Value):
-    """Which flows the message wants, in order; an empty list means none fits (F9)."""
+    """Which flows the message wants, in order; an empty list means none fits."""
 
     flows: list[str] = Field(default_factory=list)
     candidates: list[tuple[str, float]] = Field(default_factory=list)

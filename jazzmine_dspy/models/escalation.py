@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from jazzmine_dspy.models._base import Text, Value
+from jazzmine_dspy.models.base import Text, Value
 
 SMALLEST_FALL = 0.1
 """A score counts as lower than the one before it from this difference on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -23,8 +24,8 @@ class Extensions(Mapping[str, T]):
     """What is registered under a name, in this process or by an installed package.
 
     The first look-up reads which entry points of the group are installed. The module that an entry point names is
-    imported when its name is looked up. A package that cannot be used is told where its name is asked for, and stands
-    in nobody's way: a name of ours stays ours, and a warning names the package that offers it too.
+    imported when its name is looked up. A package that cannot be used raises when its name is looked up, and
+    disturbs no other name: a name of ours stays ours, and a warning names the package that offers it too.
 
     Args:
         what: What is registered, in the singular, for errors.
@@ -46,11 +47,9 @@ class Extensions(Mapping[str, T]):
         self.what = what
         self.group = group
         self._check = check
-        self._held: dict[str, T] = {}
+        self._values: dict[str, T] = {}
         self._origins: dict[str, str] = {}
-        self._offers: dict[str, EntryPoint] | None = None
-        self._asked: set[str] = set()
-        self._clashes: dict[str, ExtensionError] = {}
+        self._loaded: set[str] = set()
 
     def add(self, name: str, thing: Any, *, origin: str) -> None:
         """Register a thing.
@@ -73,7 +72,7 @@ class Extensions(Mapping[str, T]):
         if self._origins.get(name, origin) != origin:
             raise self._taken(name, self._origins[name], origin)
         try:
-            self._held[name] = self._check(name, thing)
+            self._values[name] = self._check(name, thing)
         except ValueError as error:
             raise ExtensionError(
                 f"The {self.what} {name!r} cannot be used: {error}",
@@ -83,53 +82,50 @@ class Extensions(Mapping[str, T]):
         self._origins[name] = origin
 
     def __getitem__(self, name: str) -> T:
-        point = self._offered().get(name)
-        if name in self._clashes:
-            raise self._clashes[name]
-        if point is not None and name not in self._asked:
-            self._load(point)
-        return self._held[name]
+        points = self._points.get(name, [])
+        if other := next((point for point in points if point.value != points[0].value), None):
+            raise self._taken(name, _place(points[0]), _place(other))
+        if points and name not in self._loaded:
+            self._load(points[0])
+        return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
         ours = [name for name, origin in self._origins.items() if origin.startswith(_OURS)]
-        return iter([*ours, *sorted({*self._held, *self._offered()} - set(ours))])
+        return iter([*ours, *sorted({*self._values, *self._points} - set(ours))])
 
     def __len__(self) -> int:
-        return len({*self._held, *self._offered()})
+        return len({*self._values, *self._points})
 
-    def _offered(self) -> dict[str, EntryPoint]:
-        if self._offers is None:
-            found: dict[str, EntryPoint] = {}
-            for point in entry_points(group=self.group):
-                earlier = found.setdefault(point.name, point)
-                held = self._origins.get(point.name, "")
-                if held.startswith(_OURS):
-                    log.warning("%s", self._taken(point.name, held, _place(point)))
-                    del found[point.name]
-                elif earlier.value != point.value:
-                    self._clashes[point.name] = self._taken(point.name, _place(earlier), _place(point))
-            self._offers = found
-        return self._offers
+    @functools.cached_property
+    def _points(self) -> dict[str, list[EntryPoint]]:
+        """The entry points of installed packages by name, without those that would take a name of ours."""
+        points: dict[str, list[EntryPoint]] = {}
+        for point in entry_points(group=self.group):
+            if (origin := self._origins.get(point.name, "")).startswith(_OURS):
+                log.warning("%s", self._taken(point.name, origin, _place(point)))
+            else:
+                points.setdefault(point.name, []).append(point)
+        return points
 
     def _load(self, point: EntryPoint) -> None:
         # Marked first: the module may itself look the name up, once it has registered it.
-        self._asked.add(point.name)
+        self._loaded.add(point.name)
         try:
             thing = point.load()
-            if isinstance(thing, ModuleType):
-                if point.name not in self._held:
-                    raise ValueError(f"importing {point.value} registers no {self.what} of this name")
-            elif self._held.get(point.name) is not thing:
+            if not isinstance(thing, ModuleType):
                 # A decorated class is there already, under the same origin.
-                self.add(point.name, thing, origin=_origin(thing, point.value))
+                if self._values.get(point.name) is not thing:
+                    self.add(point.name, thing, origin=_origin(thing, point.value))
+            elif point.name not in self._values:
+                raise ValueError(f"importing {point.value} registers no {self.what} of this name")
         except Exception as error:
-            self._asked.discard(point.name)
+            self._loaded.discard(point.name)
             if isinstance(error, ExtensionError):
                 raise
             raise ExtensionError(
                 f"The {self.what} {point.name!r} cannot be loaded: {type(error).__name__}: {error}",
                 where=_place(point),
-                remedy="Mend the package that offers it, or uninstall it.",
+                remedy="Fix the package that offers it, or uninstall it.",
             ) from error
 
     def _taken(self, name: str, first: str, second: str) -> ExtensionError:

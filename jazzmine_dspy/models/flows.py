@@ -1,4 +1,4 @@
-"""Flows and their slots, as an assistant's author writes them (F1)."""
+"""Flows and their slots, as an assistant's author writes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from pydantic import Field, field_validator, model_validator
 
-from jazzmine_dspy.models._base import Value, sha256
+from jazzmine_dspy.models.base import Value, sha256
 from jazzmine_dspy.models.slot_types import Slot, SlotType
 
 __all__ = ["Flow", "Guard", "Slot", "SlotType", "Status"]
@@ -26,7 +26,7 @@ Status = Literal["idle", "in_flow", "collecting_slots", "awaiting_confirmation",
 
 
 class Guard(Value):
-    """Hides a flow unless the state fits: every condition that is given must hold (F17).
+    """Hides a flow unless the state fits: every condition that is given must hold.
 
     Args:
         status: The conversation's status is one of these.
@@ -114,7 +114,7 @@ class Flow(Value):
         return str(uuid.uuid5(_NAMESPACE, f"{agent_id}\x1f{self.name}"))
 
     def checksum(self) -> str:
-        """SHA-256 over the whole content, subflows included (F3)."""
+        """SHA-256 over the whole content, subflows included."""
         return sha256(self.model_dump(mode="json"))
 
     def build_prompt(self, verbose: bool = True) -> str:

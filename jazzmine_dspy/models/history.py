@@ -1,12 +1,13 @@
-"""How much of a conversation a turn remembers letter for letter, and what it keeps of the rest (P2, U3)."""
+"""How much of a conversation a turn remembers letter for letter, and what it keeps of the rest."""
 
 from __future__ import annotations
 
 import itertools
 import re
-import unicodedata
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
+
+import regex
 
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.messages import Message, MessageRole
@@ -27,7 +28,6 @@ MAX_SUMMARY = 120
 """Characters of a summary, with the role before it."""
 
 _SENTENCE_END = re.compile("(?<=[.!?\u2026])[\"'\u201d\u2019\xbb)\\]]*\\s+|(?<=[\u3002\uff01\uff1f])\\s*")
-_JOINER = "\u200d"
 _WISH = 4
 """Words that a message has at least which states a wish."""
 _TELLING = 16
@@ -223,10 +223,11 @@ def _line(prefix: str, text: str) -> str:
     line = prefix + _first_sentence(text)
     if len(line) <= MAX_SUMMARY:
         return line
-    cut = line[: MAX_SUMMARY - 1]
-    at = cut.rfind(" ") if line[len(cut)] != " " else len(cut)
-    # A text without spaces is cut where it must, but not between a letter or sign and what belongs to it.
-    return line[: at if at > len(prefix) else _joint(line, len(cut))].rstrip() + "…"
+    most = MAX_SUMMARY - 1
+    space = line.rfind(" ", 0, most + 1)
+    # A text without spaces is cut where it must, but not within a letter or sign of several code points.
+    signs = (match.end() for match in regex.finditer(r"\X", line) if match.end() <= most)
+    return line[: space if space > len(prefix) else max(signs)].rstrip() + "…"
 
 
 def _first_sentence(text: str) -> str:
@@ -234,13 +235,3 @@ def _first_sentence(text: str) -> str:
         if found.start() >= _TELLING:
             return text[: found.end()].rstrip()
     return text
-
-
-def _joint(text: str, at: int) -> int:
-    while at > 1 and (_belongs(text[at]) or text[at - 1] == _JOINER):
-        at -= 1
-    return at
-
-
-def _belongs(sign: str) -> bool:
-    return sign == _JOINER or unicodedata.category(sign) in ("Mn", "Mc", "Me") or "🏻" <= sign <= "🏿"

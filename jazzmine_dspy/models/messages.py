@@ -1,4 +1,4 @@
-"""Messages and conversations: the records that the stores keep (S1)."""
+"""Messages and conversations: the records that the stores keep."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from jazzmine_dspy.models._base import JsonData, Record, Text
+from jazzmine_dspy.models.base import JsonData, Record, Text
 
 
 class MessageRole(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.base import Value
 
 StepKind = Literal[
     "run_flow",

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from jazzmine_dspy.models._base import FrozenMap, Text
+from jazzmine_dspy.models.base import FrozenMap, Text
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.turn import MAX_TEXT, ConversationStatus, HistoryMessage, Turn
 

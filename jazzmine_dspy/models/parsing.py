@@ -1,8 +1,7 @@
 """Texts from outside to data: JSON, YAML and TOML, each by one reader that fails in one way.
 
 The parsers of the standard library and PyYAML raise half a dozen types on hostile text (`RecursionError`, `ValueError`
-for a number of 5,000 digits, `KeyError` for a wrong YAML tag), and take nesting that whoever walks the data later
-cannot.
+for a number of 5,000 digits, `KeyError` for a wrong YAML tag), and read deeper nesting than later steps can walk.
 """
 
 from __future__ import annotations
@@ -11,17 +10,17 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 DEPTH = 100
-"""Levels of nesting that are taken; what is checked, hashed and shown later walks them one by one."""
+"""Levels of nesting that are read; later steps walk them recursively."""
 
 DIGITS = 300
-"""Digits of a whole number that are taken: more do not fit a float."""
+"""Digits that a whole number may have: more do not fit a float."""
 
-NODES = 1_000_000
+VALUES = 1_000_000
 """Values that a YAML text may hold once its aliases are followed."""
 
 FILE_BYTES = 256 * 2**20
@@ -29,6 +28,9 @@ FILE_BYTES = 256 * 2**20
 
 LINE_BYTES = 32 * 2**20
 """Size of a line."""
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class MalformedError(ValueError):
@@ -88,7 +90,7 @@ def from_json(text: str | bytes, *, unique: bool = False) -> Any:
         unique: Whether a key that stands twice in an object is refused.
 
     Raises:
-        MalformedError: it is no JSON, or nested too deeply, or a number is too long.
+        MalformedError: it is not JSON, or nested too deeply, or a number is too long.
 
     Example:
         >>> from_json('{"a": [1, 2.5]}')
@@ -97,34 +99,18 @@ def from_json(text: str | bytes, *, unique: bool = False) -> Any:
         Traceback (most recent call last):
         jazzmine_dspy.models.parsing.MalformedError: nested too deeply
     """
-    if isinstance(text, bytes):
-        text = _text(text)
-
-    def parse() -> Any:
-        return json.loads(
-            text.removeprefix("\ufeff"),
-            parse_constant=_refuse,
-            parse_float=_finite,
-            object_pairs_hook=_without_repetition if unique else None,
-        )
-
-    try:
-        data = _guarded(parse, json.JSONDecodeError)
-    except json.JSONDecodeError as error:
-        raise MalformedError(f"{error.msg} at column {error.colno}", error.lineno) from None
-    if re.search(r"\\u[dD]", text):
-        try:
-            json.dumps(data, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise MalformedError("half a surrogate pair, which is no text") from None
-    return data
+    decoded = (_text(text) if isinstance(text, bytes) else text).removeprefix("\ufeff")
+    hook = _unique_keys if unique else None
+    return _guarded(
+        lambda: json.loads(decoded, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=hook)
+    )
 
 
 def from_yaml(text: str) -> Any:
     """Data of a YAML text, by the safe loader.
 
     Raises:
-        MalformedError: it is no YAML, or nested too deeply, or its aliases unfold to more than is taken.
+        MalformedError: it is not YAML, or nested too deeply, or its aliases unfold to more values than are read.
 
     Example:
         >>> from_yaml("flows: [a, b]")
@@ -132,25 +118,7 @@ def from_yaml(text: str) -> Any:
     """
     import yaml
 
-    def parse() -> Any:
-        loader = yaml.SafeLoader(text)
-        try:
-            node = loader.get_single_node()
-            if node is None:
-                return None
-            # Before anything is built: merge keys are unfolded while it is.
-            _check_nodes(node, {})
-            return loader.construct_document(node)
-        finally:
-            loader.dispose()
-
-    try:
-        return _guarded(parse, yaml.YAMLError)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise MalformedError(
-            getattr(error, "problem", None) or "unreadable", mark and mark.line + 1
-        ) from None
+    return _guarded(lambda: yaml.safe_load(text), VALUES)
 
 
 def yaml_line(text: str, path: Iterable[str | int]) -> int:
@@ -185,82 +153,59 @@ def from_toml(text: str) -> dict[str, Any]:
     """Data of a TOML text.
 
     Raises:
-        MalformedError: it is no TOML, or nested too deeply, or a number is too long.
+        MalformedError: it is not TOML, or nested too deeply, or a number is too long.
     """
-
-    def parse() -> dict[str, Any]:
-        return tomllib.loads(text)
-
-    try:
-        return dict(_guarded(parse, tomllib.TOMLDecodeError))
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"\(at line (\d+), column \d+\)$", str(error))
-        raise MalformedError(str(error), int(found[1]) if found else None) from None
+    return dict(_guarded(lambda: tomllib.loads(text)))
 
 
-def _guarded(parse: Callable[[], Any], syntax: type[Exception]) -> Any:
-    """What a parser gives, checked; its many ways to fail become one, save its own errors of syntax."""
+def _guarded(parse: Callable[[], Any], most: float = inf) -> Any:
+    """What a parser returns, checked; its many ways to fail become one."""
     try:
         data = parse()
-        _check(data)
-    except (MalformedError, syntax):
+        _check(data, most)
+    except MalformedError:
         raise
     except RecursionError:
         raise MalformedError("nested too deeply") from None
-    except MemoryError:
-        raise MalformedError("too large for the memory") from None
     except Exception as error:
-        # Of PyYAML's constructors any type may come: of a date that is none, of a tag that its value does not fit.
-        what = (
-            "a number with too many digits"
-            if "integer string conversion" in str(error)
-            else "a value is malformed"
-        )
-        raise MalformedError(what) from error
+        raise MalformedError(*_problem(error)) from error
     return data
 
 
-def _check(data: Any) -> None:
-    """Refuse what is nested too deeply, and numbers that are too long."""
-    level: list[Any] = [data]
+def _problem(error: Exception) -> tuple[str, int | None]:
+    """What a parser reports, and the line of it."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at column {error.colno}", error.lineno
+    if isinstance(error, tomllib.TOMLDecodeError):
+        place = re.search(r"\(at line (\d+), column \d+\)$", str(error))
+        return str(error), int(place[1]) if place else None
+    if mark := getattr(error, "problem_mark", None):
+        return getattr(error, "problem", None) or "unreadable", mark.line + 1
+    return f"a value is malformed: {str(error) or type(error).__name__}", None
+
+
+def _check(data: Any, most: float) -> None:
+    """Refuse what is nested too deeply, numbers that are too long, and halves of surrogate pairs."""
+    level, count = [data], 1
     for _ in range(DEPTH + 1):
         below: list[Any] = []
         for value in level:
-            if isinstance(value, int):
+            if isinstance(value, str):
+                if not value.isascii() and _SURROGATE.search(value):
+                    raise MalformedError("half a surrogate pair, which is no text")
+            elif isinstance(value, int):
                 if value.bit_length() > DIGITS * 3.33:
                     raise MalformedError(f"a number with more than {DIGITS} digits")
-            elif isinstance(value, dict):
-                below += value.values()
+            elif isinstance(value, dict | list | tuple | set):
                 below += value
-            elif isinstance(value, list | tuple | set):
-                below += value
+                below += value.values() if isinstance(value, dict) else ()
         if not below:
             return
+        count += len(below)
+        if count > most:
+            raise MalformedError(f"its aliases unfold to more than {most:,} values")
         level = below
     raise MalformedError("nested too deeply")
-
-
-def _check_nodes(node: Any, sizes: dict[int, int | None], depth: int = 0) -> int:
-    """How many values a YAML node holds with its aliases followed; a node within itself has no end."""
-    known = sizes.get(id(node), 0)
-    if known is None:
-        raise MalformedError("an alias stands within what it names", node.start_mark.line + 1)
-    if known:
-        return known
-    if depth > DEPTH:
-        raise MalformedError("nested too deeply", node.start_mark.line + 1)
-    sizes[id(node)] = None
-    total = 1 + sum(_check_nodes(child, sizes, depth + 1) for child in _children(node))
-    if total > NODES:
-        raise MalformedError(f"its aliases unfold to more than {NODES:,} values", node.start_mark.line + 1)
-    sizes[id(node)] = total
-    return total
-
-
-def _children(node: Any) -> Iterable[Any]:
-    if isinstance(node.value, str):
-        return ()
-    return (part for item in node.value for part in (item if isinstance(item, tuple) else (item,)))
 
 
 def _open(path: str | Path) -> BinaryIO:
@@ -274,9 +219,8 @@ def _text(data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
-        what = "UTF-16, not UTF-8" if utf16 else f"not UTF-8: {error.reason} at byte {error.start}"
-        raise MalformedError(what, data[: error.start].count(b"\n") + 1) from None
+        line = data[: error.start].count(b"\n") + 1
+        raise MalformedError(f"not UTF-8: {error.reason} at byte {error.start}", line) from None
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -290,9 +234,9 @@ def _finite(digits: str) -> float:
     return number
 
 
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) < len(pairs):
-        twice = next(key for i, (key, _) in enumerate(pairs) if key in dict(pairs[:i]))
-        raise MalformedError(f"the key {twice!r} stands twice in one object")
+        repeated = next(key for i, (key, _) in enumerate(pairs) if key in dict(pairs[:i]))
+        raise MalformedError(f"the key {repeated!r} stands twice in one object")
     return data

@@ -1,16 +1,19 @@
-"""A slot's own pattern: what of a message matches it, in whichever letters and digits that is written."""
+"""A slot's own pattern: what of a message matches it, in any spelling and with any separators.
+
+No expression of a flow takes longer than a set time: Python's own ``re`` would block every other thread.
+"""
 
 from __future__ import annotations
 
 import functools
+import logging
 import re
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from jazzmine_dspy.models.dictation import dictated
-from jazzmine_dspy.models.expressions import fullmatch, search
-from jazzmine_dspy.models.phrases import LIGHT, Found, meant, said_digits
-from jazzmine_dspy.models.separators import find_with_separators, unanchored, with_separators
+import regex
+
+from jazzmine_dspy.models.language import LIGHT, Span, dictated, digits_from_words, intended_values
 
 _ORDINARY = ("it arrived broken", "where is my parcel", "what does it cost")
 _WORDS = ("hello", "cancel")
@@ -45,9 +48,9 @@ def pattern_match(slot: Patterned, text: str) -> str | None:
     bare = text.strip(" .!#\n")
     if not slot.pattern or _takes_anything(slot.pattern):
         return None
-    if len(bare) > _LONGEST or (_takes_words(slot.pattern) and not _has_digit(said_digits(bare))):
+    if len(bare) > _LONGEST or (_takes_words(slot.pattern) and not _has_digit(digits_from_words(bare))):
         return None
-    joined = not _takes_words(slot.pattern) or _is_code(said_digits(bare))
+    joined = not _takes_words(slot.pattern) or _is_code(digits_from_words(bare))
     fitting = (form for form in _forms(bare, joined=joined) if fullmatch(slot.pattern, form))
     value = next(fitting, None)
     # Letters alone become a code too easily: "can you" has the form of [A-Z]{3}-[A-Z]{3} without its separator.
@@ -72,10 +75,10 @@ def pattern_value(slot: Patterned, value: str) -> str | None:
 def pattern_matches(slot: Patterned, text: str) -> list[str]:
     """The parts of a text that match the slot's own pattern and stand alone, each once; not those that are denied."""
     said, found = pattern_found(slot, text)
-    return meant(said, found)
+    return intended_values(said, found)
 
 
-def pattern_found(slot: Patterned, text: str) -> tuple[str, list[Found]]:
+def pattern_found(slot: Patterned, text: str) -> tuple[str, list[Span]]:
     """The same with the places of all of them, and the text in the form in which they were found."""
     if not slot.pattern or _takes_anything(slot.pattern):
         return text, []
@@ -85,18 +88,18 @@ def pattern_found(slot: Patterned, text: str) -> tuple[str, list[Found]]:
         return text, []
     alone = rf"(?<![\w.])(?:{unanchored(slot.pattern)})(?![\w]|[.,]\d)"
     for said in _readings(text):
-        found = [Found(start, end, said[start:end]) for start, end in search(alone, said)]
+        found = [Span(start, end, said[start:end]) for start, end in search(alone, said)]
         if words or said is not text:
             # Words, and what becomes a value only as capitals or by being read out, have to hold a digit.
             found = [each for each in found if _has_digit(each.value)]
         if found:
             return said, found
-    return text, [Found(*each) for each in find_with_separators(slot.pattern, text) if _has_digit(each[2])]
+    return text, [Span(*each) for each in find_with_separators(slot.pattern, text) if _has_digit(each[2])]
 
 
 def _readings(text: str) -> dict[str, None]:
     """A text, and the ways in which parts of it may be written, the surest first."""
-    read_out = said_digits(text)
+    read_out = digits_from_words(text)
     return dict.fromkeys(
         (
             text,
@@ -137,7 +140,7 @@ def asks_for_digits(pattern: str) -> bool:
 def _forms(text: str, *, joined: bool = True) -> Iterator[str]:
     """A text, and the ways in which the same may be written; ``joined`` also leaves spaces and dashes out."""
     close = re.sub(r"[\s-]+", "", text)
-    read_out, spelt = said_digits(text), dictated(text)
+    read_out, spelt = digits_from_words(text), dictated(text)
     close_forms = (close, close.upper(), re.sub(r"[\s-]+", "", read_out).upper()) if joined else ()
     yield from dict.fromkeys(
         (text, text.upper(), text.lower(), *close_forms, read_out, spelt, spelt.upper(), spelt.lower())
@@ -169,3 +172,194 @@ def _has_digit(text: str) -> bool:
 def breaks_pattern(slot: Patterned, value: Any) -> bool:
     """Whether the slot has a pattern of its own that the value, as text, does not match."""
     return slot.pattern is not None and not fullmatch(slot.pattern, str(value))
+
+
+_ATOM = re.compile(
+    r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\\[\]()])(\{\d+(?:,\d*)?\}[?+]?|[*+?][?+]?)?", re.DOTALL
+)
+_SIGNS = "-/ ._:#"
+_GAP = r"[-/\s._:#]*"
+
+
+class _Shape(NamedTuple):
+    """A pattern as the bodies between its separators: one separator goes before each body, "" for none."""
+
+    signs: tuple[str, ...]
+    bodies: tuple[str, ...]
+    prefix: str
+
+    def expression(self) -> str:
+        """The pattern with separators that may be others or absent."""
+        return _GAP.join(f"(?P<b{number}>{body})" for number, body in enumerate(self.bodies))
+
+
+def with_separators(pattern: str, text: str) -> str | None:
+    """A text in the form of a pattern whose separators, or whose first letters, it leaves out.
+
+    Where the text can be divided in two ways, it has no such form.
+
+    Example:
+        >>> with_separators(r"WS-\\d{4}", "ws 2041"), with_separators(r"WS-\\d{4}", "2041")
+        ('WS-2041', 'WS-2041')
+        >>> with_separators(r"\\d+-\\d+", "12 34"), with_separators(r"\\d+-\\d+", "1234")
+        ('12-34', None)
+    """
+    shape = _shape(pattern)
+    if shape is None:
+        return None
+    begin = text.lstrip(_SIGNS)
+    for form in (begin, shape.prefix + begin) if shape.prefix else (begin,):
+        if fullmatch(shape.expression(), form, ignore_case=True) and (
+            whole := _written(shape, pattern, form)
+        ):
+            return whole
+    return None
+
+
+def find_with_separators(pattern: str, text: str) -> list[tuple[int, int, str]]:
+    """The values within a message that begin with the letters of the pattern: "my ticket is ws 2041"."""
+    shape = _shape(pattern)
+    if shape is None or not shape.prefix:
+        return []
+    spans = search(rf"(?<![\w.])(?:{shape.expression()})(?![\w]|[.,]\d)", text, ignore_case=True)
+    values = [(start, end, _written(shape, pattern, text[start:end])) for start, end in spans]
+    return [(start, end, value) for start, end, value in values if value is not None]
+
+
+def unanchored(pattern: str) -> str:
+    """A pattern without the anchors around it, which say nothing where it has to match a whole value."""
+    end = pattern[:-1] if re.search(r"(?<!\\)(?:\\\\)*\$$", pattern) else pattern
+    return pattern if _alternatives(pattern) else end.removeprefix("^")
+
+
+def _alternatives(pattern: str) -> bool:
+    return any(atom in ("|", "") for atom, _ in _atoms(pattern))
+
+
+def _written(shape: _Shape, pattern: str, text: str) -> str | None:
+    match = expression(shape.expression(), ignore_case=True).fullmatch(text)
+    if match is None:
+        return None
+    bodies = [match[f"b{number}"] for number in range(len(shape.bodies))]
+    for number in range(1, len(bodies)):
+        if match.start(f"b{number}") == match.end(f"b{number - 1}") and _ambiguous(shape, bodies, number):
+            return None
+    whole = "".join(sign + body for sign, body in zip(shape.signs, bodies, strict=True))
+    return next((form for form in (whole, whole.upper(), whole.lower()) if fullmatch(pattern, form)), None)
+
+
+def _ambiguous(shape: _Shape, bodies: list[str], number: int) -> bool:
+    """Whether a sign may also belong to the other side of a separator that is absent."""
+    left, right = bodies[number - 1], bodies[number]
+    return any(
+        fullmatch(shape.bodies[number - 1], one, ignore_case=True)
+        and fullmatch(shape.bodies[number], other, ignore_case=True)
+        for one, other in ((left[:-1], left[-1:] + right), (left + right[:1], right[1:]))
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _shape(pattern: str) -> _Shape | None:
+    """The shape of a pattern, or None: it has no separator, alternatives, or parts that refer to others."""
+    if re.search(r"\\[1-9AZbBpP]|\(\?(?!:)", pattern):
+        return None
+    signs, bodies = [""], [""]
+    for atom, repeated in _atoms(unanchored(pattern)):
+        bare = atom.removeprefix("\\")
+        if atom in ("|", ""):
+            return None
+        if bare in _SIGNS and atom != "." and repeated in ("", "?"):
+            if bodies[-1]:
+                signs.append("")
+                bodies.append("")
+            signs[-1] += "" if repeated else bare
+        else:
+            bodies[-1] += atom + repeated
+    if (signs == [""] and len(bodies) == 1) or not bodies[-1]:
+        return None
+    prefix = bodies[0] if bodies[0].isalpha() and len(bodies[0]) > 1 and len(bodies) > 1 else ""
+    return _Shape(tuple(signs), tuple(bodies), prefix)
+
+
+def _atoms(pattern: str) -> Iterator[tuple[str, str]]:
+    """The parts of a pattern, each with how often it repeats; a group in brackets is one; ("", "") ends what is odd."""
+    place = 0
+    while place < len(pattern):
+        if pattern[place] == "(":
+            end = _group_end(pattern, place)
+            repeated = re.compile(r"(\{\d+(?:,\d*)?\}|[*+?])?[?+]?").match(pattern, end)
+            assert repeated is not None
+            yield pattern[place:end], repeated.group()
+            place = repeated.end()
+            continue
+        match = _ATOM.match(pattern, place)
+        if match is None:
+            yield "", ""
+            return
+        yield match[1], match[2] or ""
+        place = match.end()
+
+
+def _group_end(pattern: str, place: int) -> int:
+    depth = 0
+    for match in re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()]", re.DOTALL).finditer(pattern, place):
+        depth += {"(": 1, ")": -1}.get(match.group(), 0)
+        if depth == 0 and match.group() == ")":
+            return match.end()
+    return len(pattern)
+
+
+log = logging.getLogger("jazzmine_dspy")
+
+TIME_LIMIT = 0.1
+"""Seconds of processor time for one search. Python's own ``re`` has no limit, and blocks every other thread."""
+
+
+def check_expression(pattern: str) -> None:
+    """Refuse what is no regular expression, also as a part of a longer one, where flags for the whole cannot stand.
+
+    Raises:
+        ValueError: it is none.
+    """
+    part = f"(?<!x)(?:{pattern})"
+    try:
+        # Both syntaxes: that of re is the narrower one, and the one that authors know.
+        re.compile(part)
+        expression(part)
+    except (re.error, regex.error) as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+
+
+def fullmatch(pattern: str, text: str, *, ignore_case: bool = False) -> bool:
+    """Whether a whole text matches; False with a warning if that takes too long to tell."""
+    return bool(_spans(pattern, text, ignore_case, whole=True))
+
+
+def search(pattern: str, text: str, *, ignore_case: bool = False) -> tuple[tuple[int, int], ...]:
+    """Where parts of a text match; nothing, with a warning, if that takes too long to tell."""
+    return _spans(pattern, text, ignore_case, whole=False)
+
+
+@functools.lru_cache(maxsize=512)
+def expression(pattern: str, *, ignore_case: bool = False) -> regex.Pattern[str]:
+    """A compiled expression."""
+    return regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
+
+
+# A message meets the same pattern many times in one turn; a slow one costs its time once.
+@functools.lru_cache(maxsize=1024)
+def _spans(pattern: str, text: str, ignore_case: bool, *, whole: bool) -> tuple[tuple[int, int], ...]:
+    compiled = expression(pattern, ignore_case=ignore_case)
+    try:
+        if whole:
+            match = compiled.fullmatch(text, timeout=TIME_LIMIT)
+            return (match.span(),) if match is not None else ()
+        return tuple(match.span() for match in compiled.finditer(text, timeout=TIME_LIMIT))
+    except TimeoutError:
+        log.warning(
+            "The pattern %r takes too long on a text of %d characters, which is taken for no value. Write it without "
+            "repetitions inside repetitions.",
+            pattern,
+            len(text),
+        )
+        return ()

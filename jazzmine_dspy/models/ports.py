@@ -89,10 +89,6 @@ class EmbedderPort(Embedder, Protocol):
         """Length of a row of :meth:`features`."""
         ...
 
-    async def aembed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Same as :meth:`embed`, without blocking the loop."""
-        ...
-
     def features(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Rows of shape (number of texts, feature_size)."""
         ...

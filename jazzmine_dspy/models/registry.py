@@ -1,4 +1,4 @@
-"""The flows of one agent, by name. An explicit object: nothing is kept for the whole process (F2)."""
+"""The flows of one agent, by name, and the difference between two versions of them. Nothing is global."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from jazzmine_dspy.models._base import Value, sha256
+from jazzmine_dspy.models.base import Value, sha256
 from jazzmine_dspy.models.errors import FlowError
 from jazzmine_dspy.models.flows import Flow, Guard, Slot
 from jazzmine_dspy.models.parsing import MalformedError, from_yaml, read_file, yaml_line
 from jazzmine_dspy.models.slots import SLOT_TYPES, ReadingContext
-from jazzmine_dspy.models.spelling import did_you_mean
-from jazzmine_dspy.models.text import checked_text
+from jazzmine_dspy.models.text import checked_text, did_you_mean
 from jazzmine_dspy.models.turn import FlowView
 from jazzmine_dspy.models.validators import VALIDATORS, unknown_remedy
 
@@ -58,16 +57,7 @@ class FlowRegistry(Mapping[str, Flow]):
         self.out_of_scope_share = _share(out_of_scope_share)
         self.region = _code(region, "region", 2, "GB")
         self.currency = _code(currency, "currency", 3, "EUR")
-        self._flows: dict[str, Flow] = {}
-        for number, item in enumerate(items, start=1):
-            flow = _flow(item, partial(_number, number))
-            if flow.name in self._flows:
-                raise FlowError(
-                    f"Flow {flow.name!r} is defined twice",
-                    where=f"flow {number}",
-                    remedy="Rename one of the two.",
-                )
-            self._flows[flow.name] = flow
+        self._flows = _by_name((item, partial(_number, number)) for number, item in enumerate(items, start=1))
         content: list[Any] = [flow.checksum() for flow in self._flows.values()]
         self.checksum: str = sha256([*content, self.habits] if self.habits else content)
         """SHA-256 over the content of all flows, in order, and over region and currency where they are given."""
@@ -129,22 +119,13 @@ class FlowRegistry(Mapping[str, Flow]):
                     where=f"{path}:{yaml_line(text, [key])}, field {key}",
                     remedy=did_you_mean(str(key), ["flows", *_BESIDE]),
                 )
-        flows: dict[str, Flow] = {}
-        for index, item in enumerate(data["flows"]):
-            name = (
-                item.get("name", f"number {index + 1}") if isinstance(item, dict) else f"number {index + 1}"
-            )
 
-            def place(loc: Sequence[str | int], index: int = index, name: Any = name) -> str:
-                return f"{path}:{yaml_line(text, ['flows', index, *loc])}, flow {name!r}"
+        def place(index: int, loc: Sequence[str | int]) -> str:
+            item, number = data["flows"][index], f"number {index + 1}"
+            name = item.get("name", number) if isinstance(item, dict) else number
+            return f"{path}:{yaml_line(text, ['flows', index, *loc])}, flow {name!r}"
 
-            flow = _flow(item, place)
-            if flow.name in flows:
-                where = f"{path}:{yaml_line(text, ['flows', index])}"
-                raise FlowError(
-                    f"Flow {name!r} is defined twice", where=where, remedy="Rename one of the two."
-                )
-            flows[flow.name] = flow
+        flows = _by_name((item, partial(place, index)) for index, item in enumerate(data["flows"]))
         try:
             return cls(flows.values(), agent_id=agent_id, **{name: data.get(name) for name in _BESIDE})
         except FlowError as error:
@@ -169,7 +150,10 @@ class FlowRegistry(Mapping[str, Flow]):
 
     def to_json(self) -> list[dict[str, Any]]:
         """The JSON form of all flows, defaults left out; what :meth:`from_yaml` reads."""
-        return [_plain(flow.model_dump(mode="json", exclude_defaults=True)) for flow in self._flows.values()]
+        data = [flow.model_dump(mode="json", exclude_defaults=True) for flow in self._flows.values()]
+        return [
+            each | {"responses": dict(each["responses"])} if "responses" in each else each for each in data
+        ]
 
 
 def reading_context(
@@ -206,12 +190,6 @@ def _share(value: Any) -> float | None:
     return float(value)
 
 
-def _plain(data: dict[str, Any]) -> dict[str, Any]:
-    if "responses" in data:
-        data["responses"] = dict(data["responses"])
-    return data
-
-
 _BESIDE = ("out_of_scope_share", "region", "currency")
 """Keys that may stand next to ``flows``."""
 
@@ -224,6 +202,19 @@ Place = Callable[[Sequence[str | int]], str]
 
 def _number(number: int, _loc: Sequence[str | int]) -> str:
     return f"flow {number}"
+
+
+def _by_name(items: Iterable[tuple[Any, Place]]) -> dict[str, Flow]:
+    """Flows by name, each with its place for errors."""
+    flows: dict[str, Flow] = {}
+    for item, place in items:
+        flow = _flow(item, place)
+        if flow.name in flows:
+            raise FlowError(
+                f"Flow {flow.name!r} is defined twice", where=place(()), remedy="Rename one of the two."
+            )
+        flows[flow.name] = flow
+    return flows
 
 
 def _flow(item: Any, place: Place) -> Flow:
@@ -292,7 +283,56 @@ def _attributes(item: Any, where: str) -> dict[str, Any]:
 
 
 def _view(flow: Flow) -> FlowView:
-    return FlowView(
-        name=flow.name, description=flow.description, condition=flow.condition, category=flow.category,
-        keywords=flow.keywords, slots=flow.slots,
-    )  # fmt: skip
+    return FlowView(**{name: getattr(flow, name) for name in FlowView.model_fields})
+
+
+class FlowChange(NamedTuple):
+    """A flow that one of two registries alone has, or that differs between them.
+
+    Args:
+        flow: Its name.
+        kind: What became of it.
+        parts: What of it changed, such as ``examples`` or ``slot order_id``; empty where it was added or removed.
+    """
+
+    flow: str
+    kind: Literal["added", "removed", "changed"]
+    parts: tuple[str, ...] = ()
+
+    def in_words(self) -> str:
+        """One line of it.
+
+        Example:
+            >>> FlowChange("track_order", "changed", ("examples", "slot order_id")).in_words()
+            'track_order changed: examples, slot order_id'
+        """
+        return f"{self.flow} {self.kind}" + (f": {', '.join(self.parts)}" if self.parts else "")
+
+
+def changes_between(before: FlowRegistry, after: FlowRegistry) -> tuple[FlowChange, ...]:
+    """The flows that differ: those of ``after`` in its order, then those that are gone.
+
+    Example:
+        >>> old = FlowRegistry([{"name": "a", "description": "Do a."}, {"name": "b", "description": "Do b."}])
+        >>> new = FlowRegistry([{"name": "b", "description": "Do b well."}, {"name": "c", "description": "Do c."}])
+        >>> [each.in_words() for each in changes_between(old, new)]
+        ['b changed: description', 'c added', 'a removed']
+    """
+    found = []
+    for name, flow in after.items():
+        if name not in before:
+            found.append(FlowChange(name, "added"))
+        elif flow.checksum() != before[name].checksum():
+            found.append(FlowChange(name, "changed", tuple(_parts(before[name], flow))))
+    return (*found, *(FlowChange(name, "removed") for name in before if name not in after))
+
+
+def _parts(before: Flow, after: Flow) -> Iterator[str]:
+    for field in Flow.model_fields:
+        if field != "slots" and getattr(before, field) != getattr(after, field):
+            yield field
+    slots = {slot.name: slot for slot in before.slots}, {slot.name: slot for slot in after.slots}
+    changed = [name for name in (slots[0] | slots[1]) if slots[0].get(name) != slots[1].get(name)]
+    yield from (f"slot {name}" for name in changed)
+    if not changed and before.slots != after.slots:
+        yield "order of slots"

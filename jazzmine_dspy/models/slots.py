@@ -3,243 +3,166 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
-import inspect
 import logging
-from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import CoreSchema, PydanticKnownError, core_schema
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic_core import PydanticKnownError
 
-from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.errors import format_error
-from jazzmine_dspy.models.expressions import check_expression
 from jazzmine_dspy.models.extensions import Extensions
-from jazzmine_dspy.models.patterns import asks_for_digits
+from jazzmine_dspy.models.language import (
+    Span,
+    digits_from_words,
+    intended_values,
+    is_bare,
+    is_english,
+    is_sentence,
+)
+from jazzmine_dspy.models.patterns import asks_for_digits, check_expression
 from jazzmine_dspy.models.patterns import breaks_pattern as breaks_pattern
 from jazzmine_dspy.models.patterns import pattern_match as pattern_match
 from jazzmine_dspy.models.patterns import pattern_matches as pattern_matches
-from jazzmine_dspy.models.phrases import is_english, is_sentence, said_digits
-from jazzmine_dspy.models.reading import ANYWHERE as ANYWHERE
-from jazzmine_dspy.models.reading import ReadingContext as ReadingContext
+
+
+class ReadingContext(NamedTuple):
+    """What a text means depends on where and when it is said.
+
+    Args:
+        date: The user's local date; words such as "tomorrow" count from it.
+        locale: The user's language, such as ``en`` or ``de-AT``.
+        region: Country whose habits hold, as ISO 3166 alpha-2; "" where the registry names none.
+        currency: Currency of an amount that names none, as ISO 4217; "" where the registry names none.
+    """
+
+    date: dt.date | None = None
+    locale: str = "en"
+    region: str = ""
+    currency: str = ""
+
+
+ANYWHERE = ReadingContext()
+"""Where nothing is known of the place and the day."""
+
 
 C = TypeVar("C", bound="type[SlotType]")
 
 log = logging.getLogger("jazzmine_dspy")
 
 
-class _Types(ABCMeta):
-    """Makes the class itself list the registered types, as an enumeration does."""
+class SlotType(ABC):
+    """What kind of value a slot holds. There is one object for each type, in :data:`SLOT_TYPES`.
 
-    def __iter__(cls) -> Iterator[SlotType]:
-        return iter(SLOT_TYPES.values())
-
-    def __len__(cls) -> int:
-        return len(SLOT_TYPES)
-
-
-class SlotType(str, metaclass=_Types):
-    """What kind of value a slot holds. There is one object for each type; it is its own name as text.
-
-    ``SlotType("date")`` and ``SlotType.DATE`` are that object; iterating over ``SlotType`` gives all registered
-    types. To add a type, extend this class, or :class:`~jazzmine_dspy.models.slot_types.TextType` for values that
-    are texts, and decorate the class with :func:`slot_type`.
+    To add a type, extend this class, or :class:`~jazzmine_dspy.models.slot_types.TextType` for values that are texts,
+    and decorate the class with :func:`slot_type`. A type gives a ``schema`` and an ``example``. Most types then write
+    :meth:`find` alone; the other methods follow from it.
 
     A value is what JSON can hold: text, number, true or false, or a list of texts. Methods get the slot, since some
-    types depend on its ``options``, and where and when the text was said; one that needs no ``at`` may leave it out of
-    its arguments. They should not raise, whatever the value or the text. If one does, a turn goes on without what it
-    would have said: see :func:`ask_type`.
+    types depend on its ``options``, and where and when the text was said. They should not raise, whatever the value or
+    the text. If one does, the turn goes on without its result: see :func:`call_type`.
 
     Attributes:
-        example: A value in normal form, as text; prompts show it beside the slot.
+        name: The name that flows use.
+        example: A value in normal form, as text; prompts show it next to the slot.
         example_shown: Whether prompts show the example.
+        noise: Words that may stand around a value and add nothing, such as "number" around a phone number.
+        no_denies: Whether "no" before a value denies it.
         ranged: Whether slots of the type may have ``min`` and ``max``; the type's ``check`` holds values to them.
-        ranged_in_words: Whether these may be texts; the type's ``misdefined`` reads them.
+        ranged_in_words: Whether these may be texts; the type's ``definition_error`` reads them.
         dated: Whether slots of the type may say with ``year`` that a value names its year.
-
-    Raises:
-        ValueError: no type of that name is registered; the message lists the known ones.
-
-    Example:
-        >>> SlotType("date") is SlotType.DATE, SlotType.DATE == "date"
-        (True, True)
     """
-
-    TEXT: ClassVar[SlotType]
-    NUMBER: ClassVar[SlotType]
-    MONEY: ClassVar[SlotType]
-    DATE: ClassVar[SlotType]
-    TIME: ClassVar[SlotType]
-    DURATION: ClassVar[SlotType]
-    PHONE: ClassVar[SlotType]
-    EMAIL: ClassVar[SlotType]
-    BOOLEAN: ClassVar[SlotType]
-    CHOICE: ClassVar[SlotType]
-    LIST: ClassVar[SlotType]
 
     example: ClassVar[str] = ""
     example_shown: ClassVar[bool] = True
+    noise: ClassVar[tuple[str, ...]] = ()
+    no_denies: ClassVar[bool] = False
     ranged: ClassVar[bool] = False
     ranged_in_words: ClassVar[bool] = False
     dated: ClassVar[bool] = False
 
-    def __new__(cls, name: str) -> SlotType:
-        """The registered type of that name; for a class that extends this one, a new object."""
-        return _registered(name) if cls is SlotType else str.__new__(cls, name)
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     @abstractmethod
     def schema(self, slot: Slot) -> dict[str, Any]:
         """JSON Schema of a value, for the language model that writes one."""
 
-    @abstractmethod
-    def read(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
-        """The value, where the whole text is nothing but one: the user was asked for it. Otherwise None.
-
-        The slot's own ``pattern`` is for this method to apply; see :func:`pattern_match`.
-        """
-
-    def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
-        """The readings of a text that is nothing but one value: several where it is ambiguous, none where it is none.
-
-        A type whose texts may be ambiguous extends :class:`Ambiguous`, so that :meth:`read` gives the only reading.
-        """
-        value = _call(self, "read", slot, text, at)
-        return [] if value is None else [value]
-
-    def occurrences(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
-        """All values inside a longer text that are of this type beyond doubt; not asked of a slot with a pattern."""
+    def find(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Span]:
+        """All values inside a text that are of this type beyond doubt, with their places; denied ones too."""
         return []
 
-    def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
-        """The one form in which a value is kept and compared; what is no value of the type comes back as it is.
+    def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+        """The readings of a text that is nothing but one value: several if it is ambiguous, none if it is no value.
 
-        Every value of a decision has passed through it, whoever found the value.
+        By default the text if it matches the slot's ``pattern``, else what :meth:`find` returns between words that add
+        nothing.
         """
-        return value
+        own = pattern_match(slot, text)
+        if own is not None:
+            return [own]
+        spans = self.find(slot, text, at)
+        bare = bool(spans) and is_bare(text, spans, at.locale, self.noise)
+        return intended_values(text, spans, no_denies=self.no_denies) if bare else []
+
+    def parse(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
+        """The only reading of a text that is nothing but one value; None if there are several, or none."""
+        readings = self.candidates(slot, text, at)
+        return readings[0] if len(readings) == 1 else None
+
+    def find_values(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+        """The values inside a longer text, without those that it denies. Not called for a slot with a pattern."""
+        return intended_values(text, self.find(slot, text, at), no_denies=self.no_denies)
+
+    def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
+        """The one form in which a value is stored and compared; what is no value of the type comes back as it is.
+
+        Every value of a decision passes through it, whoever read the value.
+        """
+        parsed = self.parse(slot, value, at) if isinstance(value, str) else None
+        return value if parsed is None else parsed
 
     def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
-        """Why the slot cannot hold the value, as the user is told when asked again; "" where it can.
+        """Why the slot cannot hold the value, as the user reads it; "" if it can.
 
         The slot's own ``pattern`` is checked afterwards.
         """
         return ""
 
-    def attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
+    def is_attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
         """Whether a text that is no value was at least meant as one, and not as a message of another kind.
 
-        What was meant as one is refused with the reason of :meth:`check` and asked for again; the rest is not taken for
-        a value at all. By default a few words that are no sentence and no question; where the slot's pattern asks for
+        An attempt is rejected with the reason of :meth:`check`, and the question is repeated; other texts are not taken
+        for a value at all. By default a few words that are no sentence and no question; if the slot's pattern asks for
         digits, with a digit.
         """
         digits = (
             slot.pattern is None
             or not asks_for_digits(slot.pattern)
-            or any(map(str.isdigit, said_digits(text)))
+            or any(map(str.isdigit, digits_from_words(text)))
         )
         return digits and not (is_english(at.locale) and is_sentence(text))
 
-    def misdefined(self, slot: Slot) -> str:
-        """What is wrong with the definition of a slot of this type; "" where nothing is."""
+    def definition_error(self, slot: Slot) -> str:
+        """What is wrong with the definition of a slot of this type; "" if nothing is."""
         return ""
 
-    def misfit(self, slot: Slot, value: Any) -> str:
-        """What a labelled value should be and is not, such as "a number"; "" where it fits."""
-        normal = self.normal(slot, value)
+    def label_error(self, slot: Slot, value: Any) -> str:
+        """What a labelled value should be and is not, such as "a number"; "" if it fits."""
+        normal = self.normalize(slot, value)
         if self.check(slot, normal):
-            return f"a value of the type {self}"
+            return f"a value of the type {self.name}"
         return "" if normal == value else f"in its normal form, {normal!r}"
 
-    def verbatim(self, value: Any) -> list[str]:
+    def spans(self, value: Any) -> list[str]:
         """The parts of a labelled value that a user says word by word, so that they occur in the conversation."""
         return []
 
-    def shown(self, slot: Slot) -> str:
+    def prompt_text(self, slot: Slot) -> str:
         """What prompts say of a slot's type, besides its options."""
-        return f"{self}, such as {self.example}" if self.example_shown and self.example else str(self)
-
-    @property
-    def value(self) -> str:
-        """The name as plain text."""
-        return str(self)
-
-    @property
-    def name(self) -> str:
-        """The name in capitals, as an attribute of the class has it."""
-        return str(self).upper()
-
-    def __repr__(self) -> str:
-        return f"<SlotType.{self.name}: {str(self)!r}>"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (SlotType, (str(self),))
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(
-            _registered,
-            ref="SlotType",
-            serialization=core_schema.plain_serializer_function_ser_schema(
-                str, return_schema=core_schema.str_schema(), when_used="json"
-            ),
-        )
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {
-            "title": "SlotType",
-            "description": "What kind of value a slot holds.",
-            "type": "string",
-            "enum": list(SLOT_TYPES),
-        }
-
-
-def _call(kind: SlotType, method: str, slot: Slot, given: Any, at: ReadingContext) -> Any:
-    """Call a method with the context where it takes one."""
-    called = getattr(kind, method)
-    return (
-        called(slot, given, at) if _contextual(getattr(called, "__func__", called)) else called(slot, given)
-    )
-
-
-@functools.lru_cache(maxsize=256)
-def _contextual(function: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(function).bind("self", "slot", "given", "at")
-    except TypeError:
-        return False
-    return True
-
-
-class Ambiguous(SlotType):
-    """A base for types whose texts may have several readings: they say which, and :meth:`read` gives the only one."""
-
-    @abstractmethod
-    def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
-        """The readings of a text that is nothing but one value."""
-
-    def read(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
-        """The only reading; None where there are several, or none."""
-        found = self.candidates(slot, text, at)
-        return found[0] if len(found) == 1 else None
-
-
-def _registered(name: Any) -> SlotType:
-    found = SLOT_TYPES.get(name) if isinstance(name, str) else None
-    if found is None:
-        *others, last = (repr(known) for known in SLOT_TYPES)
-        raise PydanticKnownError("enum", {"expected": f"{', '.join(others)} or {last}"})
-    return found
+        return f"{self.name}, such as {self.example}" if self.example_shown and self.example else self.name
 
 
 def _usable(name: str, thing: Any) -> SlotType:
@@ -265,8 +188,6 @@ def slot_type(name: str) -> Callable[[C], C]:
 
     def register(cls: C) -> C:
         SLOT_TYPES.add(name, cls, origin=f"{cls.__module__}.{cls.__qualname__}")
-        if cls.__module__.startswith("jazzmine_dspy."):
-            setattr(SlotType, name.upper(), SLOT_TYPES[name])
         return cls
 
     return register
@@ -317,7 +238,7 @@ class Slot(Value):
     """
 
     name: str = Field(min_length=1, max_length=64)
-    type: SlotType
+    type: str = Field(json_schema_extra=lambda schema: schema.update(enum=list(SLOT_TYPES)))
     description: str = ""
     required: bool = True
     options: tuple[str, ...] = ()
@@ -331,6 +252,14 @@ class Slot(Value):
     confirm: str = ""
     validator: str | None = None
 
+    @field_validator("type")
+    @classmethod
+    def _is_registered(cls, name: str) -> str:
+        if name not in SLOT_TYPES:
+            *others, last = map(repr, SLOT_TYPES)
+            raise PydanticKnownError("enum", {"expected": f"{', '.join(others)} or {last}"})
+        return name
+
     @field_validator("pattern")
     @classmethod
     def _compiles(cls, pattern: str | None) -> str | None:
@@ -338,44 +267,56 @@ class Slot(Value):
             check_expression(pattern)
         return pattern
 
+    @property
+    def kind(self) -> SlotType:
+        """The object of the slot's type."""
+        return SLOT_TYPES[self.type]
+
     @model_validator(mode="after")
     def _options_fit(self) -> Slot:
-        if problem := self.type.misdefined(self):
+        if problem := self.kind.definition_error(self):
             raise ValueError(problem)
         least, most = self.min, self.max
-        if (least, most) != (None, None) and not self.type.ranged:
+        if (least, most) != (None, None) and not self.kind.ranged:
             raise ValueError(f"a slot of the type {self.type} has no min and max")
-        if self.year is not None and not self.type.dated:
+        if self.year is not None and not self.kind.dated:
             raise ValueError(f"a slot of the type {self.type} has no year")
-        if not self.type.ranged_in_words and any(isinstance(bound, str) for bound in (least, most)):
+        if not self.kind.ranged_in_words and any(isinstance(bound, str) for bound in (least, most)):
             raise ValueError(f"min and max of a slot of the type {self.type} are numbers")
         if isinstance(least, float) and isinstance(most, float) and least > most:
             raise ValueError(f"min {least:g} is greater than max {most:g}")
         return self
 
 
-def ask_type(
+def call_type(
     slot: Slot,
-    method: Literal["read", "candidates", "occurrences", "normal", "check", "attempt", "misfit"],
+    method: Literal["parse", "candidates", "find_values", "normalize", "check", "is_attempt", "label_error"],
     given: Any,
-    otherwise: Any,
+    default: Any,
     at: ReadingContext = ANYWHERE,
 ) -> Any:
-    """What the slot's type says of a value or a text; ``otherwise`` where the type raises, with a warning.
+    """Call a method of the slot's type, and log a warning if it raises.
 
     A type of another package may be broken; that costs its own slot a value, and not the whole turn.
+
+    Args:
+        slot: The slot.
+        method: Name of the method.
+        given: The value or the text that the method gets.
+        default: The result if the type raises.
+        at: Where and when the text was said.
+
+    Returns:
+        What the method returns, or ``default``.
     """
+    arguments = (slot, given) if method == "label_error" else (slot, given, at)
     try:
-        return _call(slot.type, method, slot, given, at)
+        return getattr(slot.kind, method)(*arguments)
     except Exception as error:
         log.warning(
-            "the slot type %r failed in %s for slot %r: %s",
-            slot.type.value,
-            method,
-            slot.name,
-            format_error(error),
+            "the slot type %r failed in %s for slot %r: %s", slot.type, method, slot.name, format_error(error)
         )
-        return otherwise
+        return default
 
 
 def out_of_range(slot: Slot, amount: float, what: str = "") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from jazzmine_dspy.models.phrases import words
+from jazzmine_dspy.models.language import words
 from jazzmine_dspy.models.text import plain
 
 TalkKind = Literal["complaint", "thanks", "greeting", "farewell", "noted", "chitchat"]

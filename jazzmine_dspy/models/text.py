@@ -1,9 +1,11 @@
-"""Text at the door: one form for what means the same, and nothing in it that cannot be seen (G5)."""
+"""Text from outside: one form for what means the same, nothing that cannot be seen; and misspelt names."""
 
 from __future__ import annotations
 
+import difflib
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from jazzmine_dspy.models.errors import InputError
 
@@ -122,3 +124,41 @@ def plain(text: str) -> str:
     """
     text = unicodedata.normalize("NFC", text).casefold().replace("\u2019", "'")
     return " ".join(re.sub(r"[^\w'+@.-]+", " ", text).strip(" .-'").split())
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A sentence with the nearest known name; without one, the list of them; "" if there are none.
+
+    Example:
+        >>> did_you_mean("curency", ["region", "currency"]), did_you_mean("colour", ["region", "currency"])
+        ("Did you mean 'currency'?", 'Known: region, currency.')
+    """
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    if near:
+        return f"Did you mean {near[0]!r}?"
+    return f"Known: {', '.join(names)}." if names else ""
+
+
+MAX_ID = 1_000
+"""Characters that the id of a conversation may have."""
+
+
+def checked_id(conversation_id: str) -> str:
+    """The id of a conversation, if it is one: any text of 1 to 1,000 characters.
+
+    Raises:
+        InputError: the id is no text, empty, too long, or holds half of a surrogate pair.
+
+    Example:
+        >>> checked_id("shop:{4471}/é")
+        'shop:{4471}/é'
+    """
+    text = checked_text(conversation_id, field="conversation_id")
+    if not 0 < len(text) <= MAX_ID:
+        raise InputError(
+            f"The id of the conversation has {len(text):,} characters, of 1 to {MAX_ID:,}",
+            where="conversation_id",
+            remedy="Pass a text of its own for each conversation.",
+        )
+    return text

@@ -1,4 +1,4 @@
-"""What happened in a turn, kept for audits and bills (S1). All times and latencies are milliseconds."""
+"""What happened in a turn, kept for audits and bills. All times and latencies are milliseconds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, computed_field, model_validator
 
-from jazzmine_dspy.models._base import JsonData, Record, Text, without_derived
+from jazzmine_dspy.models.base import JsonData, Record, Text, without_derived
 from jazzmine_dspy.models.messages import Entity
 
 Purpose = Literal[

@@ -1,4 +1,4 @@
-"""The turn: one frozen value that holds all that may influence a decision (U3)."""
+"""The turn: one frozen value that holds all that may influence a decision."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from jazzmine_dspy.models._base import FrozenMap, Text, Value, sha256
 from jazzmine_dspy.models.agreement import Stance, stance
+from jazzmine_dspy.models.base import FrozenMap, Text, Value, sha256
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import Entity, MessageRole
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from jazzmine_dspy.models.errors import DeadlineError, ExtensionError, InputError, format_error
 from jazzmine_dspy.models.extensions import Extensions
-from jazzmine_dspy.models.spelling import did_you_mean
+from jazzmine_dspy.models.text import did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
 

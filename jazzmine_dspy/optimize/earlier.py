@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from jazzmine_dspy import artifacts
 from jazzmine_dspy._version import __version__
 from jazzmine_dspy.datasets import Dataset
-from jazzmine_dspy.datasets.learnt import learnt_from
+from jazzmine_dspy.datasets.exposure import seen_conversations
 from jazzmine_dspy.datasets.schema import Role
 from jazzmine_dspy.models.errors import RecipeError
-from jazzmine_dspy.models.registry_changes import FlowChange, changes_between
+from jazzmine_dspy.models.registry import FlowChange, changes_between
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -84,7 +84,7 @@ class Earlier:
     @property
     def learnt(self) -> frozenset[str]:
         """The conversations that it has learnt from, by id."""
-        return learnt_from(self.manifest)
+        return seen_conversations(self.manifest)
 
     def in_words(self) -> list[str]:
         """What changed and what lacks turns, a line each."""

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
 from jazzmine_dspy.eval.objective import CONSTRAINTS, OBJECTIVES
-from jazzmine_dspy.models._base import Value, sha256
+from jazzmine_dspy.models.base import Value, sha256
 from jazzmine_dspy.models.decision import SourceKind, Stage
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.history import USER_TURNS

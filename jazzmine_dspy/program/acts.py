@@ -22,10 +22,10 @@ from jazzmine_dspy.models.commands import (
     ResumeFlow,
     SetSlot,
 )  # fmt: skip
-from jazzmine_dspy.models.phrases import is_english, tell_of_language
+from jazzmine_dspy.models.language import is_english, warn_unsupported_language
 from jazzmine_dspy.models.slot_types.boolean import NO as NO
 from jazzmine_dspy.models.slot_types.boolean import YES as YES
-from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type, pattern_matches
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, call_type, pattern_matches
 from jazzmine_dspy.models.text import plain as plain
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.pauses import WAIT
@@ -159,7 +159,7 @@ def awaited_value(turn: Turn, slot: Slot | None, at: ReadingContext = ANYWHERE) 
     """The command of a message that is nothing but the awaited slot's value; None where that is not certain."""
     if slot is None:
         return None
-    value = ask_type(slot, "read", turn.text, None, at)
+    value = call_type(slot, "parse", turn.text, None, at)
     return None if value is None else [_fill(turn, slot, value)]
 
 
@@ -174,12 +174,12 @@ def typed_values(turn: Turn, slots: tuple[Slot, ...], at: ReadingContext = ANYWH
         taken = (
             pattern_matches(slot, turn.text)
             if slot.pattern
-            else ask_type(slot, "occurrences", turn.text, [], at)
+            else call_type(slot, "find_values", turn.text, [], at)
         )
         found = list(dict.fromkeys(taken))
         if len(found) == 1:
             told.append((slot, found[0]))
-        elif slot.name == turn.awaiting and len(ask_type(slot, "candidates", turn.text, [], at)) > 1:
+        elif slot.name == turn.awaiting and len(call_type(slot, "candidates", turn.text, [], at)) > 1:
             # As it was said: the user is asked which of its readings is meant.
             told.append((slot, turn.text.strip()))
     takers = Counter((slot.type, value) for slot, value in told)
@@ -192,7 +192,7 @@ def typed_values(turn: Turn, slots: tuple[Slot, ...], at: ReadingContext = ANYWH
 
 def _in_english(locale: str) -> bool:
     """Whether rules, which know English phrases only, may judge a message; told once of each other language."""
-    tell_of_language(locale)
+    warn_unsupported_language(locale)
     return is_english(locale)
 
 

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.models._base import FrozenMap
-from jazzmine_dspy.models.commands import UNDERSTOOD, Command, Kind
+from jazzmine_dspy.models.base import FrozenMap
+from jazzmine_dspy.models.commands import UNDERSTOOD, BaseCommand, Command
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
@@ -78,7 +78,7 @@ class Addresses:
         """Those of the running flow."""
         return [each for each in self.slots if each.flow is None]
 
-    def read(self, answer: CommandAnswer) -> Kind | None:
+    def read(self, answer: CommandAnswer) -> BaseCommand | None:
         """The command that an answer means; None where it names nothing of the call, or the state forbids it."""
         kind, name, turn = UNDERSTOOD[answer.type], answer.name, self._turn
         own = [each.slot for each in self.own]
@@ -125,7 +125,7 @@ class Addresses:
         opened: str | None = None
         answers: list[dict[str, Any]] = []
         for command in commands:
-            if command.place == "opens":
+            if command.order == "opens":
                 opened = command.opens(self._turn)
             if not command.understood:
                 continue

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from jazzmine_dspy.models.awaiting import Awaiting, Gathered
+from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -101,7 +101,7 @@ def at_once(
         [1, 2, 3]
     """
     workers = min(_HANDS.get() if workers is None else workers, max(1, len(items)))
-    gathered = Gathered()
+    gathered = AwaitingGroup()
 
     def unless_awaited(item: T) -> R | None:
         try:
@@ -166,7 +166,7 @@ async def adecide_many(
 
 async def all_at_once(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """What comes of all these; awaited answers are told when the last has ended, in one ``Awaiting``."""
-    gathered = Gathered()
+    gathered = AwaitingGroup()
 
     async def unless_awaited(work: Coroutine[Any, Any, T]) -> T | None:
         try:
@@ -181,7 +181,7 @@ async def all_at_once(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return [cast("T", task.result()) for task in tasks]
 
 
-def _stop(gathered: Gathered, items: int) -> None:
+def _stop(gathered: AwaitingGroup, items: int) -> None:
     """Raise what is awaited, if anything is; one item alone has written its requests in their order."""
     if gathered and items > 1:
         from jazzmine_dspy.lm.deferred_files import arrange

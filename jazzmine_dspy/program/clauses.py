@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field, field_validator
 
-from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.decision import Selection
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.program._cuts import READ, Cut, find_cuts, is_short, words_pattern

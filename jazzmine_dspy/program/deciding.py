@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import dspy
 
 from jazzmine_dspy.lm.identity import lm_identity
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import Bindings

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from jazzmine_dspy.models.phrases import is_english, words
+from jazzmine_dspy.models.language import is_english, words
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.undoing import undoes
 
@@ -150,7 +150,8 @@ def _affirms(text: str, flow: Flow) -> bool:
     clauses = [
         clause for clause in _CLAUSE.split(text.replace("\u2019", "'")) if not _NEGATION.search(clause)
     ]
-    said = {_stem(word) for clause in clauses for word in plain(clause).split() if word not in _LINKS | _WHEN}
+    links = _LINKS | _WHEN
+    said = {_stem(word) for clause in clauses for word in plain(clause).split() if word not in links}
     return bool(told & said)
 
 
@@ -168,7 +169,7 @@ def _denies(text: str, flow: Flow) -> bool:
             clause, needs, told, denied
         ):
             hit = True
-        elif verb is None and (affirmed - things) & {_stem(word) for word in plain(clause).split()}:
+        elif verb is None and (affirmed - things) & _stems(clause):
             return False
     return hit
 
@@ -185,6 +186,12 @@ def _is_unneeded(clause: str, needs: bool, told: frozenset[str], denied: frozens
     return bool(said & told) and not said & denied
 
 
+@lru_cache(maxsize=256)
+def _stems(clause: str) -> frozenset[str]:
+    return frozenset(_stem(word) for word in plain(clause).split())
+
+
+@lru_cache(maxsize=256)
 def _denied_verb(clause: str) -> str | None:
     """The stem of the first word behind a negation that says something; None where nothing is denied, "
     "or it is asked."""

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import dspy
 
-from jazzmine_dspy.models.awaiting import Awaiting, Gathered
+from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
 from jazzmine_dspy.program._calls import CallLog
 from jazzmine_dspy.program.bindings import Bindings
@@ -226,7 +226,7 @@ def _raise(error: BaseException) -> Any:
 
 def _parts(parts: Iterable[Steps[T]], perform: Callable[[Effect], Any]) -> list[T]:
     """What comes of each part; where one awaits an answer, the others are asked about all the same."""
-    found, gathered = [], Gathered()
+    found, gathered = [], AwaitingGroup()
     for part in parts:
         try:
             found.append(_drive(part, perform))
@@ -238,7 +238,7 @@ def _parts(parts: Iterable[Steps[T]], perform: Callable[[Effect], Any]) -> list[
 
 async def _aparts(parts: Iterable[Steps[T]], perform: Callable[[Effect], Awaitable[Any]]) -> list[T]:
     places: dict[Steps[T], T] = {}
-    listed, gathered = list(parts), Gathered()
+    listed, gathered = list(parts), AwaitingGroup()
 
     async def take(part: Steps[T]) -> None:
         try:

@@ -8,6 +8,7 @@ from jazzmine_dspy.lm.text_methods import as_lm
 from jazzmine_dspy.models.decision import Enhancement, StageRecord
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.gate import without_lm
 from jazzmine_dspy.program.policy import FLOOR, Policy
 from jazzmine_dspy.program.stage import Steps
 from jazzmine_dspy.program.turn import TurnProgram
@@ -23,6 +24,10 @@ def enhance_steps(program: TurnProgram, turn: Turn) -> Steps[tuple[Enhancement, 
         program: Made by :func:`enhancing_program`.
         turn: The message with its history and its snippets.
     """
+    if "lm" not in program.policy.orders["enhance"]:
+        # Sentiment, topic, entities and intent are read after the commands, so the whole turn is decided.
+        decision = yield from program.steps(turn)
+        return decision.enhancement, decision.stages["enhance"]
     steps = program._turn_steps
     context = yield from steps.to("enhance", turn)
     return (yield from steps._stage("enhance", context))
@@ -34,7 +39,7 @@ def enhancing_program(llm: Any, registry: FlowRegistry | None, history_window: i
     Args:
         llm: What :func:`as_lm` takes, or a program. Of a program a copy asks with its compiled prompt: that of the
             enhancement, or in the fused shape the compiled one for all stages with the fields of the enhancement alone.
-            Rules leave the message to its language model; a program that asks none answers from its own sources.
+            Rules leave the message to its language model; a program that asks none reads the message by itself.
         registry: Flows whose names are the closed set of intents, where they are not the program's own.
         history_window: Turns of the user that its prompt shows.
 
@@ -63,6 +68,8 @@ def _alone(program: TurnProgram, history_window: int) -> Policy:
     fused = (
         policy.shape == "fused" and _is_compiled(program, "fused") and not _is_compiled(program, "enhance")
     )
+    if "lm" not in order:
+        return without_lm(policy).model_copy(update={"history_window": history_window})
     update: dict[str, Any] = {
         "orders": {**policy.orders, "enhance": order},
         "history_window": history_window,

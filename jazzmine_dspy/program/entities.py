@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from jazzmine_dspy.models._base import thaw
+from jazzmine_dspy.models.base import thaw
 from jazzmine_dspy.models.commands import Command, SlotValue
 from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.language import words
 from jazzmine_dspy.models.messages import Entity
-from jazzmine_dspy.models.phrases import words
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads.acts.readings import values_in
@@ -102,7 +102,7 @@ def _within(part: str, whole: str) -> bool:
 
 
 def _in_play(turn: Turn, commands: Sequence[Command]) -> list[str]:
-    opened = [name for c in commands if c.place == "opens" and (name := c.opens(turn)) is not None]
+    opened = [name for c in commands if c.order == "opens" and (name := c.opens(turn)) is not None]
     return [*([turn.flow] if turn.flow else []), *opened]
 
 

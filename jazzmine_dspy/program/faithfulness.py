@@ -9,8 +9,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.models._base import thaw
-from jazzmine_dspy.models.phrases import is_english, words
+from jazzmine_dspy.models.base import thaw
+from jazzmine_dspy.models.language import is_english, words
 from jazzmine_dspy.models.slot_types.calendar.english import SMALL_NUMBERS
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign

@@ -12,14 +12,17 @@ from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.entities import entities_of
 from jazzmine_dspy.program.heads.feeling import FeelingHead, shipped_feeling
-from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign
-from jazzmine_dspy.program.stage import Context, Features, Steps
+from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign, limits
+from jazzmine_dspy.program.stage import Context, Steps, features
 
 FIELDS = ("sentiment_score", "entities", "is_continuation")
 """What is filled in here, by the names of an enhancement's fields."""
 
 FOREIGN = "sentiment_score: the message may be in another language than English"
 """Why the sentiment of a message is not known."""
+
+MIXED = "sentiment_score: the message may be sarcastic, or praise next to a complaint"
+"""Why the sentiment of a message is uncertain."""
 
 _UNSURE = 0.5
 _LEAVING = frozenset({"resume_flow", "out_of_scope"})
@@ -43,7 +46,7 @@ def feel(
     if head is not None and {"sentiment_score", "is_continuation"} & {*fields}:
         texts = head.texts_of(turn)
         try:
-            seen = yield Features(texts)
+            seen = yield from features(context, texts)
         except Exception as error:
             causes = (record.cause, f"feeling: {format_error(error)}")
             record = record.model_copy(update={"cause": "; ".join(filter(None, causes)), "degraded": True})
@@ -51,12 +54,15 @@ def feel(
         if "is_continuation" in fields:
             asked = seen[1] if len(texts) > 1 else None
             update["is_continuation"] = not _leaves(head, turn, commands, seen[0], asked)
-        if "sentiment_score" in fields and is_foreign(turn.text):
-            cause = "; ".join(filter(None, (record.cause, FOREIGN)))
-            confidence = min(record.confidence, _UNSURE)
-            record = record.model_copy(update={"cause": cause, "confidence": confidence})
-        elif "sentiment_score" in fields:
-            update["sentiment_score"] = head.feels(turn, seen[0])
+        if "sentiment_score" in fields:
+            foreign, span = is_foreign(turn.text), limits(turn.text)
+            if foreign or span is not None:
+                cause = "; ".join(filter(None, (record.cause, FOREIGN if foreign else MIXED)))
+                confidence = min(record.confidence, _UNSURE)
+                record = record.model_copy(update={"cause": cause, "confidence": confidence})
+            if not foreign:
+                low, high = span or (-1.0, 1.0)
+                update["sentiment_score"] = min(high, max(low, head.feels(turn, seen[0])))
     return enhancement.model_copy(update=update), record
 
 

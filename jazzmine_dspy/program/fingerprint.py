@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from jazzmine_dspy.lm.identity import lm_identity
-from jazzmine_dspy.models._base import canonical_json, sha256
+from jazzmine_dspy.models.base import canonical_json, sha256
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.nearest import nearest_of, with_nearest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Hashable, Sequence
 from typing import cast
 
-from jazzmine_dspy.models._base import FrozenMap, thaw
+from jazzmine_dspy.models.base import FrozenMap, thaw
 from jazzmine_dspy.models.commands import (
     Clarify,
     Command,
@@ -13,12 +13,12 @@ from jazzmine_dspy.models.commands import (
     ResumeFlow,
     SlotValue,
     StartFlow,
-    by_state,
+    set_or_correct,
 )
 from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
-from jazzmine_dspy.models.slots import ReadingContext, Slot, ask_type, breaks_pattern
+from jazzmine_dspy.models.slots import ReadingContext, Slot, breaks_pattern, call_type
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.clauses import flow_mode
 from jazzmine_dspy.program.guards import allowed_flows
@@ -54,7 +54,7 @@ def merge(
     refused = [] if refused is None else refused
     running = registry.get(turn.flow) if turn.flow else None
     awaited = running.slot(turn.awaiting) if running is not None and turn.awaiting else None
-    commands = [cast(Command, c.meant(turn, awaited)) for c in commands]
+    commands = [cast(Command, c.resolve(turn, awaited)) for c in commands]
     clarify = [name for name in dict.fromkeys(selection.clarify) if name in registry]
     starting, resumed = _starts(turn, registry, selection)
     if len(clarify) > 1:
@@ -65,8 +65,8 @@ def merge(
     refused += [_disagreement(c, turn) for c in commands if c.understood and c not in allowed]
     kept = _staying_or_leaving(allowed, turn)
     left = {name for c in kept if (name := c.leaves(turn)) is not None}
-    anew = [c for c in kept if c.anew][:1] if turn.flow else []
-    opening: list[Command] = [c for c in kept if c.place == "opens"]
+    anew = [c for c in kept if c.restarts][:1] if turn.flow else []
+    opening: list[Command] = [c for c in kept if c.order == "opens"]
     known = {c.opens(turn) for c in opening}
     # A value for a flow that was set aside takes it up again.
     in_play = [
@@ -80,7 +80,7 @@ def merge(
     # All of them: what may not be done still tells whose slot the next command means.
     for command in commands:
         owners.take(command)
-    merged = _once_meant([c for c in kept if c.place == "leave"], turn)
+    merged = _once_meant([c for c in kept if c.order == "leave"], turn)
     own = [c for c in owners.running if agreed(c, turn)]
     if anew:
         merged += [*anew, *_finally([c for c in own if isinstance(c, SlotValue)], FrozenMap())]
@@ -95,7 +95,9 @@ def merge(
         own = [c for c in owners.of(flow.name) if isinstance(c, SlotValue)]
         merged += [StartFlow(flow=flow.name), *_finally(own, FrozenMap())]
     tasks = starting or opening or clarify
-    merged += _once([c for c in kept if c.place == "rest" and c not in anew and not (tasks and c.idle)])
+    merged += _once(
+        [c for c in kept if c.order == "rest" and c not in anew and not (tasks and c.is_small_talk)]
+    )
     names = [flow.name for flow in starting]
     mode = flow_mode(turn.text, names)
     selection = selection.model_copy(update={"flows": names, "clarify": clarify, "mode": mode})
@@ -146,14 +148,14 @@ class _Owners:
 
     def take(self, command: Command) -> None:
         """Give a command to its flow; what belongs to none is dropped."""
-        if command.place == "opens":
+        if command.order == "opens":
             name = command.opens(self._turn)
             self._named = next((flow for flow in self._others if flow.name == name), None)
         elif command.owner is not None:
             self._hand(command, command.owner)
-        elif command.place == "value" and command.slot_name is not None:
+        elif command.order == "value" and command.slot_name is not None:
             self._give(command, command.slot_name)
-        elif command.place == "running" and (command.slot_name is None or self._runs(command.slot_name)):
+        elif command.order == "running" and (command.slot_name is None or self._runs(command.slot_name)):
             self.running.append(command)
 
     def _hand(self, command: Command, owner: str) -> None:
@@ -207,7 +209,7 @@ def _normal(command: Command, flow: Flow | None, at: ReadingContext) -> Command 
     if slot is None or not isinstance(command, SlotValue):
         return command
     value = thaw(command.value)
-    normal = ask_type(slot, "normal", value, value, at)
+    normal = call_type(slot, "normalize", value, value, at)
     if isinstance(normal, str) and not _meant(slot, normal, at):
         return None
     return command if normal is value else type(command)(name=command.name, value=normal, flow=command.flow)
@@ -215,8 +217,8 @@ def _normal(command: Command, flow: Flow | None, at: ReadingContext) -> Command 
 
 def _meant(slot: Slot, value: str, at: ReadingContext) -> bool:
     """Whether a value is one, or was meant as one: "it arrived broken" is no try at an order number."""
-    unfit = ask_type(slot, "check", value, "", at) or breaks_pattern(slot, value)
-    return not unfit or bool(ask_type(slot, "attempt", value, True, at))
+    unfit = call_type(slot, "check", value, "", at) or breaks_pattern(slot, value)
+    return not unfit or bool(call_type(slot, "is_attempt", value, True, at))
 
 
 def _once_meant(commands: Sequence[Command], turn: Turn) -> list[Command]:
@@ -235,10 +237,10 @@ def _waiting_for(
     Unnamed, it must be a value that no flow in play can have.
     """
     name = command.slot_name
-    if name is None or command.place not in ("value", "running"):
+    if name is None or command.order not in ("value", "running"):
         return []
     if command.owner is None and (
-        command.place != "value" or any(flow and flow.slot(name) for flow in in_play)
+        command.order != "value" or any(flow and flow.slot(name) for flow in in_play)
     ):
         return []
     waiting = [each for each in reversed(turn.paused) if command.owner in (None, each)]
@@ -277,7 +279,7 @@ def _finally(
         if held is None or command.slot_name is None:
             result.append(command)
         elif isinstance(command, SlotValue):
-            meant = by_state(command, held, awaited)
+            meant = set_or_correct(command, held, awaited)
             result += [] if meant is None else [cast(Command, meant)]
         elif not command.changes or command.slot_name in held.names:
             result.append(command)
@@ -310,14 +312,14 @@ def _once(commands: Sequence[Command]) -> list[Command]:
 def _flags(turn: Turn, enhancement: Enhancement, commands: Sequence[Command]) -> Enhancement:
     left = any(c.cancellation == "always" for c in commands)
     # With nothing running, what was asked for before may be taken back in words alone.
-    words = turn.flow is None and any(c.idle and c.cancellation != "never" for c in commands)
+    words = turn.flow is None and any(c.is_small_talk and c.cancellation != "never" for c in commands)
     may = words or any(c.cancellation in ("always", "often") for c in commands)
     return enhancement.model_copy(update={"is_cancellation": left or (enhancement.is_cancellation and may)})
 
 
 def derived_intent(turn: Turn, commands: Sequence[Command]) -> str:
     """The intent that the commands amount to, for enhancements that know none of their own."""
-    opening = next((c for c in commands if c.place == "opens"), None)
+    opening = next((c for c in commands if c.order == "opens"), None)
     if opening is not None:
         return opening.opens(turn) or "unknown"
     told = next((c.intent for c in commands if c.intent is not None), None)

@@ -22,12 +22,14 @@ from dspy.utils.exceptions import LMRateLimitError, LMUnexpectedError, is_retrya
 from tenacity import AsyncRetrying, RetryCallState, Retrying
 
 from jazzmine_dspy.models.decision import LMCall
-from jazzmine_dspy.models.error_codes import CODES, CONTENT_FILTER, error_code
 from jazzmine_dspy.models.errors import (
+    CODES,
+    CONTENT_FILTER,
     DeadlineError,
     JazzmineError,
     LMPausedError,
     LMUnansweredError,
+    error_code,
     format_error,
 )
 from jazzmine_dspy.program._calls import CallLog

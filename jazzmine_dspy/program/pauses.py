@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from jazzmine_dspy.models.phrases import is_english
+from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.talk import asks_for_time as asks_for_time
 from jazzmine_dspy.models.text import plain
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from jazzmine_dspy.models.language import is_english, words
 from jazzmine_dspy.models.messages import MessageRole
-from jazzmine_dspy.models.phrases import is_english, words
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.acts import REPEAT, YES, picked, plain
 from jazzmine_dspy.program.episodes import earlier_episodes

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jazzmine_dspy.models._base import thaw
+from jazzmine_dspy.models.base import thaw
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.history import MAX_SUMMARIES, split_episode, summary_lines
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -193,7 +193,7 @@ def slots_offered(slots: Sequence[Slot]) -> str:
     shown = []
     for slot in slots:
         options = f" ({one_line('|'.join(slot.options), 300)})" if slot.options else ""
-        shown.append(f"{one_line(slot.name, 64)} {slot.type.shown(slot)}{options}")
+        shown.append(f"{one_line(slot.name, 64)} {slot.kind.prompt_text(slot)}{options}")
     return "; ".join(shown) or "none"
 
 
@@ -217,7 +217,7 @@ def _form(slot: Slot) -> str:
     """The type with an example, and what narrows it."""
     if slot.options:
         return f"{slot.type}: {one_line(' | '.join(slot.options), 600)}"
-    parts = [str(slot.type) if slot.type in _PLAIN else f"{slot.type}, such as {slot.type.example}"]
+    parts = [str(slot.type) if slot.type in _PLAIN else f"{slot.type}, such as {slot.kind.example}"]
     parts += [f"pattern {one_line(slot.pattern, 80)}"] if slot.pattern else []
     for word, bound in (("from", slot.min), ("up to", slot.max)):
         if bound is not None:

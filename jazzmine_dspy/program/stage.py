@@ -6,8 +6,9 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from jazzmine_dspy.models.commands import Command
@@ -30,6 +31,9 @@ from jazzmine_dspy.program.guards import allowed_flows
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.spans import observed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -79,6 +83,14 @@ class Features:
     """Ask the bound embedder for what a head sees of texts: an array of shape (number of texts, feature_size)."""
 
     texts: tuple[str, ...]
+
+
+def features(context: Context, texts: tuple[str, ...]) -> Steps[NDArray[np.float32]]:
+    """The features of texts; the embedder is asked once for each text of a turn."""
+    rows: dict[str, NDArray[np.float32]] = context.memo.setdefault("features", {})
+    if not rows.keys() >= set(texts):
+        rows |= zip(texts, (yield Features(texts)), strict=True)
+    return np.stack([rows[text] for text in texts])
 
 
 @dataclass(frozen=True)

@@ -82,9 +82,9 @@ def values_for(flow: Flow, text: str, at: ReadingContext) -> Values:
     found: set[tuple[str, ...]] = set()
     marked = 0
     for slot in flow.slots:
-        if slot.type.value in _VAGUE and not slot.pattern:
+        if slot.type in _VAGUE and not slot.pattern:
             continue
-        told = (slot.type.value, *map(str, values_in(slot, text, at)))
+        told = (slot.type, *map(str, values_in(slot, text, at)))
         if len(told) > 1 and told not in found:
             found.add(told)
             marked += bool(slot.pattern or slot.options)

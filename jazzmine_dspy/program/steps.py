@@ -9,7 +9,7 @@ from typing import Any
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Degraded, Enhancement, Selection, Stage, StageRecord, TurnDecision
 from jazzmine_dspy.models.errors import MAX_SHOWN, format_error
-from jazzmine_dspy.models.phrases import tell_of_language
+from jazzmine_dspy.models.language import warn_unsupported_language
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import Bindings
@@ -54,7 +54,7 @@ class TurnSteps:
 
         A turn that is sure enough as a whole without a language model is decided without; any other is decided anew.
         """
-        tell_of_language(turn.locale)
+        warn_unsupported_language(turn.locale)
         sureness = in_force(self.policy, self.bindings)
         if sureness is not None and sureness.gate <= 1.0:
             alone = TurnSteps(self.registry, self.bindings, without_lm(self.policy))
@@ -224,8 +224,8 @@ def _new(selection: Selection, turn: Turn) -> list[str]:
 
 def _with_new_slots(first: Sequence[Command], again: Sequence[Command]) -> list[Command]:
     """What the first reading says of the running flow, and the second of the new flow's slots."""
-    rest = [c for c in first if c.understood and c.place != "value"]
-    return [*rest, *(c for c in again if c.place == "value")]
+    rest = [c for c in first if c.understood and c.order != "value"]
+    return [*rest, *(c for c in again if c.order == "value")]
 
 
 def _with_reasons(record: StageRecord, reasons: Sequence[str]) -> StageRecord:

@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from jazzmine_dspy.models._base import Value, frozen_dict
+from jazzmine_dspy.models.base import Value, frozen_dict
 from jazzmine_dspy.models.commands import UNDERSTOOD, Command
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.flows import Flow, Slot
@@ -98,7 +98,7 @@ def signs(turn: Turn, registry: FlowRegistry, decision: TurnDecision) -> dict[st
         flow for c in commands if c.type == "start_flow" and (flow := registry.get(c.flow)) is not None
     ]
     turned = [flow for c in commands if (flow := registry.get(c.opens(turn) or "")) is not None]
-    given = {str(c.slot_name) for c in commands if c.place == "value"}
+    given = {str(c.slot_name) for c in commands if c.order == "value"}
     read = [slot for name in given if (slot := _slot([running, *turned], name)) is not None]
     left = math.log1p(len(_left(turn, commands, [*started, *turned], awaited, read)))
     words, ruled = len(turn.text.split()), record.source == "rule"
@@ -160,7 +160,7 @@ def _left(
     turn: Turn, commands: list[Command], flows: list[Flow], awaited: Slot | None, read: list[Slot]
 ) -> list[str]:
     """Words of the message that no value, flow, slot or politeness explains."""
-    values = [getattr(c, "value", None) for c in commands if c.place == "value"]
+    values = [getattr(c, "value", None) for c in commands if c.order == "value"]
     told = {word for value in values for word in plain(" ".join(_texts(value))).split()}
     names = [slot.name.replace("_", " ") for slot in [*([awaited] if awaited else []), *read]]
     names += [" ".join([flow.name.replace("_", " "), flow.description, *flow.keywords]) for flow in flows]

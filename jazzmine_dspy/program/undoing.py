@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rapidfuzz.distance import OSA
 
-from jazzmine_dspy.models.phrases import is_english, words
+from jazzmine_dspy.models.language import is_english, words
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.readings import stem
 
@@ -31,7 +31,7 @@ _UNDONE = re.compile(
     r"fr[eo]+z\w+|withdraw\w*|undo|quit|shut|abort|scrap\w*|bin|binned|drop|ditch|scratch|kill|void|annul|axe|nix|"
     r"bail|rid|forget|nobody|none|never|ai?n'?t|(?:no|not|without) (?:\w+ )??(?:need\w*|want\w*|required|"
     r"wanted|longer|more|use|food|com\w+|going|happening|on|able|any ?more|for me|for us|after all)|"
-    r"\w+n't|cant|cannot|wont|unable|can go|for good|"
+    r"\w+n't|cant|cannot|wont|dont|doesnt|didnt|unable|can go|for good|"
     r"problem|issue|trouble|refund|return|leav(?:e|ing)|lost|lose|stolen|stole|nicked|missing|gone|swiped|robbed|"
     r"found|hacked|compromised|fell through|ill|sick|unwell|giv(?:e|ing) (?:it )?(?:up|back)|out (?:of|by)|"
     r"(?:log|write|back|opt|pull|mov\w+|get\w*|we'?re|were|i'?m|want|com\w+|take) (?:\w+ ){0,2}?(?:off|out)|"

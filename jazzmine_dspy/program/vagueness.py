@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from jazzmine_dspy.models.phrases import LIGHT, words
+from jazzmine_dspy.models.language import LIGHT, words
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.readings import stem
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from jazzmine_dspy.models.phrases import words
+from jazzmine_dspy.models.language import words
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program._cuts import find_cuts
 from jazzmine_dspy.program.clauses import CONNECTORS

@@ -1,12 +1,11 @@
 """The runtime: conversations held over a program and stores."""
 
-from jazzmine_dspy.dialogue.machine import apply
+from jazzmine_dspy.dialogue.next_step import apply
 from jazzmine_dspy.memory.errors import QueueFullError
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.runtime.episodes import Episode, EpisodeHook
 from jazzmine_dspy.runtime.hooks import RecallHook
-from jazzmine_dspy.runtime.outcome import ActionOutcome, MessageRoute, TurnOutcome
-from jazzmine_dspy.runtime.router import route
+from jazzmine_dspy.runtime.outcome import ActionOutcome, MessageRoute, TurnOutcome, route
 from jazzmine_dspy.runtime.runtime import Runtime, process_message
 
 __all__ = [

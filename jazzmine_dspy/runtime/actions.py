@@ -1,23 +1,29 @@
-"""Actions of a runtime, and the messages that wait for their end (U2)."""
+"""Actions of a runtime, and the messages that wait for their end."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
-from jazzmine_dspy.dialogue.next_steps import complete
+from jazzmine_dspy.dialogue.questions import complete
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.errors import ConflictError, StateError
-from jazzmine_dspy.memory.working import FinishedAction, QueuedMessage, WorkingMemory, operations
-from jazzmine_dspy.memory.working.state import FINISHED_KEPT, QUEUE_KEPT
+from jazzmine_dspy.memory.working import ActionResult, QueuedMessage, WorkingMemory, operations
+from jazzmine_dspy.memory.working.state import ACTION_RESULTS_KEPT, QUEUE_KEPT
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.runtime.conversations import MESSAGES, Conversations
 from jazzmine_dspy.runtime.loading import Loading
-from jazzmine_dspy.runtime.outcome import ActionOutcome, MessageRoute, TurnOutcome, known_step
-from jazzmine_dspy.runtime.router import is_queued, route
+from jazzmine_dspy.runtime.outcome import (
+    ActionOutcome,
+    MessageRoute,
+    TurnOutcome,
+    is_queued,
+    route,
+    stored_step,
+)
 from jazzmine_dspy.runtime.taking import TurnTaker
 
 logger = logging.getLogger(__name__)
@@ -79,13 +85,13 @@ class Actions:
             assert action is not None
             state.last_agent_response = step.text or state.last_agent_response
             if action.action_id:
-                done = FinishedAction(
+                done = ActionResult(
                     action_id=action.action_id,
                     message_id=action.message_id,
                     next_step=step,
                     reply=step.text,
                 )
-                state.finished = [*state.finished, done][-FINISHED_KEPT:]
+                state.action_results = [*state.action_results, done][-ACTION_RESULTS_KEPT:]
             if step.kind == "run_flow" and (begin or state.queue):
                 state = self._taker.with_action_begun(state)
             state = await self._conversations.save(state)
@@ -121,7 +127,9 @@ class Actions:
         outcomes: list[TurnOutcome] = []
         while state.queue and not is_queued(state) and len(outcomes) < most:
             # The message leaves the queue in the same write that ends its turn.
-            state, waiting = operations.dequeue(state)
+            # On a copy: if the turn fails, the message still waits.
+            state = state.model_copy(deep=True)
+            waiting = operations.dequeue(state)
             assert waiting is not None
             outcome = await self._taker.take(state, waiting, begin=arriving or bool(state.queue))
             state = outcome.state.model_copy(deep=True)
@@ -134,7 +142,7 @@ class Actions:
         Raises:
             QueueFullError: too many wait.
         """
-        state = operations.enqueue(state, incoming)
+        operations.enqueue(state, incoming)
         # A message whose turn has begun before does not wait again.
         repeated = incoming not in state.queue
         saved = await self._conversations.save(state)
@@ -160,7 +168,7 @@ class Actions:
             )
         if waiting is not None:
             return self.queued(state, incoming.message_id, repeated=True)
-        handled = next((h for h in state.handled if h.message_id == incoming.message_id), None)
+        handled = next((h for h in state.processed if h.message_id == incoming.message_id), None)
         # A decision is stored only of a turn that was applied.
         decided = stored.decision if stored else None
         if handled is None and decided is None:
@@ -168,7 +176,7 @@ class Actions:
         return TurnOutcome(
             decision=TurnDecision.model_validate(decided) if decided else None,
             state=state,
-            next=known_step(handled.next_step) if handled else NextStep(kind="none"),
+            next=stored_step(handled.next_step) if handled else NextStep(kind="none"),
             reply=handled.reply if handled else "",
             route=MessageRoute(type="nlu_understanding", reason="already_handled"),
             repeated=True,
@@ -196,12 +204,12 @@ class Actions:
 
 def _finished_before(state: WorkingMemory, action_id: str) -> ActionOutcome:
     """The answer to an end that was told before."""
-    done = next((action for action in state.finished if action.action_id == action_id), None)
+    done = next((action for action in state.action_results if action.action_id == action_id), None)
     if done is None:
         raise StateError(
             f"Action {action_id!r} is not running",
             where=f"conversation {state.conversation_id!r}",
             remedy="Pass the action_id that begin_action gave.",
         )
-    step = known_step(done.next_step)
+    step = stored_step(done.next_step)
     return ActionOutcome(state=state, next=step, reply=done.reply, message_id=done.message_id, repeated=True)

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import cast
 
 from jazzmine_dspy.memory.errors import ConflictError, NotStoredError
 from jazzmine_dspy.memory.messages import MessageStore
@@ -14,8 +15,8 @@ from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError, f
 from jazzmine_dspy.models.messages import Conversation
 from jazzmine_dspy.runtime.bounded import BoundedStore
 from jazzmine_dspy.runtime.clock import Clock
+from jazzmine_dspy.runtime.delivery import deliver, ensure_conversation
 from jazzmine_dspy.runtime.loading import Loading
-from jazzmine_dspy.runtime.outbox import deliver, ensure_conversation
 from jazzmine_dspy.runtime.turns import resume_counting
 
 WORKING_MEMORY, MESSAGES = "working memory", "store of messages"
@@ -42,7 +43,8 @@ class Conversations:
         deadline: float | None = None,
     ) -> None:
         half, quarter = (None, None) if deadline is None else (deadline / 2, deadline / 4)
-        self.working_memory: WorkingMemoryStore = BoundedStore(working_memory, WORKING_MEMORY, half)
+        bounded = BoundedStore(working_memory, WORKING_MEMORY, half)
+        self.working_memory = cast(WorkingMemoryStore, bounded)
         self.messages: MessageStore = BoundedStore(messages, MESSAGES, quarter)
         self._agent_id = agent_id
         self._clock = clock

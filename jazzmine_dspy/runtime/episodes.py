@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from jazzmine_dspy.memory.errors import NotStoredError
 from jazzmine_dspy.models.errors import InputError, format_error
-from jazzmine_dspy.models.messages import Conversation, Message
+from jazzmine_dspy.models.messages import Message
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.runtime.conversations import Conversations
 from jazzmine_dspy.runtime.outcome import TurnOutcome
@@ -88,17 +88,8 @@ class Episodes:
                     remedy="Process a message of it first.",
                 )
             summaries = sorted({**current.episode_summaries, episode_id: text}.items())[-SUMMARIES_KEPT:]
-            # The title is not given, so that it stays as it is stored.
-            await messages.store_conversation(
-                Conversation(
-                    id=conversation_id,
-                    user_id=current.user_id,
-                    agent_id=current.agent_id,
-                    created_at=current.created_at,
-                    last_updated_at=current.last_updated_at,
-                    episode_summaries=dict(summaries),
-                )
-            )
+            current.episode_summaries = dict(summaries)
+            await messages.update_conversation(current, fields={"episode_summaries"})
 
     async def _handed_on(self, hook: EpisodeHook, outcome: TurnOutcome) -> None:
         conversation_id, ended = outcome.state.conversation_id, outcome.episode_id - 1

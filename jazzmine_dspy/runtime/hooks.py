@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.models._base import FrozenMap
+from jazzmine_dspy.models.base import FrozenMap
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.runtime.loading import Loading
 from jazzmine_dspy.runtime.turns import clean_snippets

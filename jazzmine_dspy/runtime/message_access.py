@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, get_args
 
 from jazzmine_dspy.models.messages import Conversation, Entity, Message
-from jazzmine_dspy.runtime.outbox import ensure_conversation
+from jazzmine_dspy.runtime.delivery import ensure_conversation
 
 MAX_READ = 10_000
 """Messages that are read at once at most, which is what stores give."""

@@ -1,4 +1,4 @@
-"""What a turn comes to: where its message went, and the outcome as a whole."""
+"""Where a message goes, and what a turn or the end of an action comes to."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from jazzmine_dspy.dialogue.replies import without_question
 from jazzmine_dspy.memory.working.state import WorkingMemory
-from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.traces import LLMCallRecord
-from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.models.turn import ConversationStatus, Turn
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,27 @@ class MessageRoute:
     type: Literal["nlu_understanding", "queue"]
     context: Turn | None = None
     reason: str | None = None
+
+
+def is_queued(state: WorkingMemory) -> bool:
+    """Whether a message that comes now has to wait."""
+    return state.status is ConversationStatus.EXECUTING_ACTION
+
+
+def route(state: WorkingMemory, turn: Turn | None = None) -> MessageRoute:
+    """Where a message goes in this state.
+
+    Args:
+        state: The conversation before the message.
+        turn: What understanding will read; not needed for the queue.
+
+    Example:
+        >>> route(WorkingMemory(conversation_id="c", user_id="u")).reason
+        'process_in_state_idle'
+    """
+    if is_queued(state):
+        return MessageRoute(type="queue", reason="action_in_progress")
+    return MessageRoute(type="nlu_understanding", context=turn, reason=f"process_in_state_{state.status}")
 
 
 @dataclass(frozen=True)
@@ -107,6 +128,6 @@ class ActionOutcome(Value):
         return without_question(self.reply, self.question)
 
 
-def known_step(stored: NextStep | dict[str, Any]) -> NextStep:
+def stored_step(stored: NextStep | dict[str, Any]) -> NextStep:
     """A stored next step; of one that only another version can read, that nothing is to be done."""
     return stored if isinstance(stored, NextStep) else NextStep(kind="none")

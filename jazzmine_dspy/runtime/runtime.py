@@ -30,11 +30,10 @@ from jazzmine_dspy.runtime.clock import Clock
 from jazzmine_dspy.runtime.conversations import Conversations
 from jazzmine_dspy.runtime.episodes import EpisodeHook, Episodes
 from jazzmine_dspy.runtime.hooks import RECALL_DEADLINE, Hooks, RecallHook, check_hook
-from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome
+from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, is_queued
 from jazzmine_dspy.runtime.recall import resilient
-from jazzmine_dspy.runtime.replies import Done, stored_reply
-from jazzmine_dspy.runtime.router import is_queued
 from jazzmine_dspy.runtime.taking import TurnTaker, untaken
+from jazzmine_dspy.runtime.tracing import AgentWork, stored_reply
 from jazzmine_dspy.runtime.turns import (
     checked_name,
     clean_attributes,
@@ -333,7 +332,7 @@ class Runtime:
             ConflictError: ``message_id`` belongs to another message.
         """
         said = clean_text(text, limit=MAX_REPLY, field="reply")
-        done = Done(tool_traces, llm_calls, task_emissions, reasoning_steps)
+        work = AgentWork(tool_traces, llm_calls, task_emissions, reasoning_steps)
         async with self._conversations.locked(conversation_id):
             state = await self._conversations.existing(conversation_id)
             message = Message(
@@ -345,14 +344,14 @@ class Runtime:
                 timestamp=self._clock.milliseconds(None),
                 intent=checked_name(intent or "unknown", "intent"),
                 episode_id=state.episode_id,
-                invoked_tools=[tool.tool_name for tool in done.tool_traces] or None,
-                reasoning_steps=list(done.reasoning_steps) or None,
+                invoked_tools=[tool.tool_name for tool in work.tool_traces] or None,
+                reasoning_steps=list(work.reasoning_steps) or None,
             )
             trace_id = f"trace-{in_reply_to}" if in_reply_to else state.open_trace
-            message, trace_id = await stored_reply(self.messages, message, trace_id, done, state)
+            message, trace_id = await stored_reply(self.messages, message, trace_id, work, state)
             if trace_id is None:
                 return message
-            end_turn.inplace(state, said, intent)
+            end_turn(state, said, intent)
             if trace_id == state.open_trace:
                 state.open_trace = None
             await self._conversations.save(state)

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.dialogue.machine import carry_out
-from jazzmine_dspy.dialogue.next_steps import reconcile
+from jazzmine_dspy.dialogue.next_step import apply_decision
+from jazzmine_dspy.dialogue.questions import reconcile
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.errors import StateError
-from jazzmine_dspy.memory.working import HandledMessage, QueuedMessage, WorkingMemory, operations
-from jazzmine_dspy.memory.working.state import HANDLED_KEPT
+from jazzmine_dspy.memory.working import ProcessedMessage, QueuedMessage, WorkingMemory, operations
+from jazzmine_dspy.memory.working.state import PROCESSED_KEPT
 from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
 from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError, format_error
 from jazzmine_dspy.models.history import USER_TURNS
@@ -20,11 +20,10 @@ from jazzmine_dspy.models.registry import reading_context
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.runtime.clock import Clock
 from jazzmine_dspy.runtime.conversations import Conversations
+from jazzmine_dspy.runtime.delivery import outbox_entry
 from jazzmine_dspy.runtime.hooks import Hooks, Recollection
 from jazzmine_dspy.runtime.loading import Loading
-from jazzmine_dspy.runtime.outbox import entry
-from jazzmine_dspy.runtime.outcome import MessageRoute, TurnOutcome
-from jazzmine_dspy.runtime.router import route
+from jazzmine_dspy.runtime.outcome import MessageRoute, TurnOutcome, route
 from jazzmine_dspy.runtime.tracing import enriched, turn_trace
 from jazzmine_dspy.runtime.turns import ReadHistory, build_turn, read_history
 from jazzmine_dspy.runtime.validation import with_validators
@@ -99,7 +98,7 @@ class TurnTaker:
         turn, recalled, decision = await self._decided(before, incoming, loading)
         at = reading_context(self._program.registry, turn.date, turn.locale)
         (after, step, events), failures = await with_validators(
-            lambda validate: carry_out(
+            lambda validate: apply_decision(
                 before,
                 decision,
                 self._program.registry,
@@ -139,12 +138,12 @@ class TurnTaker:
         after.episode_id = message.episode_id
         after.last_agent_response = step.text or after.last_agent_response
         after.open_trace = trace.id
-        handled = HandledMessage(message_id=message.id, next_step=step, reply=step.reply)
-        after.handled = [*after.handled, handled][-HANDLED_KEPT:]
+        handled = ProcessedMessage(message_id=message.id, next_step=step, reply=step.reply)
+        after.processed = [*after.processed, handled][-PROCESSED_KEPT:]
         if begin and step.kind == "run_flow":
             after = self.with_action_begun(after)
         # One fenced write decides whether the turn was; what it leaves to the other store is part of it.
-        after.outbox = [*after.outbox, entry(message, trace)]
+        after.outbox = [*after.outbox, outbox_entry(message, trace)]
         saved = await self._conversations.save(after)
         try:
             saved = await self._conversations.delivered(saved)
@@ -203,9 +202,8 @@ class TurnTaker:
     def with_action_begun(self, state: WorkingMemory) -> WorkingMemory:
         """The state with the action of its running flow begun."""
         led = state.current_turn.message_id if state.current_turn else ""
-        return operations.begin_action(
-            state, now=self._clock.seconds(), action_id=self._ids(), message_id=led
-        )
+        operations.begin_action(state, now=self._clock.seconds(), action_id=self._ids(), message_id=led)
+        return state
 
 
 def _keep_recalled(after: WorkingMemory, incoming: QueuedMessage, recalled: Recollection) -> None:

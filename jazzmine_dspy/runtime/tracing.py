@@ -1,12 +1,17 @@
-"""What a turn leaves behind: the message with what was found out about it, and the trace of the turn."""
+"""What a turn stores: the message with its decision, the trace of the turn, and the reply that ends it."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from jazzmine_dspy.dialogue.events import Events
+from jazzmine_dspy.memory.errors import ConflictError, DamagedRecordError
+from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.models.decision import LMCall, PredictorName, TurnDecision
+from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.messages import Message, MessageRole, next_episode
 from jazzmine_dspy.models.traces import (
     LLMCallRecord,
@@ -16,6 +21,8 @@ from jazzmine_dspy.models.traces import (
     TurnTrace,
 )
 from jazzmine_dspy.models.turn import STATE_FIELDS, Turn
+
+logger = logging.getLogger(__name__)
 
 _PURPOSES: dict[PredictorName, Purpose] = {
     "enhance": "enhancement",
@@ -37,7 +44,7 @@ def enriched(
     fingerprint: str,
     turn: Turn,
 ) -> Message:
-    """The user's message as it is stored: with its decision, so that it can become a labelled one (M8).
+    """The user's message as it is stored: with its decision, so that it can become a labelled one.
 
     ``timestamp`` is in Unix milliseconds; the episode counts on from that of ``state``, the state before the
     message.
@@ -178,3 +185,101 @@ def with_reply(
 def _causes(decision: TurnDecision) -> list[str]:
     causes = [record.cause for record in decision.stages.values() if record.cause]
     return [*causes, *decision.context_failures]
+
+
+# --- the reply --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AgentWork:
+    """What the agent did to find its reply."""
+
+    tool_traces: Sequence[ToolTrace] = ()
+    llm_calls: Sequence[LLMCallRecord] = ()
+    task_emissions: Sequence[TaskEmission] = ()
+    reasoning_steps: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        kinds: dict[str, type] = {
+            "tool_traces": ToolTrace,
+            "llm_calls": LLMCallRecord,
+            "task_emissions": TaskEmission,
+            "reasoning_steps": str,
+        }
+        for name, kind in kinds.items():
+            given = getattr(self, name)
+            if isinstance(given, str) or not all(isinstance(item, kind) for item in given):
+                raise InputError(
+                    f"The {name} are not all of {kind.__name__}",
+                    where=name,
+                    remedy=f"Pass a list of {kind.__name__}.",
+                )
+
+
+async def stored_reply(
+    messages: MessageStore, reply: Message, trace_id: str | None, work: AgentWork, state: WorkingMemory
+) -> tuple[Message, str | None]:
+    """Store a reply, and make the trace of its turn the reply's.
+
+    Args:
+        trace_id: The turn's trace; one is made where there is none.
+
+    Returns:
+        The reply as it is stored, and the id of the trace; None where all was stored before, and a later turn
+        may have begun.
+
+    Raises:
+        ConflictError: the reply's id belongs to another message.
+    """
+    known = await messages.get_message(reply.id)
+    if known is None:
+        await messages.store_message(reply)
+    elif _said(known) != _said(reply):
+        raise ConflictError(
+            "The id belongs to another message", where=f"message {reply.id!r}", remedy="Give it a new id."
+        )
+    reply = known or reply
+    noted = await messages.get_turn_trace_by_message_id(reply.id)
+    if noted is not None:
+        return reply, noted.id if noted.id == state.open_trace else None
+    trace = await _open(messages, trace_id, reply, state)
+    await messages.store_turn_trace(
+        with_reply(
+            trace,
+            reply,
+            tool_traces=work.tool_traces,
+            task_emissions=work.task_emissions,
+            llm_calls=work.llm_calls,
+            ended_at_ms=reply.timestamp,
+        )
+    )
+    return reply, trace.id
+
+
+def _said(message: Message) -> tuple[str, str, str]:
+    return message.conversation_id, message.role.value, message.original_content
+
+
+async def _open(
+    messages: MessageStore, trace_id: str | None, reply: Message, state: WorkingMemory
+) -> TurnTrace:
+    """The trace of the turn that a reply ends; of a second reply, or one that no message led to, a bare one."""
+    trace = None
+    if trace_id is not None:
+        try:
+            trace = await messages.get_turn_trace(trace_id)
+        except DamagedRecordError as error:
+            logger.warning("The trace %r is damaged: %s", trace_id, error)
+    if trace is not None and trace.conversation_id == reply.conversation_id:
+        taken = f"trace-{trace.message_id}" != trace.id
+        if not taken:
+            return trace
+    return TurnTrace(
+        id=f"trace-{reply.id}",
+        message_id=reply.id,
+        conversation_id=reply.conversation_id,
+        user_id=state.user_id,
+        agent_id=state.agent_id,
+        turn_number=state.turn_number,
+        started_at_ms=reply.timestamp,
+    )

@@ -15,7 +15,7 @@ from jazzmine_dspy.memory.errors import DamagedRecordError
 from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working.records import QueuedMessage
 from jazzmine_dspy.memory.working.state import WorkingMemory
-from jazzmine_dspy.models._base import FrozenMap, canonical_json
+from jazzmine_dspy.models.base import FrozenMap, canonical_json
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.history import USER_TURNS, episode_line, prune
 from jazzmine_dspy.models.messages import Message, MessageRole
@@ -199,7 +199,7 @@ def build_turn(
         paused_slots=FrozenMap.of({flow.flow_name: flow.values for flow in state.paused if flow.values}),
         confirming=open_yes_no(state),
         clarifying=clarifying(state),
-        offering=state.offered,
+        offering=state.offered_flow,
         history=tuple(_shown(message) for message in history),
         history_summaries=tuple(summaries),
         explicit_context=tuple(dict.fromkeys([*incoming.explicit_context, *facts]))[:MAX_SNIPPETS],
@@ -217,7 +217,7 @@ def build_turn(
 
 def clarifying(state: WorkingMemory) -> tuple[str, ...]:
     """Flows between which the last turn asked to choose; what came of it is kept with the message."""
-    last = state.handled[-1].next_step if state.handled else None
+    last = state.processed[-1].next_step if state.processed else None
     return last.choices if isinstance(last, NextStep) else ()
 
 

@@ -7,21 +7,21 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from jazzmine_dspy.dialogue.acts import Validate
-from jazzmine_dspy.dialogue.machine import Applied
-from jazzmine_dspy.models._base import canonical_json
+from jazzmine_dspy.dialogue.apply import Validate
+from jazzmine_dspy.dialogue.next_step import Applied
+from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.validators import Validation, ValidatorRegistry, takes_slots
 
 
 async def with_validators(
-    carry_out: Callable[[Validate], Applied], deadline: float
+    apply_decision: Callable[[Validate], Applied], deadline: float
 ) -> tuple[Applied, tuple[str, ...]]:
     """Carry out a turn whose validators may be slow.
 
     The state machine is pure, so the turn is carried out again until every validator that it asks has answered.
 
     Args:
-        carry_out: Carries out the turn from its beginning; called with what asks a validator.
+        apply_decision: Carries out the turn from its beginning; called with what asks a validator.
         deadline: Seconds for all validators of the turn.
 
     Returns:
@@ -31,7 +31,7 @@ async def with_validators(
     ends = loop.time() + deadline
     answers = _Answers()
     while True:
-        applied = carry_out(answers.validate)
+        applied = apply_decision(answers.validate)
         if not answers.missing:
             return applied, answers.failures
         await answers.gather(max(0.0, ends - loop.time()))

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import dspy
 from pydantic import BaseModel
 
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import (
     AnswerError,
     EnhancementError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jazzmine_dspy.models.commands import KINDS, UNDERSTOOD, Kind, SlotValue
+from jazzmine_dspy.models.commands import KINDS, UNDERSTOOD, BaseCommand, SlotValue
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.signatures.addressed import Addressed
@@ -156,7 +156,7 @@ def _command_options(turn: Turn, slots: Sequence[Slot]) -> list[dict[str, Any]]:
     kinds = {name: kind for name, kind in UNDERSTOOD.items() if kind.possible(turn)}
     names = {name: kind.names(turn, slots) for name, kind in kinds.items()}
     options = [
-        _command([name], name=[slot.name], value=slot.type.schema(slot))
+        _command([name], name=[slot.name], value=slot.kind.schema(slot))
         for slot in slots
         for name, kind in kinds.items()
         if "value" in kind.lm_arguments and slot.name in names[name]
@@ -166,9 +166,9 @@ def _command_options(turn: Turn, slots: Sequence[Slot]) -> list[dict[str, Any]]:
     return [*options, _acts([kind for kind in kinds.values() if not kind.lm_arguments])]
 
 
-def _acts(kinds: list[type[Kind]]) -> dict[str, Any]:
+def _acts(kinds: list[type[BaseCommand]]) -> dict[str, Any]:
     # Recorded answers are kept by request: the order stays.
-    kinds.sort(key=lambda kind: (kind.lm_place < Kind.lm_place, kind.answers))
+    kinds.sort(key=lambda kind: (kind.lm_place < BaseCommand.lm_place, kind.answers))
     return _command([kind.name_of_kind() for kind in kinds])
 
 
@@ -177,7 +177,7 @@ def _full_options(turn: Turn, slots: Sequence[Addressed]) -> list[dict[str, Any]
     kinds = [kind for kind in UNDERSTOOD.values() if kind.possible(turn)]
     own = [each.slot for each in slots if each.flow is None]
     options = [
-        _command([kind.name_of_kind()], name=[each.address], value=each.slot.type.schema(each.slot))
+        _command([kind.name_of_kind()], name=[each.address], value=each.slot.kind.schema(each.slot))
         for each in slots
         for kind in kinds
         if issubclass(kind, SlotValue) and kind.corrects is each.held

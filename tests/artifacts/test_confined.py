@@ -18,7 +18,7 @@ from jazzmine_dspy import FlowRegistry, TurnProgram, load, save
 from jazzmine_dspy.artifacts import files as artifact_files
 from jazzmine_dspy.artifacts import read_manifest
 from jazzmine_dspy.artifacts.manifest import pretty
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import ArtifactError, JazzmineError
 
 FLOWS = [{"name": "track_order", "description": "Tell where an order is.", "examples": ["where is my order"]}]

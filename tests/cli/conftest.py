@@ -90,7 +90,7 @@ def reseal() -> Callable[[Path, dict[str, Any]], None]:
 
     def change(folder: Path, changes: dict[str, Any]) -> None:
         from jazzmine_dspy.artifacts.manifest import pretty
-        from jazzmine_dspy.models._base import sha256
+        from jazzmine_dspy.models.base import sha256
 
         manifest = json.loads((folder / "manifest.json").read_bytes())
         del manifest["sha256"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.cli._datasets_problems import by_kind
+from jazzmine_dspy.cli.datasets import by_kind
 from jazzmine_dspy.datasets import Problem
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -39,6 +39,28 @@ def test_a_program_against_itself(run: Any, program: Path, dataset: Path) -> Non
     assert not (dataset / ".opened.jsonl").exists()
 
 
+def test_the_report_names_every_option_of_its_command(
+    run: Any, program: Path, dataset: Path, tmp_path: Path
+) -> None:
+    def command(*arguments: object) -> str:
+        assert run(*arguments, "--report", "made", "-q").code in (0, 1)
+        return str(json.loads((tmp_path / "made" / "report.json").read_bytes())["reproduce"])
+
+    options = ["--split", "train", "--policy", "floor", "--wording", "full", "--seed", "3"]
+    options += ["--objective", "flow_set_exact", "--lm", "none"]
+    shared = ["--sample", 4, "--spread", "--api-base", "http://127.0.0.1:1/v1"]
+    evaluated = command(
+        "evaluate", program, dataset, *options, *shared, "--against", program, "--margin", 0.5
+    )
+    compared = command("compare", program, program, dataset, *options, *shared)
+    for option in (*options, *map(str, shared)):
+        assert option in evaluated.split()
+        assert option in compared.split()
+    assert f"--against {program} --margin 0.5" in evaluated
+    assert compared.startswith(f"jazzmine-dspy compare {program} {program} {dataset} --")
+    assert "--report" not in evaluated + compared
+
+
 @pytest.mark.row("D4")
 def test_comparing_on_the_test_part_is_logged(run: Any, program: Path, dataset: Path) -> None:
     assert run("compare", program, program, dataset).code == 0

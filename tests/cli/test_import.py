@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.datasets.importers import KINDS
+from jazzmine_dspy.datasets.importers import IMPORTERS
 
 FIXTURES = Path(__file__).resolve().parents[1] / "datasets" / "importers" / "fixtures"
 TRAIN, TEST = FIXTURES / "banking77" / "train.csv", FIXTURES / "banking77" / "test.csv"
 
 
 @pytest.mark.row("D5")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", IMPORTERS)
 def test_what_is_imported_passes_the_check(kind: str, run: Any) -> None:
     done = run("datasets", "import", kind, FIXTURES / kind, "--out", "made", "--json")
     assert done.code == 0

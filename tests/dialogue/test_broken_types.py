@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.dialogue.machine import apply
+from jazzmine_dspy.dialogue.next_step import apply
 from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, WorkingMemory
 from jazzmine_dspy.models import SLOT_TYPES, FlowRegistry, Slot, TextType, TurnDecision, slot_type
 from jazzmine_dspy.program.turn import TurnProgram
@@ -20,7 +20,7 @@ PLATE = {"name": "plate", "type": "plate", "ask": "Which plate?"}
 @pytest.fixture
 def plates(monkeypatch: pytest.MonkeyPatch) -> type[TextType]:
     """A type of number plates, forgotten after the test."""
-    for name in ("_held", "_origins"):
+    for name in ("_values", "_origins"):
         monkeypatch.setattr(SLOT_TYPES, name, dict(getattr(SLOT_TYPES, name)))
 
     @slot_type("plate")
@@ -28,7 +28,7 @@ def plates(monkeypatch: pytest.MonkeyPatch) -> type[TextType]:
         example = "AB12 CDE"
         checked = 0
 
-        def check(self, slot: Slot, value: Any) -> str:
+        def check(self, slot: Slot, value: Any, at: Any = None) -> str:
             type(self).checked += 1
             return ""
 
@@ -64,7 +64,7 @@ async def _talk(decision: Callable[..., TurnDecision], text: str) -> Any:
 
 
 @pytest.mark.row("X1", "G2")
-@pytest.mark.parametrize("method", ["read", "occurrences", "normal", "check"])
+@pytest.mark.parametrize("method", ["parse", "find_values", "normalize", "check"])
 async def test_a_type_that_raises_costs_its_own_slot_alone(
     plates: type[TextType],
     decision: Callable[..., TurnDecision],
@@ -72,14 +72,14 @@ async def test_a_type_that_raises_costs_its_own_slot_alone(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(plates, "read", lambda self, slot, text: text)
+    monkeypatch.setattr(plates, "parse", lambda self, slot, text, at: text)
     monkeypatch.setattr(plates, method, _broken)
-    if method == "occurrences":
-        monkeypatch.setattr(plates, "read", lambda self, slot, text: None)
+    if method == "find_values":
+        monkeypatch.setattr(plates, "parse", lambda self, slot, text, at: None)
     with caplog.at_level(logging.WARNING):
         outcome = await _talk(decision, "AB12 CDE")
     # What cannot be read or checked is asked for again; what has no normal form is kept as it came.
-    assert outcome.next.slot == ("size" if method == "normal" else "plate")
+    assert outcome.next.slot == ("size" if method == "normalize" else "plate")
     said = [record.getMessage() for record in caplog.records if "slot type" in record.getMessage()]
     assert f"the slot type 'plate' failed in {method} for slot 'plate': RuntimeError" in said[0]
     assert "AB12" not in caplog.text

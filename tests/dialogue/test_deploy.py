@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.dialogue.machine import apply
-from jazzmine_dspy.dialogue.next_steps import reconcile
-from jazzmine_dspy.memory.working import WorkingMemory, operations
+import pure_operations as operations
+from jazzmine_dspy.dialogue.next_step import apply
+from jazzmine_dspy.dialogue.questions import reconcile
+from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models import FlowRegistry, TurnDecision
 from jazzmine_dspy.models.next_step import NextStep
 

@@ -1,33 +1,20 @@
-"""The machine tells what it changes: the same as what the states before and after differ in."""
+"""The events of a turn are what the states before and after it differ in."""
 
 from __future__ import annotations
 
-import random
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jazzmine_dspy.dialogue.machine import apply, carry_out
-from jazzmine_dspy.dialogue.next_steps import complete, reconcile
-from jazzmine_dspy.dialogue.turn_cache import continues
+from jazzmine_dspy.dialogue.next_step import apply, apply_decision
+from jazzmine_dspy.dialogue.questions import complete, reconcile
 from jazzmine_dspy.memory.working import WorkingMemory
-from jazzmine_dspy.memory.working.operations import begin_action
 from jazzmine_dspy.models import FlowRegistry, TurnDecision
-from state_differences import confirmation_events, flow_events, slot_events
+from pure_operations import begin_action
 
 SHOP = Path(__file__).parent.parent / "support" / "shop.yaml"
-FLOWS = ("track_order", "cancel_order", "change_shipping", "update_contact", "opening_hours", "unknown")
-VALUES: dict[str, tuple[Any, ...]] = {
-    "order_id": ("4471", "4471", "4472", "12"), "reason": ("too_slow", "dear"), "speed": ("express", None),
-    "phone": ("0151",), "email": ("a@b.org",), "unknown": ("x",),
-}  # fmt: skip
-KINDS = [
-    "set_slot", "set_slot", "set_slot", "start_flow", "affirm", "correct_slot", "deny", "ask", "ask", "chitchat",
-    "resume_flow", "cancel_flow", "clear_slot", "skip_slot", "clarify", "restart", "repeat", "handoff",
-]  # fmt: skip
 ASKED = [
     {"type": "start_flow", "flow": "cancel_order"},
     {"type": "set_slot", "name": "order_id", "value": "4471"},
@@ -35,48 +22,70 @@ ASKED = [
 Decide = Callable[..., TurnDecision]
 
 
-def _any_command(rng: random.Random) -> dict[str, Any]:
-    flow, slot, kind = rng.choice(FLOWS), rng.choice((*VALUES, "order_id", "order_id")), rng.choice(KINDS)
-    if kind in ("start_flow", "resume_flow", "cancel_flow"):
-        named = kind == "start_flow" or rng.random() < 0.6
-        return {"type": kind, "flow": flow} if named else {"type": kind}
-    if kind in ("set_slot", "correct_slot"):
-        return {"type": kind, "name": slot, "value": rng.choice(VALUES[slot])}
-    if kind in ("clear_slot", "skip_slot"):
-        return {"type": kind, "name": slot}
-    if kind == "deny":
-        return {"type": kind, "slot": rng.choice((None, slot))}
-    return {"type": kind, "flows": [flow]} if kind == "clarify" else {"type": kind}
+TRACK, CANCEL = "track_order", "cancel_order"
+
+
+def _start(flow: str) -> dict[str, str]:
+    return {"type": "start_flow", "flow": flow}
+
+
+def _set(value: str) -> dict[str, str]:
+    return {"type": "set_slot", "name": "order_id", "value": value}
 
 
 @pytest.mark.row("M3")
-def test_events_are_what_the_states_differ_in(decision: Decide) -> None:
+@pytest.mark.parametrize(
+    ("earlier", "commands", "flows"),
+    [
+        ([], [_start(TRACK)], [(TRACK, "started")]),
+        ([], [_start("opening_hours")], [("opening_hours", "started")]),
+        ([_start(TRACK)], ["ask"], []),
+        ([_start(TRACK)], [_start(CANCEL)], [(CANCEL, "started"), (TRACK, "paused")]),
+        ([], [_start(TRACK), _start(CANCEL)], [(TRACK, "started"), (CANCEL, "started")]),
+        ([_start(TRACK)], ["cancel_flow"], [(TRACK, "cancelled")]),
+        ([_start(TRACK)], ["restart"], [(TRACK, "cancelled"), (TRACK, "started")]),
+        # What the turn itself reverts is no event.
+        ([], [_start(TRACK), "cancel_flow"], [(TRACK, "cancelled")]),
+        (
+            [_start(TRACK)],
+            [_start(CANCEL), {"type": "resume_flow", "flow": TRACK}],
+            [(CANCEL, "started"), (CANCEL, "paused")],
+        ),
+    ],
+)
+def test_events_of_flows(
+    decision: Decide, earlier: list[Any], commands: list[Any], flows: list[tuple[str, str]]
+) -> None:
     registry = FlowRegistry.from_yaml(SHOP, agent_id="shop")
-    rng = random.Random(20)
-    seen: Counter[str] = Counter()
-    for number in range(250):
-        state = WorkingMemory(conversation_id=f"c{number}", user_id="u1", agent_id="shop")
-        for turn in range(10):
-            commands = [_any_command(rng) for _ in range(rng.choice((0, 1, 1, 1, 2, 4)))]
-            # Half of the talks begin with an open yes or no.
-            commands = ASKED if turn == 0 and number % 2 else commands
-            decided = decision(*commands, is_continuation=rng.random() < 0.6)
-            stored, before = state, reconcile(state, registry)
-            state, step, events = carry_out(before, decided, registry, message_id=f"m{turn}")
-            shifted = not decided.enhancement.is_continuation
-            # A flow that was handed out before is done by now, and this turn's trace is the one to say so.
-            since = flow_events(stored, before, registry, shifted=False)
-            assert events.flows == [*since, *flow_events(before, state, registry, shifted=shifted)]
-            assert state.untold == []
-            assert events.slots == slot_events(before, state, registry)
-            drifts = not continues(before, decided, registry)
-            assert events.confirmations == confirmation_events(before, state, drifts=drifts)
-            assert (state, step) == apply(before, decided, registry, message_id=f"m{turn}")
-            seen.update(event.event for event in events.flows)
-            seen.update(event.outcome for event in events.confirmations)
-            seen.update("refused" if event.validation_error else "slot" for event in events.slots)
-    kinds = "started paused resumed completed cancelled topic_shifted confirmed expired slot refused"
-    assert min(seen[kind] for kind in kinds.split()) >= 10, seen
+    state = WorkingMemory(conversation_id="c1", user_id="u1", agent_id="shop")
+    state, _, _ = apply_decision(state, decision(*earlier), registry)
+    state, _, events = apply_decision(state, decision(*commands), registry)
+    assert [(event.flow_name, event.event) for event in events.flows] == flows
+    assert all(event.flow_id == registry[event.flow_name].id_for("shop") for event in events.flows)
+
+
+@pytest.mark.row("M3")
+def test_a_flow_that_is_resumed_and_one_that_a_topic_leaves(registry: Any, decision: Decide) -> None:
+    state = WorkingMemory(conversation_id="c1", user_id="u1")
+    for flow in (TRACK, CANCEL):
+        state, _, _ = apply_decision(state, decision(_start(flow)), registry)
+    resume = decision({"type": "resume_flow", "flow": TRACK}, is_continuation=False)
+    state, _, events = apply_decision(state, resume, registry)
+    assert [(event.flow_name, event.event) for event in events.flows] == [
+        (CANCEL, "topic_shifted"),
+        (TRACK, "resumed"),
+        (CANCEL, "paused"),
+    ]
+
+
+@pytest.mark.row("M3")
+def test_events_of_slots(registry: Any, decision: Decide) -> None:
+    state = WorkingMemory(conversation_id="c1", user_id="u1")
+    shown = []
+    for commands in ([_start(CANCEL)], [_set("12")], [_set("4471")], ["ask"], [_set("4471"), _set("4472")]):
+        state, _, events = apply_decision(reconcile(state, registry), decision(*commands), registry)
+        shown.append([(each.value, each.collected, bool(each.validation_error)) for each in events.slots])
+    assert shown == [[], [(None, False, True)], [("4471", True, False)], [], [("4472", True, False)]]
 
 
 @pytest.mark.row("M3")
@@ -85,17 +94,17 @@ def test_what_an_action_ends_is_told_by_the_next_turn(decision: Decide, failed: 
     registry = FlowRegistry.from_yaml(SHOP, agent_id="shop")
     state = WorkingMemory(conversation_id="c1", user_id="u1", agent_id="shop")
     wishes = [{"type": "start_flow", "flow": name} for name in ("opening_hours", "track_order")]
-    state, step, _ = carry_out(state, decision(*wishes), registry)
+    state, step, _ = apply_decision(state, decision(*wishes), registry)
     assert (step.kind, step.flow, [flow.flow_name for flow in state.paused]) == (
         "run_flow",
         "opening_hours",
         ["track_order"],
     )
     state, _ = complete(begin_action(state), registry, failed=failed)
-    state, _, events = carry_out(state, decision("chitchat"), registry)
+    state, _, events = apply_decision(state, decision("chitchat"), registry)
     told = [(event.flow_name, event.event) for event in events.flows]
     assert told == [("opening_hours", "failed" if failed else "completed"), ("track_order", "resumed")]
-    _, _, events = carry_out(state, decision("chitchat"), registry)
+    _, _, events = apply_decision(state, decision("chitchat"), registry)
     assert events.flows == []
 
 
@@ -138,6 +147,6 @@ def test_a_question_that_is_gone_was_answered_or_expired(
     state = _asked(decision, registry, drifted)
     asked = state.pending_confirmation
     assert asked is not None
-    after, _, events = carry_out(state, decision(*commands), registry)
+    after, _, events = apply_decision(state, decision(*commands), registry)
     told = [(event.question, event.outcome, event.resolved_at_turn) for event in events.confirmations]
     assert told == [(asked.action_description, kind, after.turn_number) for kind in outcome]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.dialogue.machine import carry_out
-from jazzmine_dspy.memory.working import HandledMessage, WorkingMemory
+from jazzmine_dspy.dialogue.next_step import apply_decision
+from jazzmine_dspy.memory.working import ProcessedMessage, WorkingMemory
 from jazzmine_dspy.models import Enhancement, FlowRegistry, Selection, TurnDecision
 from jazzmine_dspy.runtime import NextStep, apply
 
@@ -36,7 +36,7 @@ def test_a_pause_is_answered_without_the_question_and_counts_nothing(talk: Any) 
         assert (step.kind, step.flow, step.slot, step.text) == (
             "answer", "cancel_order", "order_id", "Take your time.",
         )  # fmt: skip
-    assert talk.state.asked == {"cancel_order.order_id": 1}
+    assert talk.state.question_counts == {"cancel_order.order_id": 1}
     assert talk.state.active_flow.slots["order_id"].attempts == 0
     # What is not understood afterwards is the first failure.
     assert talk().kind == "reask"
@@ -70,9 +70,9 @@ def test_offers_and_choices_survive_a_pause(talk: Any) -> None:
     talk({"type": "start_flow", "flow": "track_order"})
     assert talk({"type": "cancel_flow"}).kind == "resume"
     wait(talk)
-    assert talk.state.offered == "cancel_order"
+    assert talk.state.offered_flow == "cancel_order"
     unclear = talk({"type": "clarify", "flows": ["track_order", "cancel_order"]})
-    handled = HandledMessage(message_id="m1", next_step=unclear)
+    handled = ProcessedMessage(message_id="m1", next_step=unclear)
     talk.state = talk.state.model_copy(update={"handled": [handled]})
     assert wait(talk).choices == ("track_order", "cancel_order")
 
@@ -88,7 +88,7 @@ def test_what_is_repeated_after_a_pause_is_the_question(talk: Any) -> None:
 def test_commands_count_even_beside_a_pause(registry: FlowRegistry, decision: Decide) -> None:
     state = WorkingMemory(conversation_id="c1", user_id="u1")
     both = decision(CANCEL, FILLED).model_copy(update={"pause": True})
-    _, step, _ = carry_out(state, both, registry)
+    _, step, _ = apply_decision(state, both, registry)
     assert step.kind == "confirm"
 
 

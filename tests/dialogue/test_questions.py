@@ -150,7 +150,7 @@ def where(state: WorkingMemory) -> Any:
     """What a conversation has got to."""
     flows = {
         flow.flow_name: (flow.values, [name for name, held in flow.slots.items() if held.skipped])
-        for flow in state.alive
+        for flow in state.open_flows
     }
     running = state.active_flow.flow_name if state.active_flow else None
     return running, flows, len(state.flow_history)
@@ -192,12 +192,15 @@ def test_any_talk_gets_a_typed_step_and_no_question_four_times(turns: list[list[
         state.last_agent_response = step.text
         assert step.kind in get_args(StepKind)
         assert step.text.strip()
-        assert (step.kind == "resume") == (state.offered is not None)
-        assert state.offered in (None, *[flow.flow_name for flow in state.paused])
-        known = {flow.flow_name for flow in [*state.alive, *state.flow_history]}
-        assert {flow.flow_name for flow in before.alive} <= known, "a flow was lost"
+        assert (step.kind == "resume") == (state.offered_flow is not None)
+        assert state.offered_flow in (None, *[flow.flow_name for flow in state.paused])
+        known = {flow.flow_name for flow in [*state.open_flows, *state.flow_history]}
+        assert {flow.flow_name for flow in before.open_flows} <= known, "a flow was lost"
         tries = [
-            held.attempts for flow in state.alive for held in flow.slots.values() if held.validation_error
+            held.attempts
+            for flow in state.open_flows
+            for held in flow.slots.values()
+            if held.validation_error
         ]
         answered = sum(tries) and any(one["type"] == "set_slot" for one in said)
         if where(state) != was or answered:

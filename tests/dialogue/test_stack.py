@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.dialogue.next_steps import complete
-from jazzmine_dspy.memory.working.operations import begin_action
+from jazzmine_dspy.dialogue.questions import complete
 from jazzmine_dspy.memory.working.state import PAUSED_KEPT
 from jazzmine_dspy.models import FlowRegistry
+from pure_operations import begin_action
 
 SHOP = Path(__file__).parent.parent / "support" / "shop.yaml"
 FILLED = [{"type": "set_slot", "name": "order_id", "value": "4471"}]

@@ -81,13 +81,13 @@ def redis_url() -> Iterator[str]:
 @pytest.fixture
 def closed_registries(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an example registers is forgotten after it."""
-    from jazzmine_dspy.datasets.importers import KINDS
+    from jazzmine_dspy.datasets.importers import IMPORTERS
     from jazzmine_dspy.models import SLOT_TYPES
     from jazzmine_dspy.program.heads import HEADS
     from jazzmine_dspy.program.sources import SOURCES
 
-    for registry in (KINDS, SLOT_TYPES, HEADS, SOURCES):
-        for name in ("_held", "_origins"):
+    for registry in (IMPORTERS, SLOT_TYPES, HEADS, SOURCES):
+        for name in ("_values", "_origins"):
             monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
 
 
@@ -236,11 +236,11 @@ def test_every_key_of_a_recipe_is_documented_with_its_default() -> None:
 
 
 def test_every_key_of_flows_and_slots_is_documented() -> None:
-    from jazzmine_dspy.models import Flow, Slot, SlotType
+    from jazzmine_dspy.models import SLOT_TYPES, Flow, Slot
 
     flows, _, slots = _page("flows.md").partition("## Keys of a slot")
     assert set(Flow.model_fields) <= set(_rows(flows))
-    assert {*Slot.model_fields, *SlotType} <= set(_rows(slots))
+    assert {*Slot.model_fields, *SLOT_TYPES} <= set(_rows(slots))
 
 
 def test_every_setting_of_the_embedded_model_is_documented() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from jazzmine_dspy.datasets import Example, Labels
 from jazzmine_dspy.eval import aevaluate, confusions, evaluate, reliability
-from jazzmine_dspy.eval.diagnose import CRASHED, NONE, reliability_of, sent_on
+from jazzmine_dspy.eval.reliability import CRASHED, NONE, reliability_of, sent_on
 from jazzmine_dspy.models import JazzmineError, Selection, StageRecord, Turn, TurnDecision, Usage
 
 Gold = Callable[..., TurnDecision]

@@ -79,7 +79,7 @@ def test_refused_turns_are_counted_apart_and_asked_once(kind: str, style: str, t
         found = evaluate(program, examples) if style == "sync" else asyncio.run(aevaluate(program, examples))
     assert len(server.calls) == len(server.places) == 9
     assert (found.refused, found.degraded, found.unanswered, found.crashed) == (3, 3, 0, 0)
-    assert found.decides_nothing == ""
+    assert found.inconclusive_reason == ""
     assert found.to_json()["refused"] == 3
     report = Report("t", "f", [System("filtered", found)])
     paths = write_report(report, tmp_path)

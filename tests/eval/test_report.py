@@ -15,7 +15,7 @@ from rich.console import Console
 
 from jazzmine_dspy.datasets import Example
 from jazzmine_dspy.eval import Evaluation, evaluate
-from jazzmine_dspy.eval.diagnose import reliability_of, sent_on
+from jazzmine_dspy.eval.reliability import reliability_of, sent_on
 from jazzmine_dspy.eval.report import (
     Change,
     Choosing,

@@ -72,7 +72,7 @@ def walked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.mark.row("X1")
 def test_the_importer_is_found_and_imports(walked: dict[str, Any]) -> None:
-    assert "star, sgd, jobs." in walked["help"]
+    assert "calm_e2e, jobs." in walked["help"]
     assert (walked["imported"], walked["left_out"]) == (48, 3)
 
 

@@ -14,7 +14,7 @@ import redis
 
 from jazzmine_dspy.memory.errors import TurnLostError
 from jazzmine_dspy.memory.working import RedisWorkingMemoryStore
-from jazzmine_dspy.memory.working.backend import Presence
+from jazzmine_dspy.memory.working.store import Presence
 
 pytestmark = pytest.mark.chaos
 
@@ -105,7 +105,7 @@ async def test_the_servers_clock_jumps_back(clock: Clock) -> None:
     assert (await _noted(other, "second")).version == 2
     # The lock of a worker that has died would now last for an hour.
     clock.jump(HOUR)
-    assert (await store.backend.acquire("c", "died")) is not None
+    assert (await store._begin("c", "died")) is not None
     clock.jump(-HOUR)
     assert (await _noted(other, "third")).version == 3
     await store.close()

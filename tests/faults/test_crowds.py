@@ -15,7 +15,7 @@ pytestmark = pytest.mark.chaos
 
 @pytest.mark.row("W16", "W17")
 async def test_fifty_workers_on_one_conversation(server: Any, prefix: str) -> None:
-    stores = [RedisWorkingMemoryStore(server.url, prefix=prefix, wait=60.0, seed=n) for n in range(50)]
+    stores = [RedisWorkingMemoryStore(server.url, prefix=prefix, wait=60.0) for _ in range(50)]
     inside = 0
     fences: list[int] = []
 
@@ -52,7 +52,6 @@ async def test_a_thousand_conversations_at_once(server: Any, prefix: str) -> Non
 
     versions = await asyncio.gather(*(turn(n) for n in range(1000)))
     assert versions == [1] * 1000
-    assert len(await store.conversations(limit=2000)) == 1000
     states = await asyncio.gather(*(store.get(f"c{n}") for n in range(1000)))
     assert [state.last_agent_response for state in states] == [f"answer {n}" for n in range(1000)]
     assert store.locks == 0

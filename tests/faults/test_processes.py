@@ -61,8 +61,7 @@ async def test_a_worker_paused_for_longer_than_its_lease_keeps_its_turn_if_nobod
         held = paused.deliver("c", "m1", hold=True)
         assert (await paused.event(held))["event"] == "inside"
         await paused.stop()
-        client = store.backend.calls.connections.here().client
-        assert await client.delete(store.backend.keys.part("c", "lock")) == 1
+        assert await store._client.delete(store.key("c", "lock")) == 1
         paused.resume()
         paused.go(held)
         assert (await paused.event(held))["event"] == "applied"

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 import jazzmine_dspy.models as models
-from jazzmine_dspy.models._base import FrozenMap, JsonData, Record, Value
-from jazzmine_dspy.models.flows import Flow, Slot, SlotType
+from jazzmine_dspy.models.base import FrozenMap, JsonData, Record, Value
+from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.slots import SLOT_TYPES
 from jazzmine_dspy.models.turn import Turn
 
 SCALARS = (
@@ -69,7 +70,7 @@ def strategy(annotation: Any, metadata: typing.Sequence[Any] = ()) -> st.SearchS
         return MAPPINGS
     if annotation is type(None):
         return st.none()
-    if isinstance(annotation, type) and issubclass(annotation, enum.Enum | SlotType):
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
         return st.sampled_from(list(annotation))
     if isinstance(annotation, type) and issubclass(annotation, tuple):  # a named one
         return st.builds(annotation, *(strategy(hint) for hint in typing.get_type_hints(annotation).values()))
@@ -112,8 +113,11 @@ def _of_model(model: type[BaseModel]) -> st.SearchStrategy[Any]:
     }
     # What a validator asks for beyond the types.
     if model is Slot:
+        fields["type"] = st.sampled_from(list(SLOT_TYPES))
         fields["pattern"] = st.sampled_from([None, r"\d{4}", "A|B", r"[^\W\d]+"])
-        ranged = st.sampled_from([t for t in SlotType if t.ranged and not t.ranged_in_words])
+        ranged = st.sampled_from(
+            [name for name, kind in SLOT_TYPES.items() if kind.ranged and not kind.ranged_in_words]
+        )
         low, high = (st.none() | st.floats(*ends) for ends in ((-1e6, 0.0), (0.0, 1e6)))
         years, fields["year"] = fields["year"], st.none()
         within = st.builds(Slot, **fields | {"type": ranged, "min": low, "max": high})
@@ -122,9 +126,11 @@ def _of_model(model: type[BaseModel]) -> st.SearchStrategy[Any]:
             "min": st.none() | st.just("today"),
             "max": st.none() | st.dates(dt.date(2030, 1, 1)).map(str),
         }
-        within |= st.builds(Slot, **fields | days | {"type": st.just(SlotType.DATE)})
+        within |= st.builds(Slot, **fields | days | {"type": st.just("date")})
         fields |= {"min": st.none(), "max": st.none()}
-        plain = st.builds(Slot, **fields | {"type": st.sampled_from([t for t in SlotType if t != "choice"])})
+        plain = st.builds(
+            Slot, **fields | {"type": st.sampled_from([name for name in SLOT_TYPES if name != "choice"])}
+        )
         options = st.lists(st.text(), min_size=1, max_size=3)
         return within | plain | st.builds(Slot, **fields | {"type": st.just("choice"), "options": options})
     if model is Turn:

@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from jazzmine_dspy.models import ReadingContext, Slot
-from jazzmine_dspy.models.dictation import dictated
+from jazzmine_dspy.models.language import dictated
 from jazzmine_dspy.models.slots import pattern_matches
 
 HERE = ReadingContext(dt.date(2026, 10, 14), region="GB")
@@ -25,8 +25,8 @@ HERE = ReadingContext(dt.date(2026, 10, 14), region="GB")
 )  # fmt: skip
 def test_an_address_that_is_read_out(text: str, address: str) -> None:
     held = Slot(name="email", type="email")
-    assert held.type.candidates(held, text, HERE) == [address]
-    assert held.type.occurrences(held, text, HERE) == [address]
+    assert held.kind.candidates(held, text, HERE) == [address]
+    assert held.kind.find_values(held, text, HERE) == [address]
 
 
 @pytest.mark.row("U7", "U5")
@@ -65,11 +65,11 @@ def test_no_code(text: str) -> None:
 def test_options_and_days_are_misspelt_from_four_letters_on() -> None:
     size = Slot(name="size", type="choice", options=["small", "medium", "post", "black"])
     said = ("meduim", "smal", "smal one please", "psot", "blak", "back", "most", "stop")
-    assert [size.type.candidates(size, text, HERE) for text in said] == [
+    assert [size.kind.candidates(size, text, HERE) for text in said] == [
         ["medium"], ["small"], ["small"], ["post"], ["black"], [], [], [],
     ]  # fmt: skip
     day = Slot(name="day", type="date")
     said = ("thurdsay", "fryday", "wendesday", "5 decembr", "sundae", "money", "remember 5")
-    assert [day.type.candidates(day, text, HERE) for text in said] == [
+    assert [day.kind.candidates(day, text, HERE) for text in said] == [
         ["2026-10-15"], ["2026-10-16"], ["2026-10-21"], ["2026-12-05"], [], [], [],
     ]  # fmt: skip

@@ -98,7 +98,7 @@ def test_an_installed_package_is_imported_when_it_is_asked_for(
         ({"blue": "acme_colours:BLUE"}, "BLUE = 'b'\n", "blue", "cannot be used: it is no number"),
         ({"blue": "acme_colours:GREEN"}, "BLUE = 2\n", "blue", "AttributeError: .*GREEN"),
         ({"blue": "acme_colours"}, "BLUE = 2\n", "blue", "importing acme_colours registers no colour"),
-        ({"blue": "acme_colours"}, "1 / 0\n", "blue", "ZeroDivisionError: .*Mend the package"),
+        ({"blue": "acme_colours"}, "1 / 0\n", "blue", "ZeroDivisionError: .*Fix the package"),
         ({"Blue": "acme_colours:BLUE"}, "BLUE = 2\n", "Blue", "cannot be the name of a colour"),
     ],
 )

@@ -21,9 +21,9 @@ SUPPORT = ROOT / "tests" / "support"
 
 # They ask for a kind by itself: a property named for it, the flows that labels start, labels just made.
 ASKING = {
-    "datasets/_labels.py",
+    "datasets/label_checks.py",
     "datasets/candidates.py",
-    "datasets/importers/_sgd_turns.py",
+    "datasets/importers/sgd.py",
 }
 
 

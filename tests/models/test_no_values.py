@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.models import Slot
-from jazzmine_dspy.models.other_languages import day_language, number_language
+from jazzmine_dspy.models.language import day_language, number_language
 from jazzmine_dspy.models.slots import ReadingContext
 
 AT = ReadingContext(date=dt.date(2026, 10, 14), currency="USD", region="GB")
@@ -21,7 +21,7 @@ COVER = Slot(name="insurance", type="boolean")
 
 def within(slot: Slot, text: str) -> list[Any]:
     """The values that a slot's type reads inside a message."""
-    return list(slot.type.occurrences(slot, text, AT))
+    return list(slot.kind.find_values(slot, text, AT))
 
 
 @pytest.mark.row("U5", "U9")
@@ -32,6 +32,7 @@ def within(slot: Slot, text: str) -> list[Any]:
         "contract runs to 1st Nov, we'll be gone the day before that", "a week before the wedding, that's 7 nov",
         "Sunday before last", "the saturday before the holiday weekend", "a week earlier than the 30th",
         "my flight is on the 12th so 2 days prior", "ideally within a week of the 3rd", "the morning after halloween",
+        "the first monday in april", "the last friday of the month",
     ],
 )  # fmt: skip
 def test_a_day_that_another_one_is_counted_from_is_no_value(text: str) -> None:
@@ -43,7 +44,7 @@ def test_a_day_that_another_one_is_counted_from_is_no_value(text: str) -> None:
     ("text", "day"),
     [
         ("the day after tomorrow", "2026-10-16"), ("three weeks after the 16th", "2026-11-06"),
-        ("the monday before christmas", "2026-12-21"), ("friday after 3", "2026-10-16"),
+        ("friday after 3", "2026-10-16"),
         ("not a day before the 25th please", "2026-10-25"), ("Thursday week", "2026-10-22"),
         ("the day before the 1st", "2026-10-31"),
     ],
@@ -61,8 +62,8 @@ def test_an_hour_that_another_one_is_counted_from_is_no_value() -> None:
 
 @pytest.mark.row("U5")
 def test_how_are_you_today_is_no_answer() -> None:
-    assert DAY.type.read(DAY, "how are you today", AT) is None
-    assert DAY.type.read(DAY, "today please", AT) == "2026-10-14"
+    assert DAY.kind.parse(DAY, "how are you today", AT) is None
+    assert DAY.kind.parse(DAY, "today please", AT) == "2026-10-14"
 
 
 @pytest.mark.row("U5")
@@ -79,14 +80,14 @@ def test_how_are_you_today_is_no_answer() -> None:
     ],
 )
 def test_what_measures_or_labels_counts_nobody(text: str) -> None:
-    assert GUESTS.type.read(GUESTS, text, AT) is None
+    assert GUESTS.kind.parse(GUESTS, text, AT) is None
 
 
 @pytest.mark.row("U5")
 def test_a_unit_that_the_slot_asks_for_is_counted() -> None:
     nights = Slot(name="stay", type="number", ask="How many nights?")
-    assert nights.type.read(nights, "3 nights", AT) == 3
-    assert [GUESTS.type.read(GUESTS, text, AT) for text in ("the 4 of us", "12 hungry people")] == [
+    assert nights.kind.parse(nights, "3 nights", AT) == 3
+    assert [GUESTS.kind.parse(GUESTS, text, AT) for text in ("the 4 of us", "12 hungry people")] == [
         4,
         12,
     ]

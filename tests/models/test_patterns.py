@@ -10,7 +10,7 @@ import pytest
 
 from jazzmine_dspy.models import Slot
 from jazzmine_dspy.models.patterns import pattern_matches
-from jazzmine_dspy.models.slots import ask_type, breaks_pattern
+from jazzmine_dspy.models.slots import breaks_pattern, call_type
 
 # Name, pattern, and for each answer the value that is stored; None if the answer is no value.
 TYPED: list[tuple[str, str, dict[str, str | None]]] = [
@@ -51,10 +51,10 @@ def test_an_answer_is_stored_in_the_form_of_the_pattern(
     name: str, pattern: str, typed: str, stored: Any
 ) -> None:
     slot = Slot(name=name, type="text", pattern=pattern)
-    assert ask_type(slot, "read", typed, "failed") == stored
+    assert call_type(slot, "parse", typed, "failed") == stored
     if stored is not None:
         assert not breaks_pattern(slot, stored)
-        assert ask_type(slot, "normal", stored, "failed") == stored
+        assert call_type(slot, "normalize", stored, "failed") == stored
 
 
 def test_a_value_with_the_letters_of_its_pattern_stands_in_a_longer_message() -> None:
@@ -74,7 +74,7 @@ def test_no_pattern_and_no_message_hangs(pattern: str, part: str, caplog: pytest
     message = (part * 8000)[:8000]
     began = time.process_time()
     with caplog.at_level(logging.WARNING):
-        ask_type(slot, "read", message, None)
+        call_type(slot, "parse", message, None)
         pattern_matches(slot, message)
         breaks_pattern(slot, message)
     # Without a limit some of these take longer than the universe.

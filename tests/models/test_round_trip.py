@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from jazzmine_dspy.models import Message, Turn, TurnDecision, command
-from jazzmine_dspy.models._base import FrozenMap, Text
+from jazzmine_dspy.models.base import FrozenMap, Text
 from jazzmine_dspy.models.traces import ScriptGenAttempt, SlotEvent, ToolTrace, TurnTrace
 
 Values = Callable[[type[BaseModel]], st.SearchStrategy[Any]]

@@ -13,7 +13,7 @@ BANK = ReadingContext(currency="USD", region="US")
 
 def read(kind: str, text: str) -> list[Any]:
     held = Slot(name="it", type=kind)
-    return held.type.candidates(held, text, BANK)
+    return held.kind.candidates(held, text, BANK)
 
 
 @pytest.mark.row("U7")
@@ -51,5 +51,5 @@ def test_a_number_has_its_scale(text: str, number: int) -> None:
 @pytest.mark.row("U7")
 def test_what_only_looks_like_a_scale() -> None:
     held = Slot(name="amount", type="money")
-    assert held.type.occurrences(held, "3 100 dollar bills", BANK) == ["100.00 USD"]
+    assert held.kind.find_values(held, "3 100 dollar bills", BANK) == ["100.00 USD"]
     assert read("number", "2 grand pianos") == [2]

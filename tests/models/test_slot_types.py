@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
 from typing import Any
 
 import pytest
@@ -12,8 +13,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from jazzmine_dspy.models import (
     SLOT_TYPES,
-    Ambiguous,
-    Flow,
     FlowRegistry,
     ReadingContext,
     Slot,
@@ -22,7 +21,8 @@ from jazzmine_dspy.models import (
     slot_type,
 )
 from jazzmine_dspy.models.errors import ExtensionError, FlowError
-from jazzmine_dspy.models.slots import ask_type
+from jazzmine_dspy.models.language import Span
+from jazzmine_dspy.models.slots import ANYWHERE, call_type
 
 TEXT = {"type": "string", "minLength": 1, "maxLength": 80}
 
@@ -35,7 +35,7 @@ def slot(name: str, **fields: Any) -> Slot:
 @pytest.fixture
 def open_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is forgotten after it."""
-    for name in ("_held", "_origins"):
+    for name in ("_values", "_origins"):
         monkeypatch.setattr(SLOT_TYPES, name, dict(getattr(SLOT_TYPES, name)))
 
 
@@ -51,7 +51,7 @@ def open_registry(monkeypatch: pytest.MonkeyPatch) -> None:
 )  # fmt: skip
 def test_the_schema_of_each_type(name: str, schema: dict[str, Any]) -> None:
     # In this very order of keys: servers cache prompts by their bytes.
-    assert json.dumps(slot(name).type.schema(slot(name))) == json.dumps(schema)
+    assert json.dumps(slot(name).kind.schema(slot(name))) == json.dumps(schema)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_schema_of_each_type(name: str, schema: dict[str, Any]) -> None:
     ],
 )  # fmt: skip
 def test_a_whole_message_is_read(name: str, text: str, wanted: Any) -> None:
-    read = slot(name).type.read(slot(name), text)
+    read = slot(name).kind.parse(slot(name), text)
     assert (read, type(read)) == (wanted, type(wanted))
 
 
@@ -82,7 +82,7 @@ def test_a_whole_message_is_read(name: str, text: str, wanted: Any) -> None:
     ],
 )  # fmt: skip
 def test_a_pattern_of_the_slot_s_own_is_read(name: str, pattern: str, text: str, wanted: Any) -> None:
-    read = slot(name).type.read(slot(name, pattern=pattern), text)
+    read = slot(name).kind.parse(slot(name, pattern=pattern), text)
     assert (read, type(read)) == (wanted, type(wanted))
 
 
@@ -98,45 +98,43 @@ def test_a_pattern_of_the_slot_s_own_is_read(name: str, pattern: str, text: str,
     ],
 )  # fmt: skip
 def test_what_occurs_in_a_text(name: str, text: str, found: list[Any]) -> None:
-    assert slot(name).type.occurrences(slot(name), text) == found
+    assert slot(name).kind.find_values(slot(name), text) == found
 
 
-@pytest.mark.parametrize("kind", list(SlotType))
+@pytest.mark.parametrize("kind", list(SLOT_TYPES.values()))
 @pytest.mark.parametrize("given", [None, "", 1, 1.5, True, [], ["a", 1], {"a": 1}, "x"])
 def test_no_value_makes_a_type_fail(kind: SlotType, given: Any) -> None:
-    held = slot(kind)
+    held = slot(kind.name)
     assert isinstance(kind.check(held, given), str)
-    normal = kind.normal(held, given)
-    assert kind.normal(held, normal) == normal
+    normal = kind.normalize(held, given)
+    assert kind.normalize(held, normal) == normal
     assert kind.check(held, normal) == kind.check(held, given) or kind.check(held, normal) == ""
-    assert isinstance(kind.misfit(held, given), str)
-    assert all(isinstance(text, str) for text in kind.verbatim(given))
+    assert isinstance(kind.label_error(held, given), str)
+    assert all(isinstance(text, str) for text in kind.spans(given))
 
 
 def test_each_type_has_an_example_that_no_prompt_of_today_shows() -> None:
-    assert all(kind.example and kind.shown(slot(kind)) == kind for kind in SlotType)
+    assert all(kind.example and kind.prompt_text(slot(name)) == name for name, kind in SLOT_TYPES.items())
 
 
-def test_a_type_is_one_object_however_it_is_named() -> None:
+def test_a_slot_has_its_type_by_name_and_as_an_object() -> None:
     held = slot("date")
-    assert held.type is SlotType.DATE is SlotType("date") is SLOT_TYPES["date"]
+    assert held.kind is SLOT_TYPES["date"]
     for other in (
         pickle.loads(pickle.dumps(held)),
         copy.deepcopy(held),
         Slot.model_validate_json(held.model_dump_json()),
     ):
-        assert other.type is SlotType.DATE
-    assert type(held.model_dump(mode="json")["type"]) is str
-    assert (SlotType.DATE.name, SlotType.DATE.value, f"{SlotType.DATE}") == ("DATE", "date", "date")
-    assert len(SlotType) == 11
+        assert other.type == "date"
+        assert other.kind is held.kind
+    assert held.kind.name == held.model_dump()["type"] == "date"
+    assert len(SLOT_TYPES) == 11
 
 
 def test_an_unknown_type_is_refused_with_those_that_are_known() -> None:
     known = "'text', 'number', 'money', .*'choice' or 'list'"
     with pytest.raises(ValidationError, match=known):
         Slot(name="it", type="colour")
-    with pytest.raises(ValueError, match=known):
-        SlotType("colour")
     with pytest.raises(FlowError, match=rf"{known} \(flow 1, field slots\.0\.type\)"):
         FlowRegistry([{"name": "a", "description": "b", "slots": [{"name": "it", "type": "colour"}]}])
 
@@ -149,39 +147,50 @@ def test_a_type_that_a_user_adds_is_one_like_ours(open_registry: None) -> None:
 
         example = "AB12 CDE"
 
-        def normal(self, slot: Slot, value: Any) -> Any:
+        def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
             return value.upper() if isinstance(value, str) else value
 
     held = slot("plate")
-    assert type(held.type) is Plate
-    assert [*SlotType][-1] == "plate"
-    assert held.type.shown(held) == "plate, such as AB12 CDE"
-    assert TypeAdapter(Flow).json_schema()["$defs"]["SlotType"]["enum"][-1] == "plate"
-    assert held.type.misfit(held, "ab12 cde") == "in its normal form, 'AB12 CDE'"
-    assert held.type.misfit(held, "AB12 CDE") == ""
+    assert type(held.kind) is Plate
+    assert [*SLOT_TYPES][-1] == "plate"
+    assert held.kind.prompt_text(held) == "plate, such as AB12 CDE"
+    assert TypeAdapter(Slot).json_schema()["properties"]["type"]["enum"][-1] == "plate"
+    assert held.kind.label_error(held, "ab12 cde") == "in its normal form, 'AB12 CDE'"
+    assert held.kind.label_error(held, "AB12 CDE") == ""
 
 
-def test_a_type_may_need_no_context_and_may_have_several_readings(open_registry: None) -> None:
+def test_a_type_writes_find_alone_and_may_have_several_readings(open_registry: None) -> None:
     @slot_type("plate")
     class Plate(TextType):
         example = "AB12 CDE"
+        noise = ("car",)
 
-        def read(self, slot: Slot, text: str) -> Any:
-            return text.upper()
+        def find(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Span]:
+            plates = re.finditer(r"\b([A-Z]{2}\d\d) ?([A-Z]{3})\b", text, re.IGNORECASE)
+            return [Span(*match.span(), f"{match[1]} {match[2]}".upper()) for match in plates]
 
     @slot_type("half_day")
-    class HalfDay(Ambiguous, TextType):
+    class HalfDay(TextType):
         example = "morning"
 
-        def candidates(self, slot: Slot, text: str, at: ReadingContext = ReadingContext()) -> list[Any]:  # noqa: B008
+        def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
             return ["morning", "evening"] if text == at.region else [text]
 
     at = ReadingContext(region="GB")
     plate, half = slot("plate"), slot("half_day")
-    assert (plate.type.read(plate, "ab"), plate.type.candidates(plate, "ab", at)) == ("AB", ["AB"])
-    assert (half.type.read(half, "noon", at), half.type.read(half, "GB", at)) == ("noon", None)
-    assert ask_type(half, "candidates", "GB", [], at) == ["morning", "evening"]
-    assert ask_type(plate, "read", "ab", None, at) == "AB"
+    for text, bare, inside in (
+        ("it's my car ab12cde", ["AB12 CDE"], ["AB12 CDE"]),
+        ("ab12cde has a flat tyre, not AB12 CDF", [], ["AB12 CDE"]),
+        ("no plate", [], []),
+    ):
+        assert (plate.kind.candidates(plate, text, at), plate.kind.find_values(plate, text, at)) == (
+            bare,
+            inside,
+        )
+    assert plate.kind.normalize(plate, "ab12cde") == "AB12 CDE"
+    assert (half.kind.parse(half, "noon", at), half.kind.parse(half, "GB", at)) == ("noon", None)
+    assert call_type(half, "candidates", "GB", [], at) == ["morning", "evening"]
+    assert call_type(plate, "parse", "ab12 cde", None, at) == "AB12 CDE"
 
 
 class Bare(TextType):
@@ -199,7 +208,7 @@ class Half(SlotType):
     [
         ("money", TextType, r"'money' is taken twice: there is a slot type of jazzmine-dspy itself in .*money\.Money"),
         ("bare", Bare, "'bare' cannot be used: it has no example"),
-        ("half", Half, "'half' cannot be used: it lacks read, schema"),
+        ("half", Half, "'half' cannot be used: it lacks schema"),
         ("plain", int, "it is no class that extends SlotType"),
         ("Plate", TextType, "'Plate' cannot be the name of a slot type"),
     ],
@@ -209,4 +218,4 @@ def test_a_type_that_cannot_be_used_is_refused(
 ) -> None:
     with pytest.raises(ExtensionError, match=message):
         slot_type(name)(cls)
-    assert len(SlotType) == 11
+    assert len(SLOT_TYPES) == 11

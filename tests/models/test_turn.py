@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from jazzmine_dspy.models import Entity, FlowRegistry, Turn
-from jazzmine_dspy.models._base import FrozenMap
+from jazzmine_dspy.models.base import FrozenMap
 
 WHOLE: dict[str, Any] = {
     "text": "the second one, and make it express",

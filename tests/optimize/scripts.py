@@ -15,7 +15,7 @@ from dspy.lm15 import Request
 
 from jazzmine_dspy.lm import scripted_lm
 from jazzmine_dspy.lm.requests import chat_messages, demo_texts, user_text
-from jazzmine_dspy.models._base import canonical_json
+from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.commands import command
 
 LIBRARY = Path(__file__).parent / "library"

@@ -17,7 +17,7 @@ import jazzmine_dspy
 from jazzmine_dspy import load
 from jazzmine_dspy.artifacts import load_with_manifest, loading, read_manifest, save
 from jazzmine_dspy.artifacts import manifest as manifests
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.signatures.contract import fingerprints
 

@@ -112,14 +112,14 @@ def test_a_turn_that_was_never_answered_has_no_score(scripts: Any, concurrency: 
     answered = evaluate(program, examples, concurrency=concurrency)
     assert answered.difference(whole, "flow_set_exact").n == whole.metrics["flow_set_exact"].n
     assert answered.difference(whole, "flow_set_exact").value == 0.0
-    assert not answered.decides_nothing
+    assert not answered.inconclusive_reason
     # More than 5 %: the rest is not asked, and the figures decide nothing.
     lost.update(example.turn.text for example in examples)
     before = lm_calls(program)
     nothing = evaluate(program, examples, concurrency=concurrency)
     assert nothing.unanswered == nothing.n == len(examples)
     assert lm_calls(program) - before < 0.05 * len(examples) + 1 + concurrency
-    assert f"did not answer {nothing.n} of {nothing.n} turns, more than 5%" in nothing.decides_nothing
+    assert f"did not answer {nothing.n} of {nothing.n} turns, more than 5%" in nothing.inconclusive_reason
 
 
 @pytest.mark.row("V6")
@@ -132,8 +132,8 @@ def test_more_than_a_twentieth_unanswered_decides_nothing(
     answered = list(itertools.islice(itertools.cycle(whole.turns), 20))
     gone = [replace(turn, decision=None, scores={}, unanswered=True) for turn in answered[:lost]]
     found = replace(whole, turns=(*gone, *answered[lost:]))
-    assert (found.n, found.unanswered, not found.decides_nothing) == (20, lost, decides)
-    assert decides or "did not answer 2 of 20 turns" in found.decides_nothing
+    assert (found.n, found.unanswered, not found.inconclusive_reason) == (20, lost, decides)
+    assert decides or "did not answer 2 of 20 turns" in found.inconclusive_reason
 
 
 def lm_calls(program: Any) -> int:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.datasets.schema import Example, Labels
-from jazzmine_dspy.eval.contribution import TurnScores, mean
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.metrics import score_turn
 from jazzmine_dspy.eval.objective import Objective
+from jazzmine_dspy.eval.score_terms import TurnScores, mean
 from jazzmine_dspy.models.decision import Enhancement, Selection, SourceKind, StageRecord, TurnDecision
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.pipeline.heats import HIDDEN, MARGIN, Entry, Heat, failures_as_wrong, run_heat

@@ -11,7 +11,7 @@ from jazzmine_dspy import artifacts
 from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.memory.procedural.embed import FastembedEmbedder
 from jazzmine_dspy.models import FlowRegistry, Turn
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.program.heads import heads_from_bytes, heads_to_bytes
 from jazzmine_dspy.program.heads.acts import ACTS, ActsHead, bank, shipped
 from jazzmine_dspy.program.policy import FLOOR, Policy

@@ -79,13 +79,13 @@ def test_an_option_in_other_words_is_taken(program: TurnProgram, slot: str, text
 @pytest.mark.row("U7")
 @pytest.mark.parametrize(("slot", "text"), NONE)
 def test_what_means_no_option_is_not_taken_for_one(program: TurnProgram, slot: str, text: str) -> None:
-    assert not [command for command in said(program, slot, text) if command.place == "value"]
+    assert not [command for command in said(program, slot, text) if command.order == "value"]
 
 
 def test_other_languages_and_other_models_are_left_alone(program: TurnProgram) -> None:
-    assert not [c for c in said(program, RETURN, "its broken", locale="de") if c.place == "value"]
+    assert not [c for c in said(program, RETURN, "its broken", locale="de") if c.order == "value"]
     other = program.with_policy(program.policy)
     other.bind(embedder=None)
     turn = Turn(text="its broken", flow="task", status="collecting_slots", awaiting=RETURN)
-    assert not [c for c in other.decide(turn).commands if c.place == "value"]
+    assert not [c for c in other.decide(turn).commands if c.order == "value"]
     assert 0.5 <= LIKELY_TOLD <= LIKELY_ASKED < 1

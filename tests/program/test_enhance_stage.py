@@ -9,7 +9,7 @@ from typing import Any
 import dspy
 import pytest
 
-from jazzmine_dspy import InMemoryMessageStore, Message, MessageEnhancer
+from jazzmine_dspy import InMemoryMessageStore, Message, MessageEnhancer, artifacts
 from jazzmine_dspy.lm.requests import demo_texts, response_schema, system_text, user_text
 from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.program.policy import Policy
@@ -81,6 +81,23 @@ async def test_a_program_that_asks_no_language_model_enhances_without_one(regist
     assert outcome.message.enhanced_message == "and the other one, order 4471?"
     assert not outcome.degraded
     assert lm.engine.calls == 0
+
+
+@pytest.mark.row("E1", "E4")
+async def test_without_a_language_model_a_message_is_read_as_the_program_reads_it(registry: Any) -> None:
+    program = TurnProgram(registry).with_policy("floor")
+    artifacts.bind_recall(program, "minilm")
+    store = InMemoryMessageStore()
+    enhancer = MessageEnhancer(program, store)
+    first = await enhancer.enhance(message("where is my order 4471?"))
+    angry = message("you are useless!!!").model_copy(update={"id": "m2", "timestamp": 6})
+    second = await enhancer.enhance(angry)
+    decided = program.decide(text="where is my order 4471?").enhancement
+    assert first.message.entities == list(decided.entities)
+    assert [entity.name for entity in first.message.entities] == ["Order 4471"]
+    assert first.message.intent == decided.intent
+    assert second.message.sentiment_score <= -0.6
+    assert (first.degraded, second.degraded) == (False, False)
 
 
 @pytest.mark.row("E7")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +10,18 @@ import pytest
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.models import FlowRegistry, Turn
+from jazzmine_dspy.models.commands import OutOfScope, ResumeFlow
 from jazzmine_dspy.models.decision import Enhancement, StageRecord
 from jazzmine_dspy.models.errors import ArtifactError, InputError
-from jazzmine_dspy.program.feeling import FOREIGN, feel, feeling_head
+from jazzmine_dspy.program import driver
+from jazzmine_dspy.program.feeling import FOREIGN, MIXED, feel, feeling_head
 from jazzmine_dspy.program.gate import without_lm
 from jazzmine_dspy.program.heads import HeadState, heads_from_bytes, heads_to_bytes
 from jazzmine_dspy.program.heads.feeling import FeelingHead, shipped_feeling
 from jazzmine_dspy.program.heads.feeling.head import SHIPPED
 from jazzmine_dspy.program.heads.feeling.sentiment import ANGRY
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.stage import Context
+from jazzmine_dspy.program.stage import Clock, Context, Features
 from jazzmine_dspy.program.turn import TurnProgram
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,6 +85,56 @@ def test_the_sentiment_of_another_language_is_not_known(program: TurnProgram, te
     assert not record.degraded
 
 
+@pytest.mark.row("E4")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "oh great, another delay",
+        "thanks for losing my parcel, really great job",
+        "lovely, three weeks and still nothing",
+    ],
+)
+def test_sarcasm_is_never_positive_and_its_sentiment_is_uncertain(program: TurnProgram, text: str) -> None:
+    decision = program.decide(text=text)
+    record = decision.stages["enhance"]
+    assert decision.enhancement.sentiment_score <= 0.0
+    assert (record.cause, record.degraded) == (MIXED, False)
+    assert record.confidence <= 0.5
+
+
+@pytest.mark.row("E4", "E16")
+@pytest.mark.parametrize(
+    "text",
+    ["the lamp is beautiful but the delivery was slow", "your staff are wonderful, the website is awful"],
+)
+def test_praise_next_to_a_complaint_is_near_zero_and_escalates_nothing(
+    program: TurnProgram, text: str
+) -> None:
+    decision = program.decide(text=text)
+    record = decision.stages["enhance"]
+    assert abs(decision.enhancement.sentiment_score) <= 0.3
+    assert (record.cause, bool(decision.escalation)) == (MIXED, False)
+    assert record.confidence <= 0.5
+
+
+@pytest.mark.row("E4", "E16")
+@pytest.mark.parametrize("text", ["WHERE IS MY BOOKING", "CANCEL BOOKING 4711 PLEASE", "I NEED THREE PLACES"])
+def test_capitals_alone_are_neutral(program: TurnProgram, text: str) -> None:
+    decision = program.decide(text=text)
+    assert abs(decision.enhancement.sentiment_score) < 0.2
+    assert not decision.escalation
+
+
+def test_the_features_of_a_text_are_asked_for_once_in_a_turn(program: TurnProgram) -> None:
+    steps, value, texts = program.steps(Turn(text="I'd like to move booking 4711")), None, list[str]()
+    with contextlib.suppress(StopIteration):
+        while True:
+            effect = steps.send(value)
+            value = driver._perform(effect, program.bindings) if not isinstance(effect, Clock) else 0.0
+            texts += effect.texts if isinstance(effect, Features) else ()
+    assert len(texts) == len(set(texts)) > 0
+
+
 @pytest.mark.row("E12")
 def test_a_new_task_leaves_the_topic_and_an_answer_or_correction_does_not(program: TurnProgram) -> None:
     state = {"flow": "move_booking", "status": "collecting_slots", "awaiting": "people", "history": TALK}
@@ -91,6 +144,18 @@ def test_a_new_task_leaves_the_topic_and_an_answer_or_correction_does_not(progra
         text="I also want to cancel my booking 5120", history=[*TALK, {"role": "assistant", "text": "Moved."}]
     )
     assert not program.decide(shift).enhancement.is_continuation
+
+
+@pytest.mark.row("E12")
+@pytest.mark.parametrize("command", [ResumeFlow(flow="move_booking"), OutOfScope()])
+def test_a_paused_task_and_another_matter_leave_the_topic(program: TurnProgram, command: Any) -> None:
+    context = Context(Turn(text="and the other one", history=TALK), program.registry)
+    before = Enhancement(enhanced_query="and the other one")
+    steps = feel(context, program.bindings, before, StageRecord(source="floor"), [command])
+    effect = next(steps)
+    with pytest.raises(StopIteration) as done:
+        steps.send(driver._perform(effect, program.bindings))
+    assert not done.value.value[0].is_continuation
 
 
 @pytest.mark.row("E12")

@@ -81,7 +81,7 @@ ENHANCEMENTS = st.builds(
 
 
 def _first_opening(commands: list[Command]) -> int:
-    return next((at for at, one in enumerate(commands) if one.place == "opens"), len(commands))
+    return next((at for at, one in enumerate(commands) if one.order == "opens"), len(commands))
 
 
 def of(kind: Any, commands: list[Command]) -> list[Any]:
@@ -148,7 +148,7 @@ def test_the_decision_never_contradicts_itself(
     # A value stands behind what opens the flow that it names.
     running = turn.flow
     for one in merged:
-        running = (one.opens(turn) if one.place == "opens" else None) or running
+        running = (one.opens(turn) if one.order == "opens" else None) or running
         assert one.owner in (None, running)
 
     # The flag goes with commands, and leaving a flow sets it.

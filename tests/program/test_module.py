@@ -12,7 +12,7 @@ import pytest
 
 from fake_openai import FakeOpenAI
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.eval.learning import metric
+from jazzmine_dspy.eval.dspy_metric import metric
 from jazzmine_dspy.lm import resolve_lm
 from jazzmine_dspy.models import FlowRegistry
 from jazzmine_dspy.models.errors import InputError

@@ -13,7 +13,7 @@ import pytest
 
 from jazzmine_dspy import load, save
 from jazzmine_dspy.models import FlowRegistry, Turn
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.commands import SetSlot
 from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.models.errors import ArtifactError, ExtensionError, InputError

@@ -21,7 +21,7 @@ import jazzmine_dspy
 from fake_openai import FakeOpenAI
 from jazzmine_dspy.artifacts import read_manifest
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.eval.learning import metric
+from jazzmine_dspy.eval.dspy_metric import metric
 from jazzmine_dspy.lm.errors import EngineError
 from jazzmine_dspy.lm.requests import demo_texts, system_text
 from jazzmine_dspy.models import FlowRegistry, Turn

@@ -24,6 +24,7 @@ figures, formats, mixed, parts, sets, sharing = (
     importlib.import_module(f"routing.{name}")
     for name in ("figures", "formats", "mixed", "parts", "sets", "sharing")
 )
+marked_block = importlib.import_module("marked_block")
 Row, Judged = parts.Row, sharing.Judged
 
 ROWS = [Row(f"message {number} of {label}", label) for label in "abc" for number in range(10)]
@@ -249,35 +250,6 @@ def test_a_busy_machine_and_a_quick_run_are_told() -> None:
     assert "|---" not in figures.block(held | {"rows": []})
 
 
-def test_rows_that_were_measured_replace_theirs_alone() -> None:
-    held = document()
-    held["rows"] = figures.ordered(
-        [
-            *held["rows"],
-            held["rows"][0] | {"row": "mixsnips", "metrics": {"flow_set_exact": metric(0.9, 0.8, 0.95)}},
-        ]
-    )
-    text = f"before\n<!-- routing -->\n{figures.block(held)}\n<!-- /routing -->\nafter\n"
-    anew = {
-        "row": "mixsnips",
-        "metrics": {"flow_set_exact": metric(0.8, 0.7, 0.85)},
-        "counts": {"training": 60},
-    }
-    changed = figures.replaced(text, {"rows": [held["rows"][-1] | anew]})
-    differing = [
-        (one, two) for one, two in zip(text.split("\n"), changed.split("\n"), strict=True) if one != two
-    ]
-    ((old, new),) = differing
-    assert old.startswith("| **MixSNIPS**: 7,500 messages")
-    assert new.startswith(
-        "| **MixSNIPS**: 60 messages to learn from, 100 turns asked | right 80.0% [70.0, 85.0]"
-    )
-    peers = figures.replaced(text, {"rows": [row for row in held["rows"] if row["row"] == "clinc150"][:1]})
-    assert "semantic-router" not in peers
-    with pytest.raises(InputError, match=r"no row of SGD"):
-        figures.replaced(text, {"rows": [held["rows"][0] | {"row": "sgd"}]})
-
-
 def test_twenty_flows_and_shares_are_told_with_their_targets() -> None:
     held = document() | {
         "flows20": {"n": 50, "catalogues": 2, "alone": metric(0.95), "among": metric(0.90)},
@@ -299,10 +271,10 @@ def test_twenty_flows_and_shares_are_told_with_their_targets() -> None:
 
 def test_the_block_is_replaced_between_its_markers() -> None:
     text = "a\n<!-- routing -->\nold\n<!-- /routing -->\nb\n"
-    assert figures.filled(text, "new") == "a\n<!-- routing -->\nnew\n<!-- /routing -->\nb\n"
+    assert marked_block.filled(text, "new", "routing") == "a\n<!-- routing -->\nnew\n<!-- /routing -->\nb\n"
     for lacking in ("no markers", "<!-- routing -->\nnot closed", "<!-- /routing --><!-- routing -->"):
         with pytest.raises(InputError, match="no place for the table"):
-            figures.filled(lacking, "new")
+            marked_block.filled(lacking, "new", "routing")
 
 
 def test_counts_of_the_run_stand_in_the_notes() -> None:

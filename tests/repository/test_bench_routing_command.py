@@ -135,44 +135,8 @@ def test_a_whole_table_is_written_and_any_other_names_what_it_lacks(
     assert "no place for the table" in capsys.readouterr().err
 
 
-def test_what_two_runs_have_measured_is_joined(bench: Any, data: Path, tmp_path: Path, capsys: Any) -> None:
-    docs, out, other = tmp_path / "docs.md", tmp_path / "out.json", tmp_path / "other.json"
-    docs.write_text(MARKED, "utf-8")
-    held = whole(bench)
-    large = [row for row in held["rows"] if row["row"] in ("flows1000", "flows20", "registries")]
-    rest = [row for row in held["rows"] if row not in large]
-    share = {
-        "row": "banking77",
-        "quality": 0.97,
-        "harder": 1.0,
-        "n": 9,
-        "sent": 0.1,
-        "together": 0.9,
-        "loss": 0.0,
-    }
-    first = {key: value for key, value in held.items() if key not in bench.figures.SMALLER}
-    out.write_text(json.dumps({**first, "rows": rest, "share": [share]}), "utf-8")
-    about = {**held["about"], "load": 2.5, "minutes": 7.0, "runs": 2}
-    other.write_text(json.dumps({**held, "rows": large, "about": about}), "utf-8")
-    asked = ["--add", "--only", "", "--data", str(data), "--out", str(out), "--join", str(other)]
-    assert bench.main([*asked, "--docs", "--docs-file", str(docs)]) == 0
-    assert "3 runs, of one set or several each, were put into one table" in docs.read_text("utf-8")
-    found = json.loads(out.read_text("utf-8"))
-    assert found["rows"] == held["rows"]
-    assert found["share"] == [share]
-    assert found["about"]["runs"] == 3
-    assert found["about"]["load"] >= 2.5
-    assert found["about"]["minutes"] == pytest.approx(10.0, abs=0.5)
-    capsys.readouterr()
-    other.write_text(json.dumps({**held, "about": {**about, "seeds": [18]}}), "utf-8")
-    assert bench.main(asked) == 2
-    assert "seeds are [18]" in capsys.readouterr().err
-    other.write_text("none", "utf-8")
-    assert bench.main(asked) == 2
-
-
 def test_the_documentation_has_the_place_for_the_table(bench: Any) -> None:
-    assert "new" in bench.figures.filled(bench.DOCS.read_text("utf-8"), "new")
+    assert "new" in bench.filled(bench.DOCS.read_text("utf-8"), "new", "routing")
 
 
 def test_recall_is_measured_with_enough_questions_for_its_last_percentile(bench: Any) -> None:

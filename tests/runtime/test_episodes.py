@@ -123,7 +123,6 @@ async def test_a_summary_that_the_hook_returns_is_seen_by_later_turns(shifting: 
 async def messages(request: pytest.FixtureRequest, tmp_path: Any) -> Any:
     store: MessageStore = InMemoryMessageStore()
     if request.param == "sqlite":
-        pytest.importorskip("aiosqlite")
         store = SqlMessageStore(f"sqlite:///{tmp_path}/m.db")
     yield store
     await store.close()

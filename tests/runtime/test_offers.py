@@ -45,7 +45,7 @@ async def offered(floor: TurnProgram, memory: WorkingMemoryStore, make_chat: Any
         outcome = await chat(text)
     assert (outcome.next.kind, outcome.next.flow) == ("resume", "cancel_order")
     assert outcome.reply.endswith(OFFER)
-    assert outcome.state.offered == "cancel_order"
+    assert outcome.state.offered_flow == "cancel_order"
     return chat
 
 
@@ -57,7 +57,7 @@ async def test_a_yes_or_the_name_goes_back(offered: Any, text: str) -> None:
         {"type": "resume_flow", "flow": "cancel_order"}
     ]
     assert (outcome.next.kind, outcome.next.slot) == ("ask_slot", "order_id")
-    assert outcome.state.offered is None
+    assert outcome.state.offered_flow is None
 
 
 @pytest.mark.row("U11")
@@ -104,7 +104,11 @@ async def test_the_end_of_an_action_offers_too(offered: Any) -> None:
     await runtime.process(conversation_id="c1", user_id="u1", text="when are you open")
     await runtime.begin_action("c1")
     done = await runtime.finish_action("c1", {"open": "9 to 5"})
-    assert (done.next.kind, done.next.flow, done.state.offered) == ("resume", "cancel_order", "cancel_order")
+    assert (done.next.kind, done.next.flow, done.state.offered_flow) == (
+        "resume",
+        "cancel_order",
+        "cancel_order",
+    )
     assert (await offered("yes please")).next.slot == "order_id"
 
 
@@ -129,4 +133,4 @@ async def test_questions_are_counted_in_the_store(
     assert (await chat("4471")).next.kind == "confirm"
     state = await memory.get("c1")
     assert state is not None
-    assert (state.escalation, state.asked) == ("", {"cancel_order?": 1})
+    assert (state.escalation, state.question_counts) == ("", {"cancel_order?": 1})

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import FlowRegistry, Runtime, TurnDecision
-from jazzmine_dspy.dialogue.next_steps import reconcile
-from jazzmine_dspy.memory.working import HeldSlot, WorkingMemory
+from jazzmine_dspy.dialogue.questions import reconcile
+from jazzmine_dspy.memory.working import SlotState, WorkingMemory
 from jazzmine_dspy.models import Enhancement, Entity, Selection
 from jazzmine_dspy.runtime import apply
 
@@ -257,7 +257,7 @@ def test_a_flow_whose_definition_changed_goes_on_with_the_new_one(talk: Any) -> 
     assert talk("chitchat").slot == "floor"
     slots = talk.state.active_flow.slots
     assert (slots["order_id"].value, slots["order_id"].required) == ("4471", False)
-    assert (slots["speed"].required, slots["floor"]) == (False, HeldSlot(name="floor", type="number"))
+    assert (slots["speed"].required, slots["floor"]) == (False, SlotState(name="floor", type="number"))
     assert talk({"type": "set_slot", "name": "floor", "value": 0}).kind == "run_flow"
 
 

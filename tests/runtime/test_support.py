@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import FlowRegistry, Runtime, TurnDecision, TurnProgram
-from jazzmine_dspy.dialogue.next_steps import reconcile
-from jazzmine_dspy.memory.working import ActiveFlowState, HeldSlot, PendingConfirmation, WorkingMemory
+from jazzmine_dspy.dialogue.questions import reconcile
+from jazzmine_dspy.memory.working import ActiveFlowState, PendingConfirmation, SlotState, WorkingMemory
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.runtime import apply
 
@@ -114,7 +114,7 @@ def _state(before: dict[str, Any], name: str) -> WorkingMemory:
             flow_name=before["flow"],
             status="active" if before["status"] == "in_flow" else before["status"],
             awaiting=before.get("awaiting"),
-            slots={name: HeldSlot(name=name, value=value) for name, value in values.items()},
+            slots={name: SlotState(name=name, value=value) for name, value in values.items()},
         )
     if before.get("confirming"):
         question = before["confirming"]["action"]
@@ -125,7 +125,7 @@ def _state(before: dict[str, Any], name: str) -> WorkingMemory:
         ActiveFlowState(
             flow_name=flow,
             status="paused",
-            slots={name: HeldSlot(name=name, value=value) for name, value in held.items()},
+            slots={name: SlotState(name=name, value=value) for name, value in held.items()},
         )
         for flow, held in _paused(before)
     ]

@@ -10,7 +10,7 @@ import pytest
 from jazzmine_dspy.memory.errors import ConflictError, StateError, TurnLostError
 from jazzmine_dspy.memory.messages import InMemoryMessageStore
 from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore
-from jazzmine_dspy.memory.working.in_process import InProcessBackend
+from jazzmine_dspy.memory.working.in_memory import StoredConversation
 from jazzmine_dspy.models import Message, TurnDecision
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.traces import LLMCallRecord
@@ -23,13 +23,13 @@ class Office:
     """Two workers that share their stores."""
 
     def __init__(self, program: Any) -> None:
-        self.backend = InProcessBackend()
+        self.conversations: dict[str, StoredConversation] = {}
         self.messages = InMemoryMessageStore()
         self.program = program
         self.one, self.two = self.worker(), self.worker()
 
     def worker(self) -> Runtime:
-        memory = InMemoryWorkingMemoryStore(backend=self.backend)
+        memory = InMemoryWorkingMemoryStore(conversations=self.conversations)
         return Runtime(self.program, working_memory=memory, messages=self.messages)
 
     async def ready(self) -> str:
@@ -61,7 +61,7 @@ async def test_a_turn_that_lost_its_lease_leaves_no_message_and_no_trace(office:
     office.program.adecide = slow
     late = asyncio.create_task(office.one.process(**ANN, text="hello", message_id="m1"))
     await asked.wait()
-    office.backend.lapse("c1")
+    office.conversations["c1"].token = ""
     office.program.adecide = decide
     outcome = await office.two.process(**ANN, text="hello", message_id="m1")
     reply = await office.two.record_reply(

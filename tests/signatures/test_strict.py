@@ -106,9 +106,9 @@ def test_what_a_slot_type_asks_for_is_kept(kind: str) -> None:
         turn=Turn(text="ten", flow="f0", awaiting="s0", status="collecting_slots"), registry=flows
     )
     given = call_for(context, "understand", Policy()).config["response_format"]
-    examples: list[Any] = [own.type.example, "x", 3, 2.5, True, ["a", "b"], *own.options[:3]]
+    examples: list[Any] = [own.kind.example, "x", 3, 2.5, True, ["a", "b"], *own.options[:3]]
     fitting = [
-        value for value in examples if jsonschema.Draft202012Validator(own.type.schema(own)).is_valid(value)
+        value for value in examples if jsonschema.Draft202012Validator(own.kind.schema(own)).is_valid(value)
     ]
     assert fitting
     schema = jsonschema.Draft202012Validator(strict(given)["json_schema"]["schema"])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
-from jazzmine_dspy.models.commands._dialogue import Dialogue
-from jazzmine_dspy.models.commands._kind import Kind, Situation, SlotAct
+from jazzmine_dspy.models.commands.base import Dialogue, DialogueState, SlotCommand
 from jazzmine_dspy.models.flows import Slot
 
 
-class RedoSlot(SlotAct):
+class RedoSlot(SlotCommand):
     """Ask for a slot's value once more."""
 
     type: Literal["redo_slot"] = "redo_slot"
@@ -21,15 +20,11 @@ class RedoSlot(SlotAct):
     replies = {"redo_slot": "Let's have that again."}
 
     @classmethod
-    def names(cls, situation: Situation, slots: Sequence[Slot]) -> Sequence[str]:
-        return situation.slots.names
+    def names(cls, state: DialogueState, slots: Sequence[Slot]) -> Sequence[str]:
+        return state.slots.names
 
-    @classmethod
-    def read(cls, name: str | None, value: Any, situation: Situation, slots: Sequence[Slot]) -> Kind | None:
-        return cls(name=name) if name is not None and name in cls.names(situation, slots) else None
-
-    def fits(self, situation: Situation) -> bool:
-        return self.name in situation.slots.names
+    def fits(self, state: DialogueState) -> bool:
+        return self.name in state.slots.names
 
     def apply(self, dialogue: Dialogue) -> bool:
         return dialogue.clear(self.name) and dialogue.say("redo_slot")

@@ -39,14 +39,16 @@ async def apply(
     """One turn for one delivery of a message."""
     async with store.turn(conversation) as fence:
         state = await store.get_or_create(conversation, "u1")
-        begun = begin_turn(state, TurnCache(message_id=message))
-        if begun.turn_number == state.turn_number:
+        before = state.turn_number
+        begin_turn(state, TurnCache(message_id=message))
+        if state.turn_number == before:
             return {"event": "repeated", "fence": fence, "version": state.version}
-        flow = begun.active_flow or ActiveFlowState(flow_name="ledger")
-        flow.slot("log").value = [*log_of(begun), message]
-        begun.active_flow = flow
+        flow = state.active_flow or ActiveFlowState(flow_name="ledger")
+        flow.slot("log").value = [*log_of(state), message]
+        state.active_flow = flow
         await before_writing(fence)
-        saved = await store.save(end_turn(begun, f"Noted {message}."))
+        end_turn(state, f"Noted {message}.")
+        saved = await store.save(state)
         return {"event": "applied", "fence": fence, "version": saved.version}
 
 

@@ -11,7 +11,7 @@ from understanding.rehearsal import staged
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.eval.suite import load_suite
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.commands import Clarify, StartFlow
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program.gate import without_lm

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.datasets.importers import divide
-from jazzmine_dspy.datasets.importers.source import single, words
+from jazzmine_dspy.datasets.importers import single, words
 from jazzmine_dspy.datasets.schema import LabelledConversation, Labels, Role
-from jazzmine_dspy.datasets.split import write_splits
+from jazzmine_dspy.datasets.split import divide, write_splits
 from jazzmine_dspy.models.registry import FlowRegistry
 from routing import formats, parts
 from routing.parts import Row

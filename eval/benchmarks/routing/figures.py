@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jazzmine_dspy.models.errors import InputError
-
 SHORT = {
     "flow_set_exact": "right",
     "in_scope_accuracy": "in scope",
@@ -244,67 +242,13 @@ def block(document: Mapping[str, Any]) -> str:
         f"{about['load']:.1f} at most when a set ended, in {about['minutes']:.0f} minutes."
     )
     if about["runs"] > 1:
-        said += (
-            f" {about['runs']} runs, of one set or several each, were put into one table (`--add`, `--join`)."
-        )
+        said += f" {about['runs']} runs, of one set or several each, were put into one table."
     if about["load"] > about["cores"]:
         said += " The machine had other work to do, so latencies and training times say little."
     if about["quick"]:
         said += " It was a quick run on a tenth of the data, whose figures are no measurement."
     parts = [said, table(document) if document["rows"] else "", further(document)]
     return "\n\n".join(part for part in parts if part)
-
-
-def filled(text: str, content: str, name: str = "routing") -> str:
-    """A text with the block between its markers replaced.
-
-    Raises:
-        InputError: the text lacks a marker.
-    """
-    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-    before, found, rest = text.partition(begin)
-    _, closed, after = rest.partition(end)
-    if not (found and closed):
-        raise InputError(
-            "There is no place for the table",
-            where=f"no {end if found else begin}",
-            remedy=f"Put {begin} and {end} on lines of their own, in this order.",
-        )
-    return f"{before}{begin}\n{content}\n{end}{after}"
-
-
-def replaced(text: str, document: Mapping[str, Any]) -> str:
-    """A text whose block has the rows of a document, and the notes on them, in the place of its own.
-
-    All that the document does not have stays as it is, the line on how the whole table was made included.
-
-    Raises:
-        InputError: the text lacks a marker, or a row that is to be replaced.
-    """
-    filled(text, "")
-    before, begin, rest = text.partition("<!-- routing -->\n")
-    held, end, after = rest.partition("<!-- /routing -->")
-    lines = held.split("\n")
-    measured = {row["row"] for row in document["rows"]}
-    notes = dict(_notes(document))
-    for name in [name for name in SPECS if name in measured]:
-        title = SPECS[name].title
-        head = f"| **{title}**: "
-        at = next((number for number, line in enumerate(lines) if line.startswith(head)), None)
-        if at is None:
-            raise InputError(
-                f"The table has no row of {title}", where="routing", remedy="Write it whole: --docs."
-            )
-        last = at + 1
-        while last < len(lines) and lines[last].startswith("| · "):
-            last += 1
-        rows = [row for row in document["rows"] if row["row"] == name]
-        lines[at:last] = table({"rows": rows}).split("\n")[2:]
-        lines = [
-            f"- {title}: {notes[name]}." if name in notes and line.startswith(f"- {title}: ") else line
-            for line in lines
-        ]
-    return before + begin + "\n".join(lines) + end + after
 
 
 def missing(document: Mapping[str, Any]) -> list[str]:

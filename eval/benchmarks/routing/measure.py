@@ -11,10 +11,9 @@ from jazzmine_dspy.eval import evaluate
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.memory.procedural import FastembedEmbedder
 from jazzmine_dspy.program.turn import TurnProgram
-from routing import catalogue, figures, ours, parts, sharing
+from routing import catalogue, figures, ours, parts, say, sharing
 from routing.peer import Peer, Skipped, Training
 from routing.peers import peers
-from routing.progress import say
 from routing.sets import Case, Place
 
 SHARED = ("banking77", "banking77-10", "clinc150")

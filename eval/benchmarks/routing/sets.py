@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from routing import formats, mixed, parts
+from routing import formats, mixed, parts, say
 from routing.parts import Row
-from routing.progress import say
 
 BOTS = ("curekart", "powerplay11", "sofmattress")
 HELD = 0.2

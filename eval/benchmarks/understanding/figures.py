@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from jazzmine_dspy.eval.contribution import TurnScores
-from jazzmine_dspy.eval.stats import Metric, summarise
+from jazzmine_dspy.eval.intervals import Metric, summarise
+from jazzmine_dspy.eval.score_terms import TurnScores
 
 PARTS = {"all": "all", "opening": "opening messages", "mid": "mid-form messages"}
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from jazzmine_dspy.datasets import Dataset, Example, load_dataset
 from jazzmine_dspy.eval.suite import Suite, load_suite, log_opening
-from understanding import draw
 from understanding.rehearsal import Staged, staged
 
 REASON = "bench-understanding"
@@ -79,7 +81,7 @@ class Ground:
     def _by_registry(self, n: int) -> list[list[Staged]]:
         names = sorted(self.unseen.registries)
         return [
-            draw.turns(
+            drawn_turns(
                 [(one.conversation.id, one) for one in self.staged if one.conversation.registry == name],
                 share,
             )
@@ -92,16 +94,16 @@ class Ground:
         chosen: set[str] = set()
         for name, share in zip(names, shares(n, len(names)), strict=True):
             of = [one.id for one in self.unseen.conversations if one.registry == name]
-            chosen.update(draw.conversations(of, share))
+            chosen.update(drawn_conversations(of, share))
         return [each for each in self.staged if each.conversation.id in chosen]
 
     def test_turns(self, n: int) -> list[Example]:
         """Turns of the shipped test part, from different conversations, drawn by seed."""
-        return draw.turns([(each.conversation_id, each) for each in self.test], n)
+        return drawn_turns([(each.conversation_id, each) for each in self.test], n)
 
     def dev_turns(self, n: int) -> list[Example]:
         """Turns of the shipped dataset's dev-B, drawn likewise."""
-        return draw.turns([(each.conversation_id, each) for each in self.dataset.examples("dev_b")], n)
+        return drawn_turns([(each.conversation_id, each) for each in self.dataset.examples("dev_b")], n)
 
 
 def only(suite: Suite, names: Sequence[str] | set[str] | frozenset[str]) -> Suite:
@@ -119,3 +121,46 @@ def shares(n: int, groups: int) -> list[int]:
         ([4, 3, 3], [])
     """
     return [n // groups + (place < n % groups) for place in range(groups)]
+
+
+T = TypeVar("T")
+SEED = 11
+
+
+def _rank(name: str, seed: int = SEED) -> str:
+    """Where a name stands in the draw; it depends on no other name."""
+    return hashlib.sha256(f"{seed}:{name}".encode()).hexdigest()
+
+
+def drawn_conversations(names: Iterable[str], n: int, seed: int = SEED) -> list[str]:
+    """The first of the draw.
+
+    Example:
+        >>> few = drawn_conversations("abcdefgh", 3)
+        >>> few == drawn_conversations("hgfedcba", 5)[:3], len(set(few))
+        (True, 3)
+    """
+    return sorted(set(names), key=lambda name: _rank(name, seed))[:n]
+
+
+def drawn_turns(of: Sequence[tuple[str, T]], n: int, seed: int = SEED) -> list[T]:
+    """Turns from as many conversations as there are: one of each, then a second of each, and so on.
+
+    Args:
+        of: Each turn behind the name of its conversation, in order.
+        n: How many.
+
+    Example:
+        >>> all_of = [(name, f"{name}{number}") for name in "abc" for number in range(4)]
+        >>> drawn = drawn_turns(all_of, 5)
+        >>> len({each[0] for each in drawn[:3]}), len(set(drawn)), drawn_turns(all_of, 3) == drawn[:3]
+        (3, 5, True)
+    """
+    held: dict[str, list[tuple[str, T]]] = defaultdict(list)
+    for name, each in of:
+        held[name].append((_rank(f"{name}/{len(held[name])}", seed), each))
+    placed = []
+    for name, group in held.items():
+        drawn = sorted(group, key=lambda pair: pair[0])
+        placed += [(place, _rank(name, seed), each) for place, (_, each) in enumerate(drawn)]
+    return [each for _, _, each in sorted(placed, key=lambda one: one[:2])[:n]]

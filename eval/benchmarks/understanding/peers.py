@@ -9,15 +9,16 @@ state, not by the system. They are scored by the same judge.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import dspy
+import pydantic
 
 from jazzmine_dspy.models.commands import COMMANDS, Affirm, Command, Deny, StartFlow
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
-from jazzmine_dspy.models.slots import Slot, ask_type
+from jazzmine_dspy.models.slots import Slot, call_type
 from jazzmine_dspy.models.turn import Turn
 from understanding.rehearsal import decided
 
@@ -69,7 +70,7 @@ def flow_told(flow: Flow) -> dict[str, Any]:
 
 def _slot_told(slot: Slot) -> str:
     options = f": {', '.join(slot.options)}" if slot.options else ""
-    return f"{slot.type.value}{options}" + (f" ({slot.description})" if slot.description else "")
+    return f"{slot.type}{options}" + (f" ({slot.description})" if slot.description else "")
 
 
 def translated(said: Sequence[dict[str, Any]], turn: Turn, flows: FlowRegistry) -> list[Command]:
@@ -115,18 +116,18 @@ def translated(said: Sequence[dict[str, Any]], turn: Turn, flows: FlowRegistry) 
         if isinstance(command, Affirm | Deny):
             # A yes to the question for a slot that is one is its value, and one to an offer takes it up.
             awaited = running.slot(turn.awaiting) if running and turn.awaiting else None
-            command = cast("Command", command.meant(turn, awaited))
+            command = cast("Command", command.resolve(turn, awaited))
         made.append(command)
     return _without_doubles(made)
 
 
 def _value(slot: Slot, value: Any, turn: Turn, flows: FlowRegistry) -> Any:
     at = reading_context(flows, turn.date, turn.locale)
-    if isinstance(value, str) and (read := ask_type(slot, "read", value, None, at)) is not None:
+    if isinstance(value, str) and (read := call_type(slot, "parse", value, None, at)) is not None:
         return read
-    if isinstance(value, list) and slot.type.value != "list":
+    if isinstance(value, list) and slot.type != "list":
         value = value[0] if value else ""
-    return ask_type(slot, "normal", value, value, at)
+    return call_type(slot, "normalize", value, value, at)
 
 
 def _without_doubles(commands: list[Command]) -> list[Command]:
@@ -138,3 +139,43 @@ def _without_doubles(commands: list[Command]) -> list[Command]:
         if each not in kept and not started:
             kept.append(each)
     return kept
+
+
+Kind = Literal[
+    "start_flow", "resume_flow", "cancel_flow", "set_slot", "correct_slot", "clear_slot", "skip_slot", "affirm", "deny",
+    "ask", "clarify", "repeat", "restart", "chitchat", "handoff", "out_of_scope",
+]  # fmt: skip
+
+
+class Said(pydantic.BaseModel):
+    """A command; name is that of a flow or slot, value that of a slot."""
+
+    type: Kind
+    name: str = ""
+    value: str | list[str] = ""
+
+
+class Understand(dspy.Signature):
+    """Say as commands, in order, what the user's message asks the assistant to do."""
+
+    flows: list[dict[str, Any]] = dspy.InputField()
+    state: dict[str, Any] = dspy.InputField()
+    history: list[str] = dspy.InputField()
+    message: str = dspy.InputField()
+    commands: list[Said] = dspy.OutputField()
+
+
+class Plain(Peer):
+    """``dspy.Predict`` on it, with DSPy's own adapter."""
+
+    name = "plain DSPy"
+
+    def ask(self, turn: Turn) -> list[dict[str, Any]]:
+        """The commands of its answer."""
+        said = dspy.Predict(Understand)(
+            flows=[flow_told(flow) for flow in self.flows.values()],
+            state=state_of(turn),
+            history=history_of(turn),
+            message=turn.text,
+        )
+        return [each.model_dump() for each in said.commands]

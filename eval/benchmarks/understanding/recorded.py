@@ -16,10 +16,10 @@ import dspy
 from jazzmine_dspy import eval as scoring
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.contribution import TurnScores, mean
 from jazzmine_dspy.eval.evaluation import TurnResult
+from jazzmine_dspy.eval.score_terms import TurnScores, mean
 from jazzmine_dspy.lm import resolve_lm
-from jazzmine_dspy.models.awaiting import Awaiting, Gathered
+from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.optimize.optimizers.means import Means
@@ -29,7 +29,7 @@ from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 from understanding.ground import Ground
-from understanding.plain import Plain
+from understanding.peers import Plain
 from understanding.rehearsal import Staged, judged
 from understanding.soni import Soni
 from understanding.tokens import counted
@@ -161,7 +161,7 @@ def answered(line: Line, ground: Ground, lm: str, make: Make) -> Answered:
     by_registry: dict[str, list[Staged]] = defaultdict(list)
     for each in turns:
         by_registry[each.conversation.registry].append(each)
-    gathered, results = Gathered(), dict[str, TurnResult]()
+    gathered, results = AwaitingGroup(), dict[str, TurnResult]()
     asked: list[tuple[FlowRegistry, list[Example]]] = [
         (ground.unseen.registries[name], [each.example for each in group])
         for name, group in by_registry.items()

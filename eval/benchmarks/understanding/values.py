@@ -14,16 +14,16 @@ import numpy as np
 
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.contribution import TurnScores, mean
 from jazzmine_dspy.eval.equality import value_key
-from jazzmine_dspy.eval.stats import summarise
+from jazzmine_dspy.eval.intervals import summarise
+from jazzmine_dspy.eval.score_terms import TurnScores, mean
 from jazzmine_dspy.eval.suite import Suite
-from jazzmine_dspy.eval.suite.gold import Gold
+from jazzmine_dspy.eval.suite.expected_state import ExpectedState
 from jazzmine_dspy.eval.suite.model import one_of
 from jazzmine_dspy.models.commands import ResumeFlow, SlotValue, StartFlow
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
-from jazzmine_dspy.models.slots import ReadingContext, Slot, ask_type, pattern_matches
+from jazzmine_dspy.models.slots import ReadingContext, Slot, call_type, pattern_matches
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads import options
 from jazzmine_dspy.program.heads.acts.readings import part_value
@@ -34,8 +34,7 @@ from jazzmine_dspy.program.sources.choices import LIKELY_TOLD
 from jazzmine_dspy.program.turn import TurnProgram
 from understanding.figures import Figure, figure
 from understanding.ground import Ground
-from understanding.likely import follow
-from understanding.rehearsal import staged
+from understanding.rehearsal import follow, staged
 
 SECTION = "values alone, right slot given"
 GROUPS: dict[str, tuple[tuple[str, ...], float]] = {
@@ -77,11 +76,11 @@ def reading(slot: Slot, text: str, at: ReadingContext, held: Collection[Any] = (
         >>> reading(slot, "three", at), reading(slot, "we are 4", at), reading(slot, "not 4 but 5", at, [4])
         ([3], [4], [5])
     """
-    if (whole := ask_type(slot, "read", text, None, at)) is not None:
+    if (whole := call_type(slot, "parse", text, None, at)) is not None:
         return [whole]
-    inside = pattern_matches(slot, text) if slot.pattern else ask_type(slot, "occurrences", text, [], at)
-    keys = {value_key(ask_type(slot, "normal", value, value, at)): value for value in inside}
-    old = {value_key(ask_type(slot, "normal", value, value, at)) for value in held}
+    inside = pattern_matches(slot, text) if slot.pattern else call_type(slot, "find_values", text, [], at)
+    keys = {value_key(call_type(slot, "normalize", value, value, at)): value for value in inside}
+    old = {value_key(call_type(slot, "normalize", value, value, at)) for value in held}
     if found := [value for key, value in keys.items() if key not in old] or list(keys.values()):
         return found
     part = part_value(slot, text, at, last=bool(held))
@@ -118,8 +117,8 @@ def is_read(said: Said) -> bool:
     """Whether a right value is read, and no other."""
     moved = meant(said) if said.held else []
     found = moved or reading(said.slot, said.text, said.at, said.held) or meant(said)
-    normal = {value_key(ask_type(said.slot, "normal", value, value, said.at)) for value in found}
-    right = {value_key(ask_type(said.slot, "normal", value, value, said.at)) for value in said.right}
+    normal = {value_key(call_type(said.slot, "normalize", value, value, said.at)) for value in found}
+    right = {value_key(call_type(said.slot, "normalize", value, value, said.at)) for value in said.right}
     return len(normal) == 1 and normal <= right
 
 
@@ -129,7 +128,7 @@ def of_suite(suite: Suite) -> Iterator[Said]:
     for conversation in suite.conversations:
         flows = suite.registries[conversation.registry]
         at = reading_context(flows, conversation.date, conversation.locale)
-        gold = Gold(flows)
+        gold = ExpectedState(flows)
         for turn, held_turn in zip(conversation.turns, turns, strict=False):
             was, before = gold.flow, dict(gold.slots)
             commands = follow(gold, turn)
@@ -176,12 +175,12 @@ def grouped(said: Sequence[Said]) -> Iterator[Figure]:
     """The figures of some values."""
     right = [is_read(each) for each in said]
     for group, (kinds, target) in GROUPS.items():
-        held = [(each, ok) for each, ok in zip(said, right, strict=True) if each.slot.type.value in kinds]
+        held = [(each, ok) for each, ok in zip(said, right, strict=True) if each.slot.type in kinds]
         yield _figure(group, held, target)
         for of in ("suite", "test part"):
             yield _figure(f"· {of}", [pair for pair in held if pair[0].of == of])
         for kind in kinds if len(kinds) > 1 else ():
-            yield _figure(f"· {kind}", [pair for pair in held if pair[0].slot.type.value == kind])
+            yield _figure(f"· {kind}", [pair for pair in held if pair[0].slot.type == kind])
 
 
 def _figure(what: str, held: Sequence[tuple[Said, bool]], target: float | None = None) -> Figure:

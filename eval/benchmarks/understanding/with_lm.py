@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from jazzmine_dspy.eval.stats import paired_difference, summarise
+from jazzmine_dspy.eval.differences import paired_difference
+from jazzmine_dspy.eval.intervals import summarise
 from jazzmine_dspy.lm.recording import Recording
 from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.errors import JazzmineError
@@ -103,7 +104,7 @@ def figures(sources: Sources, ground: Ground) -> Iterator[Figure]:
 
 
 def _whole(found: Answered) -> tuple[list, list[str]]:  # type: ignore[type-arg]
-    from jazzmine_dspy.eval.contribution import mean
+    from jazzmine_dspy.eval.score_terms import mean
 
     right: dict[str, bool] = {}
     for key, each in found.right.items():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jazzmine_dspy.eval.contribution import TurnScores, mean
-from jazzmine_dspy.eval.stats import summarise
+from jazzmine_dspy.eval.intervals import summarise
+from jazzmine_dspy.eval.score_terms import TurnScores, mean
 from jazzmine_dspy.eval.suite import Suite, overlaps, run_suite, training_texts
 from understanding.figures import Figure, by_part, figure
 from understanding.ground import Ground

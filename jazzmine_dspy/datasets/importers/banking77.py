@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from jazzmine_dspy.datasets.importers.intake import BadRowError, Intake
-from jazzmine_dspy.datasets.importers.kinds import importer
-from jazzmine_dspy.datasets.importers.source import (
-    Gathered,
-    PartName,
-    Source,
-    label_flows,
-    named_files,
-    of_label,
-    one_file,
-    single,
-    unseen,
-)
-from jazzmine_dspy.datasets.schema import LabelledConversation
+from collections.abc import Sequence
+
+from jazzmine_dspy.datasets.importers.messages import label_flows, labels_in, of_label, single
+from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError, SourceReader, named_files, one_file
+from jazzmine_dspy.models.flows import Flow
 
 
 @importer(
@@ -34,24 +26,19 @@ from jazzmine_dspy.datasets.schema import LabelledConversation
     layout=named_files(".csv", "banking_data"),
     out_of_scope_share=0.0,
 )
-def banking77(source: Source, intake: Intake) -> Gathered:
+def banking77(reader: SourceReader) -> Sequence[Flow]:
     """Read CSV files; with ``categories.json`` near them, a label that is not in it is a fault of its row."""
-    listed = source.beside("categories.json", "banking_data")
-    known = {str(name) for _, name in intake.elements(listed)} if listed else set()
-    conversations: dict[PartName, list[LabelledConversation]] = {}
-    seen: dict[PartName, set[str]] = {}
-    for part in source.parts:
+    listed = reader.beside("categories.json", "banking_data")
+    known = {str(name) for _, name in reader.elements(listed)} if listed else set()
+    for part in reader.parts:
         path = one_file(part, ".csv")
-        rows = conversations.setdefault(part.name, [])
-        labels = seen.setdefault(part.name, set())
-        for line, (text, label) in intake.records(path, ("text", "category")):
-            with intake.row(path, line):
-                label = label.strip()
-                if not label or (known and label not in known):
-                    raise BadRowError(
-                        f"Unknown label {label!r}: categories.json has none such" if label else "No label"
-                    )
-                rows.append(single(f"banking77-{part.name}-{line:05d}", text, of_label(label)))
-                labels.add(label)
-    flows = label_flows(known or set().union(*seen.values()))
-    return Gathered(flows, conversations, unseen(seen))
+        for line, (text, raw) in reader.csv(path, ("text", "category")):
+            with reader.row(path, line):
+                label = raw.strip()
+                if not label:
+                    raise BadRowError("No label")
+                if known and label not in known:
+                    raise BadRowError(f"Unknown label {label!r}: categories.json has none such")
+                reader.add(part, single(f"banking77-{part.name}-{line:05d}", text, of_label(label)))
+    said = labels_in(reader)
+    return label_flows(known or said)

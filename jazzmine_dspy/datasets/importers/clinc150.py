@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from jazzmine_dspy.datasets.importers.intake import BadRowError, Intake
-from jazzmine_dspy.datasets.importers.kinds import importer
-from jazzmine_dspy.datasets.importers.source import (
-    Gathered,
-    PartName,
-    Source,
-    label_flows,
-    of_label,
-    single,
-    unseen,
-)
-from jazzmine_dspy.datasets.schema import LabelledConversation
+from jazzmine_dspy.datasets.importers.messages import label_flows, labels_in, of_label, single
+from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError, PartName, SourceReader
+from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.models.errors import DatasetError
+from jazzmine_dspy.models.flows import Flow
 
-_KEYS: dict[PartName, tuple[str, str]] = {
-    "train": ("train", "oos_train"),
-    "dev": ("val", "oos_val"),
-    "dev_a": ("val", "oos_val"),
-    "dev_b": ("val", "oos_val"),
-    "test": ("test", "oos_test"),
-}
+_LISTS = {"train": "train", "dev": "val", "dev_a": "val", "dev_b": "val", "test": "test"}
+"""The list of each part; the one of the same name with ``oos_`` before it has what is out of scope."""
 _NOTHING_FITS = "oos"
 _FILES = ("data_full.json", "data_small.json", "data_imbalanced.json", "data_oos_plus.json")
 
@@ -32,9 +21,9 @@ _FILES = ("data_full.json", "data_small.json", "data_imbalanced.json", "data_oos
 def layout(src: Path) -> dict[PartName, Path]:
     """All parts that one file holds."""
     path = _one(src)
-    held = Intake().members(path)
+    lists = SourceReader().members(path)
     names: tuple[PartName, ...] = ("train", "dev", "test")
-    return {name: path for name in names if any(held.get(key) for key in _KEYS[name])}
+    return {name: path for name in names if lists.get(_LISTS[name]) or lists.get(f"oos_{_LISTS[name]}")}
 
 
 def _one(src: Path) -> Path:
@@ -68,48 +57,39 @@ def _one(src: Path) -> Path:
     out_of_scope_share=0.2,
     many_in_one=True,
 )
-def clinc150(source: Source, intake: Intake) -> Gathered:
+def clinc150(reader: SourceReader) -> Sequence[Flow]:
     """Read the lists of each part; with ``domains.json`` near them, an intent that is not in it is a fault."""
-    domains = _domains(source, intake)
-    conversations: dict[PartName, list[LabelledConversation]] = {}
-    seen: dict[PartName, set[str]] = {}
+    listed = reader.beside("domains.json", "data")
+    domains = (
+        {str(name): key for key, rows in reader.members(listed).items() for _, name in rows} if listed else {}
+    )
     files: dict[Path, dict[str, list[tuple[int, object]]]] = {}
-    for part in source.parts:
+    for part in reader.parts:
         path = _one(part.path)
         if path not in files:  # read once: what is broken in it counts once
-            files[path] = intake.members(path)
-        held = files[path]
-        keys = _KEYS[part.name]
-        if not any(key in held for key in keys):
+            files[path] = reader.members(path)
+        key, lists = _LISTS[part.name], files[path]
+        if key not in lists and f"oos_{key}" not in lists:
             raise DatasetError(
-                f"The file holds neither {keys[0]!r} nor {keys[1]!r}",
+                f"The file holds neither {key!r} nor 'oos_{key}'",
                 where=str(path),
-                remedy=f"Name a file that has the part {part.name!r}; this one has: {', '.join(held) or 'none'}.",
+                remedy=f"Name a file that has the part {part.name!r}; this one has: {', '.join(lists) or 'none'}.",
             )
-        rows = conversations.setdefault(part.name, [])
-        labels = seen.setdefault(part.name, set())
-        for key in keys:
-            for number, (line, row) in enumerate(held.get(key, ()), start=1):
-                with intake.row(path, line):
-                    text, label = _pair(row, domains)
-                    nothing = label == _NOTHING_FITS
-                    name = f"clinc150-{part.name}-{'oos-' * key.startswith('oos')}{number:05d}"
-                    rows.append(single(name, text, of_label(None if nothing else label)))
-                    labels.update(() if nothing else (label,))
-    return Gathered(label_flows(domains or set().union(*seen.values()), domains), conversations, unseen(seen))
+        for mark, name in (("", key), ("oos-", f"oos_{key}")):
+            for number, (line, row) in enumerate(lists.get(name, ()), start=1):
+                with reader.row(path, line):
+                    text, labels = _labelled(row, domains)
+                    reader.add(part, single(f"clinc150-{part.name}-{mark}{number:05d}", text, labels))
+    said = labels_in(reader)
+    return label_flows(domains or said, domains)
 
 
-def _pair(row: object, known: dict[str, str]) -> tuple[str, str]:
+def _labelled(row: object, known: dict[str, str]) -> tuple[str, Labels]:
     if not isinstance(row, list) or len(row) != 2 or not all(isinstance(item, str) for item in row):
         raise BadRowError("The row is no pair of a text and an intent")
     text, label = row
-    if not label or (known and label not in known and label != _NOTHING_FITS):
-        raise BadRowError(f"Unknown intent {label!r}: domains.json has none such" if label else "No intent")
-    return text, label
-
-
-def _domains(source: Source, intake: Intake) -> dict[str, str]:
-    path = source.beside("domains.json", "data")
-    if path is None:
-        return {}
-    return {str(name): domain for domain, held in intake.members(path).items() for _, name in held}
+    if not label:
+        raise BadRowError("No intent")
+    if known and label not in known and label != _NOTHING_FITS:
+        raise BadRowError(f"Unknown intent {label!r}: domains.json has none such")
+    return text, of_label(None if label == _NOTHING_FITS else label)

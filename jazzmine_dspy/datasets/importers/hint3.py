@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from jazzmine_dspy.datasets.importers.intake import BadRowError, Intake
-from jazzmine_dspy.datasets.importers.kinds import importer
-from jazzmine_dspy.datasets.importers.source import (
-    Gathered,
-    PartName,
-    Source,
-    label_flows,
-    of_label,
-    single,
-    unseen,
-)
-from jazzmine_dspy.datasets.schema import LabelledConversation
+from jazzmine_dspy.datasets.importers.messages import label_flows, labels_in, of_label, single
+from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError, PartName, SourceReader
 from jazzmine_dspy.models.errors import DatasetError
+from jazzmine_dspy.models.flows import Flow
 
 NOTHING_FITS = "NO_NODES_DETECTED"
 
@@ -59,22 +52,15 @@ def _one_bot(path: Path) -> Path:
     # training parts were written by those who built the bots, and have no such message.
     out_of_scope_share=0.5,
 )
-def hint3(source: Source, intake: Intake) -> Gathered:
-    """Read CSV files of one bot; the label NO_NODES_DETECTED says that no flow is meant."""
-    conversations: dict[PartName, list[LabelledConversation]] = {}
-    seen: dict[PartName, set[str]] = {}
-    for part in source.parts:
+def hint3(reader: SourceReader) -> Sequence[Flow]:
+    """Read CSV files of one bot; the label NO_NODES_DETECTED means that no flow is wanted."""
+    for part in reader.parts:
         path = _one_bot(part.path)
-        rows = conversations.setdefault(part.name, [])
-        labels = seen.setdefault(part.name, set())
-        for line, (text, raw) in intake.records(path, ("sentence", "label")):
-            with intake.row(path, line):
+        for line, (text, raw) in reader.csv(path, ("sentence", "label")):
+            with reader.row(path, line):
                 label = raw.strip()
                 if not label:
                     raise BadRowError("No label")
-                nothing = label == NOTHING_FITS
-                rows.append(
-                    single(f"hint3-{part.name}-{line:05d}", text, of_label(None if nothing else label))
-                )
-                labels.update(() if nothing else (label,))
-    return Gathered(label_flows(set().union(*seen.values())), conversations, unseen(seen))
+                labels = of_label(None if label == NOTHING_FITS else label)
+                reader.add(part, single(f"hint3-{part.name}-{line:05d}", text, labels))
+    return label_flows(labels_in(reader))

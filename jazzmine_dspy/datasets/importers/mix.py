@@ -6,25 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jazzmine_dspy.datasets.importers.intake import BadRowError, Intake
-from jazzmine_dspy.datasets.importers.kinds import importer
-from jazzmine_dspy.datasets.importers.source import (
-    Gathered,
-    PartName,
-    Source,
+from jazzmine_dspy.datasets.importers.messages import labels_in, single, words
+from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.source_reader import (
+    BadRowError,
+    Part,
+    SourceReader,
     named_files,
     one_file,
-    single,
-    unseen,
-    words,
 )
-from jazzmine_dspy.datasets.schema import LabelledConversation, Labels
+from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.models.commands import Command, SetSlot, StartFlow
-from jazzmine_dspy.models.flows import Flow, Slot, SlotType
+from jazzmine_dspy.models.flows import Flow, Slot
 
 
 class _Message(NamedTuple):
-    name: str
+    part: Part
     path: Path
     line: int
     text: str
@@ -32,58 +29,52 @@ class _Message(NamedTuple):
     slots: tuple[tuple[str, str], ...]
 
 
-def _read(kind: str, source: Source, intake: Intake) -> Gathered:
-    messages: dict[PartName, list[_Message]] = {}
-    for part in source.parts:
+def _read(kind: str, reader: SourceReader) -> Sequence[Flow]:
+    messages: list[_Message] = []
+    for part in reader.parts:
         path = one_file(part, ".txt")
-        found = messages.setdefault(part.name, [])
-        for line, block in _blocks(intake, path):
-            with intake.row(path, line):
-                found.append(_message(f"{kind}-{part.name}-{line:06d}", path, line, block))
-    owners = _owners([message for found in messages.values() for message in found])
-    conversations: dict[PartName, list[LabelledConversation]] = {}
+        for line, block in _blocks(reader, path):
+            with reader.row(path, line):
+                messages.append(_message(part, path, line, block))
+    owners = _owners(messages)
     unclear = 0
-    for name, found in messages.items():
-        rows = conversations.setdefault(name, [])
-        for message in found:
-            with intake.row(message.path, message.line):
-                commands = _commands(message, owners)
-                unclear += commands is None
-                labels = Labels(flows=message.intents, intent=message.intents[0], commands=commands)
-                rows.append(single(message.name, message.text, labels))
-    seen = {
-        name: {intent for message in found for intent in message.intents} for name, found in messages.items()
-    }
+    for message in messages:
+        with reader.row(message.path, message.line):
+            commands = _commands(message, owners)
+            unclear += commands is None
+            labels = Labels(flows=message.intents, intent=message.intents[0], commands=commands)
+            name = f"{kind}-{message.part.name}-{message.line:06d}"
+            reader.add(message.part, single(name, message.text, labels))
     flows = [
         Flow(
             name=intent,
             description=words(intent.removeprefix("atis_")),
             slots=tuple(
-                Slot(name=slot, type=SlotType.TEXT, required=False, description=words(slot))
-                for slot, held in sorted(owners.items())
-                if intent in held
+                Slot(name=slot, type="text", required=False, description=words(slot))
+                for slot, intents in sorted(owners.items())
+                if intent in intents
             ),
         )
-        for intent in sorted(set().union(*seen.values()))
+        for intent in sorted(labels_in(reader))
     ]
-    told = [f"Messages without the label commands, since their slots' flows are not certain: {unclear}."]
-    return Gathered(flows, conversations, unseen(seen) + told)
+    reader.notes.append(
+        f"Messages without the label commands, since their slots' flows are not certain: {unclear}."
+    )
+    return flows
 
 
-def _blocks(intake: Intake, path: Path) -> Iterator[tuple[int, list[str]]]:
+def _blocks(reader: SourceReader, path: Path) -> Iterator[tuple[int, list[str]]]:
     first, block = 1, list[str]()
-    for line, text in intake.lines(path):
+    for line, text in [*reader.lines(path), (0, "")]:
         if text.strip():
             first = first if block else line
             block.append(text)
         elif block:
             yield first, block
             block = []
-    if block:
-        yield first, block
 
 
-def _message(name: str, path: Path, line: int, block: list[str]) -> _Message:
+def _message(part: Part, path: Path, line: int, block: list[str]) -> _Message:
     *tagged, last = (text.split() for text in block)
     if len(last) != 1:
         raise BadRowError("The block does not end with a line of intents")
@@ -103,7 +94,7 @@ def _message(name: str, path: Path, line: int, block: list[str]) -> _Message:
         elif tag != "O":
             slots.append((slot, token))
         inside = slot
-    return _Message(name, path, line, " ".join(token for token, _ in tagged), intents, tuple(slots))
+    return _Message(part, path, line, " ".join(token for token, _ in tagged), intents, tuple(slots))
 
 
 def _owners(messages: Sequence[_Message]) -> dict[str, set[str]]:
@@ -162,9 +153,9 @@ _LEFT_OUT = (
     layout=named_files(".txt", "MixSNIPS_clean"),
     out_of_scope_share=0.0,
 )
-def mixsnips(source: Source, intake: Intake) -> Gathered:
-    """Read MixSNIPS files; nothing beside them is needed."""
-    return _read("mixsnips", source, intake)
+def mixsnips(reader: SourceReader) -> Sequence[Flow]:
+    """Read MixSNIPS files; they need no other file."""
+    return _read("mixsnips", reader)
 
 
 @importer(
@@ -177,6 +168,6 @@ def mixsnips(source: Source, intake: Intake) -> Gathered:
     layout=named_files(".txt", "MixATIS_clean"),
     out_of_scope_share=0.0,
 )
-def mixatis(source: Source, intake: Intake) -> Gathered:
-    """Read MixATIS files; nothing beside them is needed."""
-    return _read("mixatis", source, intake)
+def mixatis(reader: SourceReader) -> Sequence[Flow]:
+    """Read MixATIS files; they need no other file."""
+    return _read("mixatis", reader)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.intake import BadRowError, Intake
-from jazzmine_dspy.datasets.importers.kinds import importer
-from jazzmine_dspy.datasets.importers.source import Gathered, PartName, Source, single
+from jazzmine_dspy.datasets.importers.messages import single
+from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError, PartName, SourceReader
 from jazzmine_dspy.datasets.schema import LabelledConversation, Labels
 from jazzmine_dspy.models.commands import ChitChat, Command, Handoff, Repeat, SetSlot, StartFlow
 from jazzmine_dspy.models.errors import DatasetError
-from jazzmine_dspy.models.flows import Flow, Slot, SlotType
+from jazzmine_dspy.models.flows import Flow, Slot
 
 ACTS = (
     "affirm", "deny", "dont_know", "acknowledge", "greet", "end_call", "handoff", "thank", "repeat",
@@ -76,34 +76,32 @@ def layout(src: Path) -> dict[PartName, Path]:
     ),
     layout=layout,
 )
-def nlupp(source: Source, intake: Intake) -> Gathered:
+def nlupp(reader: SourceReader) -> Sequence[Flow]:
     """Read folds; a fold's domain is its folder's name, or what its intents belong to."""
-    path = source.beside("ontology.json", "data")
+    path = reader.beside("ontology.json", "data")
     if path is None:
         raise DatasetError(
             "There is no ontology.json near the folds",
-            where=source.where,
+            where=reader.where,
             remedy="Name its folder as SRC, or put it beside the folds.",
         )
-    ontology = _ontology(path, intake)
+    ontology = _ontology(path, reader)
     domains: set[str] = set()
-    conversations: dict[PartName, list[LabelledConversation]] = {}
-    for part in source.parts:
-        rows = conversations.setdefault(part.name, [])
+    for part in reader.parts:
         for file in _folds(part.path):
-            found = list(intake.elements(file))
-            held = _domains(file, found, ontology)
-            domains |= held
-            intents, slots = ontology.of(held)
-            for number, (line, item) in enumerate(found, start=1):
-                with intake.row(file, line):
+            rows = reader.elements(file)
+            own = _domains(file, rows, ontology)
+            domains |= own
+            intents, slots = ontology.of(own)
+            for number, (line, item) in enumerate(rows, start=1):
+                with reader.row(file, line):
                     name = f"nlupp-{part.name}-{file.parent.name}-{file.stem}-{number:04d}"
-                    rows.append(_conversation(name, item, intents, slots))
-    return Gathered(_flows(ontology, domains), conversations)
+                    reader.add(part, _conversation(name, item, intents, slots))
+    return _flows(ontology, domains)
 
 
-def _ontology(path: Path, intake: Intake) -> _Ontology:
-    data = intake.document(path)
+def _ontology(path: Path, reader: SourceReader) -> _Ontology:
+    data = reader.document(path)
     try:
         ontology = _Ontology(data["intents"], data["slots"])
         for item in (*ontology.intents.values(), *ontology.slots.values()):
@@ -175,7 +173,7 @@ def _flows(ontology: _Ontology, domains: set[str]) -> list[Flow]:
         held = tuple(
             Slot(
                 name=slot,
-                type=SlotType.NUMBER if slot in _NUMBERS else SlotType.TEXT,
+                type="number" if slot in _NUMBERS else "text",
                 description=ontology.slots[slot]["description"],
                 required=False,
             )

@@ -1,4 +1,4 @@
-"""Importing a public dataset into a folder of ours (D5)."""
+"""Importing a source into a dataset folder."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from jazzmine_dspy.datasets.importers import _folder
-from jazzmine_dspy.datasets.importers.division import divide
-from jazzmine_dspy.datasets.importers.intake import BadRow, Intake
-from jazzmine_dspy.datasets.importers.kinds import KINDS, Kind
-from jazzmine_dspy.datasets.importers.source import PARTS, Gathered, Part, PartName, Source
-from jazzmine_dspy.datasets.schema import FLOWS_FILE, ROLES, LabelledConversation, Role
-from jazzmine_dspy.datasets.split import FRACTIONS
-from jazzmine_dspy.models._base import Value
+from jazzmine_dspy.datasets.importers import writer
+from jazzmine_dspy.datasets.importers.registry import IMPORTERS, Importer
+from jazzmine_dspy.datasets.importers.source_reader import PARTS, BadRow, Part, PartName, SourceReader
+from jazzmine_dspy.datasets.schema import FLOWS_FILE, ROLES, Role
+from jazzmine_dspy.datasets.split import FRACTIONS, divide
+from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -67,7 +65,7 @@ def import_dataset(
     """Import a public dataset in its original format into a dataset folder.
 
     Args:
-        kind: One of :data:`KINDS`.
+        kind: One of :data:`IMPORTERS`.
         src: The source's file or folder, as published; its parts are found by the source's own layout.
         out: Folder to write ``card.md``, ``flows.yaml``, ``conversations.jsonl`` and ``splits.json`` to.
         splits: Names (``train``, ``dev``, ``dev_a``, ``dev_b``, ``test``) and files or folders that hold these parts;
@@ -85,85 +83,79 @@ def import_dataset(
         DatasetError: the kind or a name is unknown, a name is given twice, a file is of another kind, a part has
             no readable row, or the folder cannot be written. A row that cannot be read is left out and counted.
     """
-    known = _kind(kind)
+    importer = _importer(kind)
     if not 0 <= dev_share < 1:
         raise DatasetError(
             f"The share {dev_share:g} is not from 0 to below 1", where="dev_share", remedy="Give such as 0.2."
         )
     folder = Path(out)
-    listed = _flows(known, folder, flows, own=bool(columns) or encoding is not None)
-    _folder.claim(folder, replace=replace, kept=listed)
-    source = None if src is None else _there(Path(src), "SRC")
-    parts = _parts(known, source, splits)
-    intake = Intake()
-    gathered = known.read(Source(parts, source, columns, encoding, listed), intake)
-    _complete(gathered, parts, intake)
-    conversations = [c for part in parts for c in gathered.conversations[part.name]]
-    if known.own and len(parts) == 1 and not splits:
-        roles: dict[str, Role] = divide(conversations, seed=seed, fractions=FRACTIONS)
-        decided = [
-            f"The conversations were divided with seed {seed}; `datasets split --replace` divides them anew."
-        ]
-    else:
-        roles, decided = _roles(parts, gathered.conversations, seed, dev_share)
-    made = _with_examples(gathered.flows, conversations, roles, examples)
-    notes = [*gathered.notes, *decided]
-    text = _folder.card(known, parts=parts, roles=roles, flows=len(made), intake=intake, notes=notes)
-    registry = FlowRegistry(made, out_of_scope_share=known.out_of_scope_share)
-    _folder.write_folder(
+    listed = _flows(importer, folder, flows, own=bool(columns) or encoding is not None)
+    writer.claim(folder, replace=replace, flows=listed)
+    source = None if src is None else _existing(Path(src), "SRC")
+    parts = _parts(importer, source, splits)
+    reader = SourceReader(parts, source, columns=columns, encoding=encoding, flows=listed)
+    read = importer.read(reader)
+    _check_complete(reader)
+    roles = _roles(reader, seed, dev_share, whole=importer.own and len(parts) == 1 and not splits)
+    conversations = [c for part in parts for c in reader.conversations[part.name]]
+    registry = FlowRegistry(
+        _with_examples(read, reader, roles, examples), out_of_scope_share=importer.out_of_scope_share
+    )
+    writer.write_folder(
         folder,
-        card=text,
+        card=writer.card(importer, reader, roles=roles, flows=len(registry)),
         flows=registry if listed is None else listed.read_bytes(),
         conversations=conversations,
         roles=roles,
         seed=seed,
     )
-    said = [turn for conversation in conversations for turn in conversation.turns if turn.role == "user"]
+    turns = [turn for conversation in conversations for turn in conversation.turns if turn.role == "user"]
     return ImportReport(
-        kind=known.name,
+        kind=importer.name,
         out=str(folder),
         seed=seed,
         conversations=len(conversations),
-        roles={role: sum(held == role for held in roles.values()) for role in ROLES},
-        turns=len(said),
-        labelled_turns=sum(turn.labels is not None for turn in said),
-        flows=len(made),
-        left_out=intake.left_out,
-        bad_rows=tuple(intake.bad_rows),
-        notes=tuple(notes),
+        roles={role: list(roles.values()).count(role) for role in ROLES},
+        turns=len(turns),
+        labelled_turns=sum(turn.labels is not None for turn in turns),
+        flows=len(registry),
+        left_out=reader.left_out,
+        bad_rows=tuple(reader.bad_rows),
+        notes=tuple(reader.notes),
     )
 
 
-def _kind(name: str) -> Kind:
-    if name not in KINDS:
-        raise DatasetError(f"Unknown kind {name!r}", where="KIND", remedy=f"Use one of: {', '.join(KINDS)}.")
-    return KINDS[name]
+def _importer(name: str) -> Importer:
+    if name not in IMPORTERS:
+        known = ", ".join(IMPORTERS)
+        raise DatasetError(f"Unknown kind {name!r}", where="KIND", remedy=f"Use one of: {known}.")
+    return IMPORTERS[name]
 
 
-def _flows(kind: Kind, out: Path, flows: str | Path | None, *, own: bool) -> Path | None:
+def _flows(importer: Importer, out: Path, flows: str | Path | None, *, own: bool) -> Path | None:
     """The file of the flows that a table speaks of; None where they are made from its labels."""
-    if not kind.own:
+    if not importer.own:
         if flows is not None or own:
-            tables = ", ".join(name for name, each in KINDS.items() if each.own)
+            tables = ", ".join(name for name, each in IMPORTERS.items() if each.own)
             raise DatasetError(
-                f"{kind.name} takes no map, encoding or flows",
+                f"{importer.name} takes no map, encoding or flows",
                 where="KIND",
                 remedy=f"Leave them out, or import a table of your own: {tables}.",
             )
         return None
     if flows is not None:
-        path = _there(Path(flows), "--flows")
+        path = _existing(Path(flows), "--flows")
         return path / FLOWS_FILE if path.is_dir() else path
     return out / FLOWS_FILE if (out / FLOWS_FILE).is_file() else None
 
 
-def _there(path: Path, where: str) -> Path:
+def _existing(path: Path, where: str) -> Path:
     if not path.exists():
         raise DatasetError(f"There is no {path}", where=where, remedy="Name a file or folder of the source.")
     return path
 
 
-def _parts(kind: Kind, src: Path | None, splits: Sequence[tuple[str, str | Path]]) -> list[Part]:
+def _parts(importer: Importer, src: Path | None, splits: Sequence[tuple[str, str | Path]]) -> list[Part]:
     named: dict[PartName, Path] = {}
     for name, path in splits:
         where = f"--split {name}"
@@ -172,49 +164,48 @@ def _parts(kind: Kind, src: Path | None, splits: Sequence[tuple[str, str | Path]
         part: PartName = name
         if part in named:
             raise DatasetError(f"The split {name!r} is named twice", where=where, remedy="Name it once.")
-        named[part] = _there(Path(path), where)
+        named[part] = _existing(Path(path), where)
     if "dev" in named and {"dev_a", "dev_b"} & set(named):
         raise DatasetError(
             "The split 'dev' is named beside dev_a or dev_b",
             where="--split dev",
             remedy="Name dev, which is divided into both, or these two.",
         )
-    found = _found(kind, src, named) if src is not None else {}
-    parts = {**found, **named}
+    parts = {**(_layout(importer, src, named) if src is not None else {}), **named}
     if not parts:
         where = str(src) if src is not None else "SRC"
         raise DatasetError(
-            f"No part of {kind.title} is there" if src else "Nothing to import is named",
+            f"No part of {importer.title} is there" if src else "Nothing to import is named",
             where=where,
             remedy="Name the source's folder, or its parts: --split train=PATH.",
         )
-    _apart(kind, parts)
+    _check_apart(importer, parts)
     return [Part(name, parts[name]) for name in PARTS if name in parts]
 
 
-def _found(kind: Kind, src: Path, named: Mapping[PartName, Path]) -> dict[PartName, Path]:
+def _layout(importer: Importer, src: Path, named: Mapping[PartName, Path]) -> dict[PartName, Path]:
     """What the source's layout adds to the parts that were named."""
     try:
-        found = kind.layout(src)
+        parts = importer.layout(src)
     except DatasetError:
         if not named:
             raise
         return {}
     if {"dev_a", "dev_b"} & set(named):
-        found.pop("dev", None)
-    taken = {_rows(kind, name, path) for name, path in named.items()}
-    return {name: path for name, path in found.items() if _rows(kind, name, path) not in taken}
+        parts.pop("dev", None)
+    taken = {_rows(importer, name, path) for name, path in named.items()}
+    return {name: path for name, path in parts.items() if _rows(importer, name, path) not in taken}
 
 
-def _rows(kind: Kind, name: PartName, path: Path) -> tuple[str, Path]:
+def _rows(importer: Importer, name: PartName, path: Path) -> tuple[str, Path]:
     """What a part reads: a file, and where a file holds several parts, which of them."""
-    return (name.partition("_")[0] if kind.many_in_one else "", path.resolve())
+    return (name.partition("_")[0] if importer.many_in_one else "", path.resolve())
 
 
-def _apart(kind: Kind, parts: Mapping[PartName, Path]) -> None:
+def _check_apart(importer: Importer, parts: Mapping[PartName, Path]) -> None:
     seen: dict[tuple[str, Path], PartName] = {}
     for name, path in parts.items():
-        key = _rows(kind, name, path)
+        key = _rows(importer, name, path)
         if key in seen:
             raise DatasetError(
                 f"The splits {seen[key]!r} and {name!r} are the same rows",
@@ -224,11 +215,11 @@ def _apart(kind: Kind, parts: Mapping[PartName, Path]) -> None:
         seen[key] = name
 
 
-def _complete(gathered: Gathered, parts: Sequence[Part], intake: Intake) -> None:
-    for part in parts:
-        if not gathered.conversations.get(part.name):
-            first = intake.bad_rows[0] if intake.bad_rows else None
-            cause = f"; {intake.left_out} were left out, the first: {first.cause}" if first else ""
+def _check_complete(reader: SourceReader) -> None:
+    for part in reader.parts:
+        if not reader.conversations[part.name]:
+            first = reader.bad_rows[0] if reader.bad_rows else None
+            cause = f"; {reader.left_out} were left out, the first: {first.cause}" if first else ""
             raise DatasetError(
                 f"The split {part.name!r} has no readable row{cause}",
                 where=f"{first.file}:{first.line}" if first else str(part.path),
@@ -238,53 +229,57 @@ def _complete(gathered: Gathered, parts: Sequence[Part], intake: Intake) -> None
             )
 
 
-def _roles(
-    parts: Sequence[Part],
-    conversations: Mapping[PartName, list[LabelledConversation]],
-    seed: int,
-    dev_share: float,
-) -> tuple[dict[str, Role], list[str]]:
+def _roles(reader: SourceReader, seed: int, dev_share: float, *, whole: bool) -> dict[str, Role]:
+    """The role of each conversation, and notes on how it was decided.
+
+    Args:
+        reader: Its conversations, by part; takes the notes.
+        seed: Of the divisions.
+        dev_share: Share of train that becomes dev_a and dev_b where there is no dev part.
+        whole: Divide the one part among all four roles.
+    """
+    if whole:
+        reader.notes.append(
+            f"The conversations were divided with seed {seed}; `datasets split --replace` divides them anew."
+        )
+        return divide(reader.conversations[reader.parts[0].name], seed=seed, fractions=FRACTIONS)
     roles: dict[str, Role] = {}
-    notes: list[str] = []
-    names = {part.name for part in parts}
+    names = {part.name for part in reader.parts}
     halved = (
         "by conversation, stratified by flows and commands, conversations that share a message kept together as far "
         "as the shares allow"
     )
-    for name in (part.name for part in parts):
+    for name, conversations in reader.conversations.items():
         if name == "dev":
-            roles |= divide(conversations[name], seed=seed, fractions={"dev_a": 0.5, "dev_b": 0.5})
-            notes.append(
+            roles |= divide(conversations, seed=seed, fractions={"dev_a": 0.5, "dev_b": 0.5})
+            reader.notes.append(
                 f"The dev part was divided into dev_a and dev_b, half each, with seed {seed}, {halved}."
             )
         elif name == "train" and dev_share and not names & {"dev", "dev_a", "dev_b"}:
-            shares: dict[Role, float] = {
-                "train": 1 - dev_share,
-                "dev_a": dev_share / 2,
-                "dev_b": dev_share / 2,
-            }
-            roles |= divide(conversations[name], seed=seed, fractions=shares)
-            told = ", ".join(f"{role} {share:g}" for role, share in shares.items())
-            notes.append(f"There is no dev part: train was divided ({told}) with seed {seed}, {halved}.")
+            half = dev_share / 2
+            shares: dict[Role, float] = {"train": 1 - dev_share, "dev_a": half, "dev_b": half}
+            roles |= divide(conversations, seed=seed, fractions=shares)
+            listed = ", ".join(f"{role} {share:g}" for role, share in shares.items())
+            reader.notes.append(
+                f"There is no dev part: train was divided ({listed}) with seed {seed}, {halved}."
+            )
         else:
-            roles |= dict.fromkeys((c.id for c in conversations[name]), name)
-    notes += [f"There is no {name} part." for name in ("train", "test") if name not in names]
-    return roles, notes
+            roles |= dict.fromkeys((c.id for c in conversations), name)
+    reader.notes += [f"There is no {name} part." for name in ("train", "test") if name not in names]
+    return roles
 
 
 def _with_examples(
-    flows: Sequence[Flow],
-    conversations: Sequence[LabelledConversation],
-    roles: Mapping[str, Role],
-    wanted: int,
+    flows: Sequence[Flow], reader: SourceReader, roles: Mapping[str, Role], most: int
 ) -> list[Flow]:
-    if wanted <= 0:
+    """The flows with some of the training messages as their examples, the first ones first."""
+    if most <= 0:
         return list(flows)
-    said: dict[str, list[str]] = {}
-    for conversation in conversations:
+    texts: dict[str, list[str]] = {}
+    for conversation in (c for part in reader.conversations.values() for c in part):
         for turn in conversation.turns if roles[conversation.id] == "train" else ():
-            if turn.labels is not None and len(turn.labels.flows or ()) == 1:
-                texts = said.setdefault((turn.labels.flows or ("",))[0], [])
-                if len(texts) < wanted and turn.text not in texts:
-                    texts.append(turn.text)
-    return [flow.model_copy(update={"examples": tuple(said.get(flow.name, ()))}) for flow in flows]
+            if turn.labels is not None and turn.labels.flows and len(turn.labels.flows) == 1:
+                examples = texts.setdefault(turn.labels.flows[0], [])
+                if len(examples) < most and turn.text not in examples:
+                    examples.append(turn.text)
+    return [flow.model_copy(update={"examples": tuple(texts.get(flow.name, ()))}) for flow in flows]

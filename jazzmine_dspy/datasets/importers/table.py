@@ -1,143 +1,393 @@
-"""Tables of other people's making: CSV in whatever encoding and delimiter, and lines of JSON, as rows by column."""
+"""Tables of the user's own: a message a row, in CSV or lines of JSON, whose columns a map names."""
 
 from __future__ import annotations
 
-import csv
+import contextlib
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from jazzmine_dspy.datasets.importers.intake import Intake
+from jazzmine_dspy.datasets.importers.messages import label_flows
+from jazzmine_dspy.datasets.importers.order import OrderError, Place, in_order, place_of
+from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError, Part, SourceReader, named_files
+from jazzmine_dspy.datasets.importers.table_rows import Row, csv_rows, json_rows
+from jazzmine_dspy.datasets.replay import Replay
+from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
+from jazzmine_dspy.models.commands import COMMAND_KINDS, COMMANDS
 from jazzmine_dspy.models.errors import DatasetError
+from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.parsing import MalformedError, from_json
+from jazzmine_dspy.models.registry import FlowRegistry
 
-_DELIMITERS = ",;\t|"
-_DELIMITER_LINE = re.compile(r'"?sep=(?P<sign>[^\w\s"]|\t)"?[,;\t|]*\s*', re.IGNORECASE)
-"""First line of a table that Excel wrote for another country: ``sep=;``."""
-_LONGEST = 200
-"""Lines that one record may span; a quote that is still open then was never closed."""
+COLUMNS = ("conversation", "role", "text", "flow", "slots", "commands", "order")
+"""What a map may name; all but ``text`` may be missing from the table."""
+ROLES = ("user", "assistant", "system", "colleague_assistant")
+"""Roles that a map may give further words for, as ``user=patient,guest``."""
 
-
-class Row(NamedTuple):
-    """A row: the line it begins at, and its cells by the name of their column."""
-
-    line: int
-    cells: dict[str, Any]
-
-
-def decoded(intake: Intake, path: Path, encoding: str | None = None) -> str:
-    """The text of a file: in the encoding named, else UTF-8 or UTF-16, told by their marks.
-
-    Raises:
-        DatasetError: it cannot be read, is in neither, or not in the encoding named.
-    """
-    raw = intake.bytes(path)
-    found = encoding or _encoding(raw)
-    try:
-        return raw.decode(found).removeprefix("\ufeff")
-    except LookupError as error:
-        raise DatasetError(
-            f"Unknown encoding {found!r}", where="--encoding", remedy="Give such as utf-8, cp1252 or latin-1."
-        ) from error
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        remedy = "Say --encoding cp1252 (Excel in western Europe) or the one it is in, or save it as UTF-8."
-        raise DatasetError(
-            f"The file is not {found.upper().removesuffix('-SIG')}", where=f"{path}:{line}", remedy=remedy
-        ) from error
-    except ValueError as error:
-        # Codecs for other things than files: punycode, undefined.
-        raise DatasetError(
-            f"The file cannot be read as {found!r}",
-            where="--encoding",
-            remedy="Give such as utf-8, cp1252 or latin-1.",
-        ) from error
+_ROLE_WORDS = {
+    "user": "user", "customer": "user", "client": "user", "human": "user", "visitor": "user", "caller": "user",
+    "assistant": "assistant", "agent": "assistant", "bot": "assistant", "operator": "assistant",
+    "system": "system", "colleague_assistant": "colleague_assistant",
+}  # fmt: skip
+_NO_FLOW = ("none", "-", "[]")
+_DERIVED = (
+    "One message for each row, one conversation for each value of the column mapped to `conversation`.",
+    "`flows` from the column mapped to `flow`: a flow that runs already is not started again.",
+    "`commands` from `flow` and the columns mapped to `slots` and `commands`.",
+    "The state before each message is not written: it is derived from the commands when the dataset is loaded.",
+)
+_LEFT_OUT = (
+    "No rewrites, sentiments, intents and entities: tables have no column for them.",
+    "An empty cell is no label; `none` in the column of flows says that the message starts nothing.",
+)
 
 
-def _encoding(raw: bytes) -> str:
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16"
-    # Text of western letters without its mark: each second byte is empty.
-    head = raw[:200]
-    if len(head) > 3 and head[1::2].count(0) > len(head) // 4:
-        return "utf-16-le"
-    if len(head) > 3 and head[::2].count(0) > len(head) // 4:
-        return "utf-16-be"
-    return "utf-8-sig"
+_own_table = functools.partial(
+    importer,
+    source="the user's own export",
+    licence="the user's own",
+    derived=_DERIVED,
+    left_out=_LEFT_OUT,
+    own=True,
+)
 
 
-def csv_rows(intake: Intake, path: Path, text: str) -> tuple[list[str], Iterator[Row]]:
-    """The columns of a CSV file's first line, and its rows; what is no row is left to the intake."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
-    named = _DELIMITER_LINE.fullmatch(lines[first])
-    if named:
-        first = next((number for number, line in enumerate(lines) if number > first and line.strip()), first)
-    delimiter = max(_DELIMITERS, key=lambda sign: (lines[first].count(sign), -_DELIMITERS.index(sign)))
-    delimiter = named["sign"] if named else delimiter
-    header = [name.strip() for name in next(csv.reader([lines[first]], delimiter=delimiter), [])]
-    twice = next((name for name in header if name and header.count(name) > 1), None)
-    if twice is not None:
-        raise DatasetError(
-            f"The column {twice!r} is there twice",
-            where=f"{path}:{first + 1}",
-            remedy="Rename one of the two.",
-        )
-
-    def rows() -> Iterator[Row]:
-        at = first + 1
-        while at < len(lines):
-            line = at + 1
-            cells, taken, cause = _record(lines, at, delimiter)
-            at += taken
-            if cause:
-                intake.bad(path, line, cause)
-            elif len(cells) > len(header):
-                intake.bad(
-                    path, line, f"The row has {len(cells)} cells, and there are {len(header)} columns; "
-                    f"put a text that holds {delimiter!r} in quotes"
-                )  # fmt: skip
-            elif any(cell.strip() for cell in cells):
-                yield Row(line, dict(zip(header, cells, strict=False)))
-
-    return header, rows()
+@_own_table("csv", title="A table of one's own (CSV)", layout=named_files(".csv"))
+def csv_export(reader: SourceReader) -> Sequence[Flow]:
+    """Read CSV; the delimiter and a Unicode encoding are detected."""
+    return _read(reader, csv_rows)
 
 
-def _record(lines: list[str], at: int, delimiter: str) -> tuple[list[str], int, str]:
-    """The cells of the record that begins at a line, how many lines it takes, and why it is none."""
-    cause = (
-        f"A quote is not closed within {_LONGEST} lines; close it, or double the quotes inside a quoted text"
+@_own_table("jsonl", title="A table of one's own (JSON lines)", layout=named_files(".jsonl"))
+def jsonl_export(reader: SourceReader) -> Sequence[Flow]:
+    """Read one flat object a line."""
+    return _read(reader, json_rows)
+
+
+def _read(
+    reader: SourceReader, rows_of: Callable[[SourceReader, Path], tuple[list[str], list[Row]]]
+) -> list[Flow]:
+    registry = FlowRegistry.from_yaml(reader.flows) if reader.flows is not None else None
+    labels: set[str] = set()
+    for part in reader.parts:
+        if part.path.is_dir():
+            raise DatasetError("A folder is no table", where=str(part.path), remedy="Name the file.")
+        header, rows = rows_of(reader, part.path)
+        table = _Table(reader, part, _columns(header, reader.columns, part.path), registry)
+        table.read(rows)
+        labels |= table.labels
+    if registry is not None:
+        return list(registry.values())
+    reader.notes.append(
+        "There is no flows.yaml: flows were made from the labels, with no slots and their names for "
+        "descriptions. Write better ones, then import again with --flows."
     )
-    quotes = 0
-    for taken in range(1, min(_LONGEST, len(lines) - at) + 1):
-        quotes += lines[at + taken - 1].count('"')
-        if quotes % 2:
-            continue
-        try:
-            record = "\n".join(lines[at : at + taken])
-            return next(csv.reader([record], delimiter=delimiter, strict=True), []), taken, ""
-        except csv.Error as error:
-            if "limit" in str(error):
-                return [], taken, f"A cell has over {csv.field_size_limit():,} characters; shorten it"
-            if "unexpected end" not in str(error):
-                return [], taken, "A quote stands inside a quoted text; double it"
-    return [], 1, cause
+    return label_flows(labels)
 
 
-def json_rows(intake: Intake, path: Path, text: str) -> tuple[list[str], Iterator[Row]]:
-    """The keys of all objects, one a line, and the rows; a line that is no object is left to the intake."""
-    found: list[Row] = []
-    for line, raw in enumerate(text.split("\n"), start=1):
-        if not raw.strip():
+def _columns(header: list[str], named: Mapping[str, str], path: Path) -> dict[str, str]:
+    """The table's column for each of :data:`COLUMNS` that it has."""
+    there = {name.casefold(): name for name in header}
+    for what, column in named.items():
+        if what in ROLES:
             continue
+        if what not in COLUMNS:
+            raise DatasetError(
+                f"Unknown {what!r} in the map",
+                where=f"--map {what}={column}",
+                remedy=f"Use: {', '.join((*COLUMNS, *ROLES))}.",
+            )
+        if column.casefold() not in there:
+            raise DatasetError(
+                f"The column {column!r} is missing",
+                where=f"{path}:1",
+                remedy=f"Correct --map {what}={column}; the columns are: {', '.join(header) or 'none'}.",
+            )
+    columns = {
+        what: there[column] for what in COLUMNS if (column := named.get(what, what).casefold()) in there
+    }
+    if "text" not in columns:
+        raise DatasetError(
+            "The column 'text' is missing",
+            where=f"{path}:1",
+            remedy=f"Say which column holds the messages: --map text=COLUMN. The columns are: "
+            f"{', '.join(header) or 'none'}.",
+        )
+    return columns
+
+
+# --- conversations ---------------------------------------------------------------------------------
+
+
+class _Table:
+    """One table: its rows become conversations. A conversation with a row that cannot be read is left out whole,
+    since what its later rows mean depends on that row."""
+
+    def __init__(
+        self, reader: SourceReader, part: Part, columns: Mapping[str, str], registry: FlowRegistry | None
+    ) -> None:
+        self._reader, self._part, self._path = reader, part, part.path
+        self._columns, self._registry = columns, registry
+        self._role_words = _ROLE_WORDS | {
+            word.strip().casefold(): role
+            for role in ROLES
+            for word in reader.columns.get(role, "").split(",")
+            if role in reader.columns
+        }
+        self._spoilt: set[str] = set()
+        self.labels: set[str] = set()
+
+    def read(self, rows: Sequence[Row]) -> None:
+        """Add the conversations of all rows."""
+        notes = self._reader.notes
+        chats: dict[str, list[Row]] = {}
+        apart, last = "", None
+        for row in rows:
+            with self._reader.row(self._path, row.line):
+                name = self._name(row)
+                if name in chats and last != name and not apart:
+                    apart = (
+                        f"{self._path}:{row.line}: conversation {name!r} goes on after rows of another one"
+                    )
+                last = name
+                with self._spoils(name):
+                    chats.setdefault(name, []).append(row._replace(place=self._place(row)))
+        if apart and "order" not in self._columns:
+            notes.append(
+                f"{apart}; its rows are taken in the order of the file. If two conversations share an id, rename one; "
+                "--map order=COLUMN names a column to sort by."
+            )
+        unlabelled = 0
+        for name, chat in chats.items():
+            turns = list(self._turns(name, self._sorted(name, chat)))
+            if name in self._spoilt:
+                continue
+            if not any(turn.role == "user" for turn in turns):
+                self._reader.bad(self._path, chat[0].line, f"Conversation {name!r} has no message of a user")
+                continue
+            whole = len(self._reader.parts) == 1
+            conversation = LabelledConversation(
+                id=name if whole else f"{self._part.name}-{name}", turns=tuple(turns)
+            )
+            self._reader.add(self._part, conversation)
+            unlabelled += sum(turn.role == "user" and turn.labels is None for turn in turns)
+        if self._spoilt:
+            names = ", ".join(sorted(self._spoilt)[:5])
+            notes.append(
+                f"{len(self._spoilt)} conversations were left out whole, since a row of each cannot be read: "
+                f"{names}{' …' if len(self._spoilt) > 5 else ''}."
+            )
+        if unlabelled:
+            notes.append(
+                f"{unlabelled} messages of users have no label. Write `none` as the flow where nothing starts."
+            )
+
+    @contextlib.contextmanager
+    def _spoils(self, name: str) -> Iterator[None]:
+        """Leave out the conversation too where a row cannot be read."""
         try:
-            data = from_json(raw, unique=True)
-        except MalformedError as error:
-            intake.bad(path, line, f"The line is not JSON: {error.problem}; write one object a line")
-            continue
+            yield
+        except Exception:
+            self._spoilt.add(name)
+            raise
+
+    def _turns(self, name: str, rows: Sequence[Row]) -> Iterator[LabelledTurn]:
+        replay = Replay(self._registry or {})
+        for row in rows:
+            with self._reader.row(self._path, row.line), self._spoils(name):
+                turn = self._turn(row.cells, replay)
+                if turn.role == "user":
+                    replay.say(turn)
+                yield turn
+
+    def _cell(self, cells: Mapping[str, Any], what: str) -> Any:
+        value = cells.get(self._columns.get(what, ""))
+        return value.strip() if isinstance(value, str) else value
+
+    def _bad(self, what: str, problem: str) -> BadRowError:
+        return BadRowError(f"Column {self._columns.get(what, what)!r}: {problem}")
+
+    def _name(self, row: Row) -> str:
+        if "conversation" not in self._columns:
+            return f"row-{row.line:05d}"
+        value = self._cell(row.cells, "conversation")
+        if value in (None, "") or isinstance(value, dict | list | bool):
+            raise self._bad("conversation", "there is no id; write the one of its conversation")
+        return str(value)
+
+    def _place(self, row: Row) -> Place | None:
+        if "order" not in self._columns:
+            return None
+        place = place_of(self._cell(row.cells, "order"))
+        if place is None:
+            raise self._bad("order", "write a number or a time such as 2026-03-02T10:15:00")
+        return place
+
+    def _sorted(self, name: str, rows: Sequence[Row]) -> Sequence[Row]:
+        places = [row.place for row in rows if row.place is not None]
+        if not places:
+            return rows
+        try:
+            return [rows[number] for number in in_order(places)]
+        except OrderError as error:
+            one, other = (rows[number].line for number in error.rows)
+            self._spoilt.add(name)
+            problem = str(error)
+            if error.same:
+                problem = (
+                    f"the place is that of line {one} in conversation {name!r} already; number the rows anew, or "
+                    "rename one conversation"
+                )
+            self._reader.bad(self._path, other, str(self._bad("order", problem)))
+            return rows
+
+    def _turn(self, cells: Mapping[str, Any], replay: Replay) -> LabelledTurn:
+        role = self._role(cells)
+        text = self._cell(cells, "text")
+        if text is None or isinstance(text, dict | list):
+            raise self._bad("text", "there is no text")
+        data: dict[str, Any] = {"role": role, "text": str(text)}
+        if role == "user" and (labels := self._labels(cells, replay)):
+            data["labels"] = labels
+        return LabelledTurn.model_validate(data)
+
+    def _role(self, cells: Mapping[str, Any]) -> str:
+        if "role" not in self._columns:
+            return "user"
+        word = str(self._cell(cells, "role") or "")
+        if word.casefold() not in self._role_words:
+            known = [
+                ", ".join(known for known, role in _ROLE_WORDS.items() if role == wanted)
+                for wanted in ("user", "assistant")
+            ]
+            raise self._bad(
+                "role",
+                f"{word!r} is no role; write {', or '.join(known)}; or say whose word it is: "
+                f"--map user={word} or --map assistant={word}",
+            )
+        return self._role_words[word.casefold()]
+
+    # --- labels ----------------------------------------------------------------------------------------
+
+    def _labels(self, cells: Mapping[str, Any], replay: Replay) -> dict[str, Any]:
+        flows = self._flows(self._cell(cells, "flow"))
+        values = self._slots(self._cell(cells, "slots"))
+        more = self._commands(self._cell(cells, "commands"))
+        before = replay.before
+        new = [name for name in flows or () if name != before.flow]
+        started = [name for name in new if name not in before.paused]
+        begun = [
+            {"type": "resume_flow" if name in before.paused else "start_flow", "flow": name} for name in new
+        ]
+        filled = self._filled(values, [*(flows or ()), before.flow], {} if new else before.slots.as_dict())
+        given = [command.get("flow") for command in more if command.get("type") == "start_flow"]
+        labels: dict[str, Any] = {}
+        if flows is not None or values or more:
+            labels["flows"] = [*started, *(name for name in given if name and name not in started)]
+        # A table without slots and commands does not state what else a message does.
+        complete = "slots" in self._columns or "commands" in self._columns
+        if complete and (begun or filled or more):
+            begun = [command for command in begun if command["flow"] not in given]
+            labels["commands"] = [*begun, *more, *filled]
+        return labels
+
+    def _flows(self, value: Any) -> list[str] | None:
+        if value in (None, ""):
+            return None
+        if isinstance(value, str):
+            if value.casefold() in _NO_FLOW:
+                return []
+            whole = self._registry is not None and value in self._registry
+            value = [value] if whole else [name.strip() for name in re.split(r"[;|,]", value) if name.strip()]
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+            raise self._bad("flow", "write the name of a flow, several with ';' between them, or none")
+        for name in value:
+            if self._registry is not None and name not in self._registry:
+                known = ", ".join(list(self._registry)[:8])
+                raise self._bad(
+                    "flow", f"unknown flow {name!r}; add it to flows.yaml, or write one of: {known}"
+                )
+        self.labels.update(value)
+        return value
+
+    def _slots(self, value: Any) -> dict[str, Any]:
+        if value in (None, "", {}):
+            return {}
+        if isinstance(value, str) and not value.startswith(("{", "[")):
+            pairs = [pair.partition("=") for pair in value.split(";") if pair.strip()]
+            if not all(name.strip() and sign for name, sign, _ in pairs):
+                raise self._bad(
+                    "slots",
+                    f'{value[:60]!r} is neither JSON such as {{"order_id": "4471"}} nor order_id=4471; size=large',
+                )
+            return {name.strip(): text.strip() for name, _, text in pairs}
+        data = self._json("slots", value)
         if not isinstance(data, dict):
-            intake.bad(path, line, "The line is no JSON object; write one object a line")
-        else:
-            found.append(Row(line, data))
-    return list(dict.fromkeys(key for row in found for key in row.cells)), iter(found)
+            raise self._bad("slots", 'the JSON is no object; write such as {"order_id": "4471"}')
+        return data
+
+    def _commands(self, value: Any) -> list[dict[str, Any]]:
+        if value in (None, "", []):
+            return []
+        if isinstance(value, str) and not value.startswith("["):
+            value = [{"type": name.strip()} for name in value.split(";") if name.strip()]
+        data = self._json("commands", value)
+        for command in data if isinstance(data, list) else ():
+            if not isinstance(command, dict) or command.get("type") not in COMMAND_KINDS:
+                said = command.get("type") if isinstance(command, dict) else command
+                raise self._bad("commands", f"unknown command {said!r}; use: {', '.join(COMMAND_KINDS)}")
+            try:
+                COMMANDS.validate_python(command)
+            except ValueError as error:
+                raise self._bad(
+                    "commands", f"{command['type']} lacks a field, or has a wrong one: {error}"
+                ) from None
+        if not isinstance(data, list):
+            raise self._bad(
+                "commands", "write a JSON list as in conversations.jsonl, or names with ';' between them"
+            )
+        return data
+
+    def _json(self, what: str, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return from_json(value, unique=True)
+        except MalformedError as error:
+            raise self._bad(what, f"the JSON is broken: {error.problem}") from None
+
+    def _filled(
+        self, values: Mapping[str, Any], flows: list[str | None], held: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for name, value in values.items():
+            known = [
+                self._registry[flow] for flow in flows if flow and self._registry and flow in self._registry
+            ]
+            slot = next((flow.slot(name) for flow in known if flow.slot(name) is not None), None)
+            if slot is None:
+                of = (
+                    f"the flow {', '.join(flow.name for flow in known)}"
+                    if known
+                    else "any flow that runs here"
+                )
+                raise self._bad(
+                    "slots", f"unknown slot {name!r} of {of}; correct the name, or add it to flows.yaml"
+                )
+            if value is None:
+                found.append({"type": "clear_slot" if name in held else "skip_slot", "name": name})
+            else:
+                kind = "correct_slot" if name in held else "set_slot"
+                found.append({"type": kind, "name": name, "value": _value(slot, value)})
+        return found
+
+
+def _value(slot: Any, value: Any) -> Any:
+    """The value in the normal form of its type; a text of a table may need to be read first."""
+    if isinstance(value, str) and slot.kind.label_error(slot, value):
+        read = slot.kind.parse(slot, value)
+        value = value if read is None else read
+    return slot.kind.normalize(slot, value)

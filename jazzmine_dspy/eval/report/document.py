@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from jazzmine_dspy.eval.diagnose import confusions, reliability
 from jazzmine_dspy.eval.evaluation import WHOLE_TURN
+from jazzmine_dspy.eval.reliability import confusions, reliability
 from jazzmine_dspy.eval.report.model import Choosing, Report, System
 from jazzmine_dspy.models.errors import InputError
 

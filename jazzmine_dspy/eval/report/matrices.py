@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jazzmine_dspy.eval.diagnose import CRASHED, NONE
+from jazzmine_dspy.eval.reliability import CRASHED, NONE
 from jazzmine_dspy.eval.report.charts import Scale, svg, text
 from jazzmine_dspy.eval.report.markup import Markup, tag
 

@@ -7,11 +7,11 @@ import itertools
 import time
 from collections.abc import Callable
 
-from jazzmine_dspy.eval.suite.gold import Gold
-from jazzmine_dspy.eval.suite.judge import Mismatch, Seen, mismatches
+from jazzmine_dspy.eval.suite.expected_state import ExpectedState
+from jazzmine_dspy.eval.suite.judge import Mismatch, ObservedTurn, mismatches
 from jazzmine_dspy.eval.suite.model import Suite, SuiteConversation, SuiteTurn
 from jazzmine_dspy.eval.suite.result import ConversationResult, SuiteResult, SuiteTurnResult
-from jazzmine_dspy.models.awaiting import Awaiting, Gathered, asking_for
+from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup, conversation_scope
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
 from jazzmine_dspy.program.own_loop import outside_loop, run_interruptible
@@ -70,7 +70,7 @@ async def arun_suite(
     """The same as :func:`run_suite`, where an event loop runs already."""
     runtimes: dict[str, Runtime] = {}
     done: list[ConversationResult] = []
-    gathered = Gathered()
+    gathered = AwaitingGroup()
     for conversation in suite.conversations:
         name = conversation.registry
         if name not in runtimes:
@@ -86,8 +86,8 @@ async def arun_suite(
                 ids=lambda count=count: f"id-{next(count)}",  # type: ignore[misc]
             )
         try:
-            with asking_for(conversation.id):
-                done.append(await _Held(runtimes[name], conversation, turns).hold())
+            with conversation_scope(conversation.id):
+                done.append(await _Held(runtimes[name], conversation, turns).run())
         except Awaiting as awaiting:
             # The others are held as far as they go, so that each is asked about at once.
             gathered.add(awaiting)
@@ -105,9 +105,9 @@ class _Held:
         self._runtime, self._conversation, self._restored = runtime, conversation, restored
         self._now = dt.datetime.combine(conversation.date, _NOON)
         self._at = reading_context(runtime.registry, conversation.date, conversation.locale)
-        self._gold = Gold(runtime.registry)
+        self._gold = ExpectedState(runtime.registry)
 
-    async def hold(self) -> ConversationResult:
+    async def run(self) -> ConversationResult:
         if self._conversation.start is not None:
             self._gold.follow(self._conversation.start)
             if reply := await self._restore():
@@ -135,7 +135,7 @@ class _Held:
             await self._runtime.record_reply(self._conversation.id, reply)
         return SuiteTurnResult(number, turn, seen, tuple(wrong), opening, degraded, spent)
 
-    async def _said(self, text: str) -> tuple[Seen, bool]:
+    async def _said(self, text: str) -> tuple[ObservedTurn, bool]:
         key, runtime = self._conversation.id, self._runtime
         outcome = await runtime.process(
             conversation_id=key, user_id="suite", text=text, now=self._now, locale=self._conversation.locale
@@ -151,7 +151,7 @@ class _Held:
             if done.reply not in said[0]:
                 said.append(done.reply)
         decision = outcome.decision
-        seen = Seen.of(
+        seen = ObservedTurn.of(
             state,
             ran=tuple(ran),
             next=tuple(steps),

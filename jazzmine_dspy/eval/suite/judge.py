@@ -11,12 +11,12 @@ from jazzmine_dspy.eval.suite.model import Expect, one_of
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.slots import ReadingContext, ask_type
+from jazzmine_dspy.models.slots import ReadingContext, call_type
 from jazzmine_dspy.models.turn import Turn
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedTurn:
     """What a turn left behind: the state after it, and what was done in it."""
 
     flow: str | None
@@ -30,7 +30,7 @@ class Seen:
     commands: tuple[Command, ...] = ()
 
     @classmethod
-    def of(cls, state: WorkingMemory, **done: Any) -> Seen:
+    def of(cls, state: WorkingMemory, **done: Any) -> ObservedTurn:
         """The state as expectations speak of it, and what was done."""
         running = state.active_flow
         return cls(
@@ -53,7 +53,7 @@ class Mismatch:
 
 
 def mismatches(
-    expect: Expect, seen: Seen, flows: Mapping[str, Flow], at: ReadingContext, before: Turn
+    expect: Expect, seen: ObservedTurn, flows: Mapping[str, Flow], at: ReadingContext, before: Turn
 ) -> list[Mismatch]:
     """All that is not as expected, in the order of the keys.
 
@@ -74,11 +74,15 @@ def mismatches(
     missing = [text for text in expect.reply if text.casefold() not in seen.reply.casefold()]
     found += [Mismatch("reply", f"… {text} …", seen.reply) for text in missing]
     if "commands" in given and command_keys(expect.commands, before) != command_keys(seen.commands, before):
-        found.append(Mismatch("commands", commands_told(expect.commands), commands_told(seen.commands)))
+        found.append(
+            Mismatch("commands", describe_commands(expect.commands), describe_commands(seen.commands))
+        )
     return found
 
 
-def _slots(expect: Expect, seen: Seen, flows: Mapping[str, Flow], at: ReadingContext) -> Iterator[Mismatch]:
+def _slots(
+    expect: Expect, seen: ObservedTurn, flows: Mapping[str, Flow], at: ReadingContext
+) -> Iterator[Mismatch]:
     flow = flows.get(seen.flow or "")
     for name in dict.fromkeys([*expect.slots, *seen.slots]):
         wanted = one_of(expect.slots[name]) if name in expect.slots else []
@@ -92,10 +96,10 @@ def _slots(expect: Expect, seen: Seen, flows: Mapping[str, Flow], at: ReadingCon
 
 def _key(flow: Flow | None, name: str, value: Any, at: ReadingContext) -> Hashable:
     slot = flow.slot(name) if flow else None
-    return value_key(ask_type(slot, "normal", value, value, at) if slot else value)
+    return value_key(call_type(slot, "normalize", value, value, at) if slot else value)
 
 
-def commands_told(commands: tuple[Command, ...]) -> str:
+def describe_commands(commands: tuple[Command, ...]) -> str:
     """Commands in one line."""
     told = []
     for each in commands:

@@ -1,4 +1,4 @@
-"""Whole conversations of a labelled dataset, held with the program's own state (V8)."""
+"""Whole conversations of a labelled dataset, held with the program's own state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.replay import Replay
 from jazzmine_dspy.datasets.schema import LabelledConversation, Role, StateBefore
-from jazzmine_dspy.eval.stats import Metric
+from jazzmine_dspy.eval.intervals import Metric
 from jazzmine_dspy.eval.suite.driver import Progress, run_suite
 from jazzmine_dspy.eval.suite.model import Expect, Suite, SuiteConversation, SuiteTurn
 from jazzmine_dspy.eval.suite.result import SuiteResult, SuiteTurnResult

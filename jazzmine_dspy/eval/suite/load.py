@@ -12,12 +12,12 @@ from pydantic import ValidationError
 
 from jazzmine_dspy.datasets.load import OPENED_FILE
 from jazzmine_dspy.eval.suite.model import Expect, Suite, SuiteConversation, one_of
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.parsing import MalformedError, from_yaml, read_file
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
-from jazzmine_dspy.models.slots import ask_type
+from jazzmine_dspy.models.slots import call_type
 
 CONVERSATIONS = ".conversations.yaml"
 UNSEEN_FILE = "unseen.txt"
@@ -205,9 +205,9 @@ def _check(conversation: SuiteConversation, flows: FlowRegistry, file: Path) -> 
                     f"There is no slot {name!r}{of}", where=where, remedy=f"Use one of: {known or 'none'}."
                 )
             for value in one_of(expect.slots[name]) if name in expect.slots else ():
-                if reason := ask_type(slot, "check", value, "", at):
+                if reason := call_type(slot, "check", value, "", at):
                     raise InputError(
                         f"{value!r} is no value of slot {name!r}: {reason}",
                         where=where,
-                        remedy=f"Write its normal form ({slot.type.example or slot.type}).",
+                        remedy=f"Write its normal form ({slot.kind.example or slot.type}).",
                     )

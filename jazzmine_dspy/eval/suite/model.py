@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from jazzmine_dspy.models._base import Text, Value
+from jazzmine_dspy.models.base import Text, Value
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.flows import Status
 from jazzmine_dspy.models.next_step import StepKind

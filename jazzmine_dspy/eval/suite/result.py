@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from jazzmine_dspy.eval.contribution import TurnScores, mean
-from jazzmine_dspy.eval.stats import Metric, summarise
-from jazzmine_dspy.eval.suite.judge import Mismatch, Seen, commands_told
+from jazzmine_dspy.eval.intervals import Metric, summarise
+from jazzmine_dspy.eval.score_terms import TurnScores, mean
+from jazzmine_dspy.eval.suite.judge import Mismatch, ObservedTurn, describe_commands
 from jazzmine_dspy.eval.suite.model import Suite, SuiteConversation, SuiteTurn
 
 
@@ -22,7 +22,7 @@ class SuiteTurnResult:
 
     number: int
     turn: SuiteTurn
-    seen: Seen | None
+    seen: ObservedTurn | None
     wrong: tuple[Mismatch, ...]
     opening: bool
     degraded: bool
@@ -64,7 +64,7 @@ class ConversationResult:
             for each in turn.wrong:
                 lines.append(f"    {each.field:{width}}  expected {each.expected}  |  actual {each.actual}")
             if turn.seen is not None:
-                lines.append(f"    understood: {commands_told(turn.seen.commands)}")
+                lines.append(f"    understood: {describe_commands(turn.seen.commands)}")
         return "\n".join(lines)
 
 

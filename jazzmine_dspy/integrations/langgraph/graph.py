@@ -27,7 +27,7 @@ from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.messages import Message
-from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, known_step
+from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, stored_step
 from jazzmine_dspy.runtime.turns import clean_message
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class _Nodes:
             "mirror": mirror(outcome.state),
         }
         if outcome.repeated and outcome.next.kind == "run_flow" and not runs:
-            ended = (one.reply for one in outcome.state.finished if one.message_id == message_id)
+            ended = (one.reply for one in outcome.state.action_results if one.message_id == message_id)
             turn["replies"] = [_reply(outcome) | {"text": " ".join(ended) or outcome.reply}]
         return {
             "turn": turn,
@@ -221,12 +221,12 @@ class _Nodes:
 
     async def _unspoken(self, state: WorkingMemory, message_id: str) -> list[dict[str, Any]]:
         """Replies to messages that were taken after one in a run that broke off before it spoke."""
-        ids = [one.message_id for one in state.handled]
-        late = state.handled[ids.index(message_id) + 1 :] if message_id in ids else []
+        ids = [one.message_id for one in state.processed]
+        late = state.processed[ids.index(message_id) + 1 :] if message_id in ids else []
         return [
             {
                 "message_id": one.message_id,
-                "kind": known_step(one.next_step).kind,
+                "kind": stored_step(one.next_step).kind,
                 "text": one.reply,
                 "question": "",
             }

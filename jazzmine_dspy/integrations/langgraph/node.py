@@ -10,10 +10,10 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.graph import MessagesState
 
-from jazzmine_dspy.dialogue.machine import apply
+from jazzmine_dspy.dialogue.next_step import apply
 from jazzmine_dspy.integrations.langgraph.state import mirror
-from jazzmine_dspy.memory.working import HandledMessage, QueuedMessage, WorkingMemory
-from jazzmine_dspy.memory.working.state import HANDLED_KEPT
+from jazzmine_dspy.memory.working import ProcessedMessage, QueuedMessage, WorkingMemory
+from jazzmine_dspy.memory.working.state import PROCESSED_KEPT
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.history import prune
 from jazzmine_dspy.models.messages import Message, MessageRole
@@ -127,8 +127,8 @@ def _applied(
 ) -> dict[str, Any]:
     after, step = apply(memory, decision, program.registry, message_id=message_id)
     after.last_agent_response = step.text or after.last_agent_response
-    handled = HandledMessage(message_id=message_id, next_step=step, reply=step.reply)
-    after.handled = [*after.handled, handled][-HANDLED_KEPT:]
+    handled = ProcessedMessage(message_id=message_id, next_step=step, reply=step.reply)
+    after.processed = [*after.processed, handled][-PROCESSED_KEPT:]
     return {
         "memory": after.model_dump(mode="json"),
         "decision": decision.model_dump(mode="json"),

@@ -62,7 +62,7 @@ def mirror(state: WorkingMemory) -> dict[str, Any]:
                 "awaiting": flow.awaiting,
                 "slots": flow.values,
             }
-            for flow in reversed(state.alive)
+            for flow in reversed(state.open_flows)
         ],
         "conversation_state": str(state.status.value),
     }
@@ -95,7 +95,7 @@ def route(state: Mapping[str, Any]) -> Route:
 
 def awaited(state: WorkingMemory, registry: Mapping[str, Flow]) -> dict[str, Any] | None:
     """What the next message should give: the payload of the interrupt without its text; None where nothing waits."""
-    running, last = state.active_flow, state.handled[-1].next_step if state.handled else None
+    running, last = state.active_flow, state.processed[-1].next_step if state.processed else None
     kind = last.kind if isinstance(last, NextStep) else "none"
     if state.action is not None or kind == "handoff":
         return None
@@ -111,7 +111,7 @@ def awaited(state: WorkingMemory, registry: Mapping[str, Flow]) -> dict[str, Any
         flow = registry.get(running.flow_name)
         slot = flow.slot(running.awaiting) if flow else None
         return payload | {"slot": running.awaiting, "options": list(slot.options) if slot else []}
-    if state.offered is not None:
-        return payload | {"type": "offer", "flow": state.offered, "options": YES_OR_NO}
+    if state.offered_flow is not None:
+        return payload | {"type": "offer", "flow": state.offered_flow, "options": YES_OR_NO}
     # After a no without a change named: any slot of the flow may be changed.
     return payload if running is not None and kind == "reask" else None

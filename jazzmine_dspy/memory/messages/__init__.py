@@ -1,20 +1,24 @@
-"""Conversations, their messages, and the traces of the turns that these belong to."""
+"""Conversations, their messages, and the traces of their turns."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.memory.messages.in_process import InMemoryMessageStore
-from jazzmine_dspy.memory.messages.page import Damaged, Page
-from jazzmine_dspy.memory.messages.store import ENHANCED_FIELDS, OWN_FIELDS, MessageStore
+from jazzmine_dspy.memory.messages.store import (
+    ENHANCED_FIELDS,
+    IMMUTABLE_FIELDS,
+    DamagedRow,
+    MessageStore,
+    Page,
+)
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.memory.messages.sql import SqlMessageStore
+    from jazzmine_dspy.memory.messages.sql import InMemoryMessageStore, SqlMessageStore
 
 __all__ = [
     "ENHANCED_FIELDS",
-    "OWN_FIELDS",
-    "Damaged",
+    "IMMUTABLE_FIELDS",
+    "DamagedRow",
     "InMemoryMessageStore",
     "MessageStore",
     "Page",
@@ -23,12 +27,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name != "SqlMessageStore":
+    # SQLAlchemy takes 0.2 s to import, which a process with a store of its own does not need.
+    if name not in ("InMemoryMessageStore", "SqlMessageStore"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        from jazzmine_dspy.memory.messages.sql import SqlMessageStore
-    except ImportError as error:
-        from jazzmine_dspy.memory.messages._extra import missing_sql
+    from jazzmine_dspy.memory.messages import sql
 
-        raise missing_sql(error) from error
-    return SqlMessageStore
+    return getattr(sql, name)

@@ -1,321 +1,329 @@
-"""Conversations, messages and traces in SQLite or PostgreSQL."""
+"""The message store in SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
-from importlib.util import find_spec
 
 import sqlalchemy as sa
 
-from jazzmine_dspy.memory.messages import _tables as tables
-from jazzmine_dspy.memory.messages._checks import (
-    check_conversation,
-    check_fields,
-    check_ids,
-    check_message,
-    check_range,
-    check_same,
-    check_trace,
-    not_stored,
-    second_trace,
+from jazzmine_dspy.memory.errors import ConflictError
+from jazzmine_dspy.memory.messages.database import Database
+from jazzmine_dspy.memory.messages.store import CONVERSATION_FIELDS, ENHANCED_FIELDS, Page
+from jazzmine_dspy.memory.messages.tables import (
+    CONVERSATIONS,
+    MESSAGES,
+    TRACE_LINKS,
+    TRACES,
+    R,
+    RecordTable,
+    insert,
 )
-from jazzmine_dspy.memory.messages._database import Database
-from jazzmine_dspy.memory.messages._extra import missing_sql
-from jazzmine_dspy.memory.messages._records import R, pack
-from jazzmine_dspy.memory.messages._rows import Rows, insert
-from jazzmine_dspy.memory.messages.page import Page
-from jazzmine_dspy.memory.messages.store import (
-    CONVERSATION_FIELDS,
-    CONVERSATION_OWN_FIELDS,
-    ENHANCED_FIELDS,
-    OWN_FIELDS,
-)
+from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.messages import Conversation, Message
 from jazzmine_dspy.models.traces import TurnTrace
 
-_CONVERSATIONS = Rows(Conversation, tables.conversations, "user_id", "agent_id")
-_MESSAGES = Rows(Message, tables.messages, "conversation_id", "user_id")
-_TRACES = Rows(TurnTrace, tables.traces, "conversation_id", "agent_id")
+MAX_ID = 512
+"""Characters of an id."""
+
+MAX_PAGE = 10_000
+"""Records in a page or a call."""
+
+_UNFIT = re.compile("[\0\ud800-\udfff]")
 
 
 class SqlMessageStore:
     """A :class:`~jazzmine_dspy.memory.messages.MessageStore` in SQLite (embedded) or PostgreSQL (JSONB).
 
-    Nothing is opened before the first call, which also brings the tables up to date; processes that start at once do
-    so one after another. No call blocks the event loop, and every call may be cancelled. Each event loop has
-    connections of its own; a database in memory belongs to the one loop that first used it. What a call has stored
-    survives a crash of the process and of the machine.
+    The first call creates the tables. No call blocks the event loop, except that a database in memory answers in the
+    caller's thread. Every call may be cancelled; its work may still be done then. One store serves any number of
+    event loops and threads; a forked child connects anew, to an empty database where it is in memory.
 
     Args:
-        url: ``sqlite:///file.db``, ``sqlite://`` (in memory) or ``postgresql://user:password@host/database``. On
-            Windows, PostgreSQL needs a selector event loop, as psycopg does.
+        url: ``sqlite:///file.db``, ``sqlite://`` (in memory) or ``postgresql://user:password@host/database``.
         deadline: Seconds within which every call ends, with ``MemoryUnavailableError`` if need be.
-        pool_size: Connections held open at most, in each event loop; calls beyond that wait for one.
+        pool_size: Connections at most; calls beyond that wait for one.
 
     Raises:
         InputError: an argument cannot be used.
-        MissingExtraError: the database's driver is not installed.
+        MissingExtraError: the URL is PostgreSQL's and psycopg is not installed.
         MemoryUnavailableError: raised by every method where the database is down, locked, full, or too slow.
-        SchemaVersionError: raised by every method where a newer version of this package made the tables.
 
     Example:
         >>> import asyncio
         >>> async def main() -> str:
         ...     store = SqlMessageStore("sqlite://")
-        ...     said = Message(id="m1", conversation_id="c1", user_id="u1", role="user",
-        ...                    original_content="hi", timestamp=1)
-        ...     await store.store_message(said)
-        ...     [kept] = await store.get_immediate_context("c1", 10)
+        ...     message = Message(id="m1", conversation_id="c1", user_id="u1", role="user",
+        ...                       original_content="hi", timestamp=1)
+        ...     await store.store_message(message)
+        ...     [stored] = await store.get_immediate_context("c1", 10)
         ...     await store.close()
-        ...     return kept.original_content
+        ...     return stored.original_content
         >>> asyncio.run(main())
         'hi'
     """
 
     def __init__(self, url: str, *, deadline: float = 5.0, pool_size: int = 5) -> None:
-        try:
-            self._database = Database(url, deadline=deadline, pool_size=pool_size)
-        except ImportError as error:
-            raise missing_sql(error) from error
-        if not find_spec("greenlet"):
-            raise missing_sql(ModuleNotFoundError("No module named 'greenlet'", name="greenlet"))
+        self._database = Database(url, deadline=deadline, pool_size=pool_size)
 
     def __repr__(self) -> str:
-        return f"<SqlMessageStore {self._database.place}>"
-
-    async def migrate(self, *, deadline: float = 600.0) -> None:
-        """Bring the tables up to date now, with more time for it than the first call would have.
-
-        Raises:
-            MemoryUnavailableError: the database failed, or it took longer than ``deadline`` seconds.
-            SchemaVersionError: a newer version of this package made the tables.
-        """
-        await self._database.migrate(deadline=deadline)
+        return f"<{type(self).__name__} {self._database.address}>"
 
     async def close(self) -> None:
-        """Close the running event loop's connections; a later call opens new ones."""
+        """Close the connections; a later call opens new ones."""
         await self._database.close()
 
     # --- conversations -----------------------------------------------------------------------------------
 
     async def store_conversation(self, conversation: Conversation) -> None:
-        """Keep a conversation; see :class:`MessageStore` for what each method promises and raises."""
-        check_conversation(conversation)
-        key, data = conversation.id, pack(conversation, conversation.id)
-
-        def work(connection: sa.Connection) -> None:
-            _CONVERSATIONS.add(connection, conversation, key, data, CONVERSATION_OWN_FIELDS)
-
-        await self._database.run(work, write=True)
+        """Store a conversation; :class:`MessageStore` says what each method promises and raises."""
+        _check_record(CONVERSATIONS, conversation)
+        await self._database.run(lambda c: CONVERSATIONS.add(c, conversation), write=True)
 
     async def ensure_conversation(self, conversation: Conversation) -> Conversation:
-        """Keep a conversation unless it is kept; then move its ``last_updated_at`` on."""
-        check_conversation(conversation)
-        key, data = conversation.id, pack(conversation, conversation.id)
+        """Store a conversation, or move the stored one's ``last_updated_at`` forward; return the stored one."""
+        _check_record(CONVERSATIONS, conversation)
 
-        def work(connection: sa.Connection) -> Conversation | None:
-            row = _CONVERSATIONS.insert_or_lock(connection, conversation, key, data)
-            if row is not None:
-                kept = _CONVERSATIONS.readable(row, key)
-                check_same(kept, conversation, key)
-                if conversation.last_updated_at > kept.last_updated_at:
-                    _CONVERSATIONS.lay_over(connection, row, data, ["last_updated_at"])
-            return _CONVERSATIONS.get(connection, key)
+        def work(connection: sa.Connection) -> Conversation:
+            CONVERSATIONS.add(connection, conversation)
+            stored = CONVERSATIONS.get(connection, CONVERSATIONS.c.id == conversation.id, lock=True)
+            if stored is None:
+                raise CONVERSATIONS.not_stored(conversation.id)
+            if conversation.last_updated_at > stored.last_updated_at:
+                return CONVERSATIONS.update(connection, conversation, ["last_updated_at"])
+            return stored
 
-        kept = await self._database.run(work, write=True)
-        assert kept is not None
-        return kept
+        return await self._database.run(work, write=True)
 
     async def get_conversation(self, conversation_id: str) -> Conversation | None:
-        """A conversation, or None."""
-        return await self._get(_CONVERSATIONS, conversation_id)
+        """Return a conversation."""
+        return await self._get(CONVERSATIONS, conversation_id)
 
     async def get_conversations_by_user_id(
         self, user_id: str, *, limit: int = 100, offset: int = 0
     ) -> Page[Conversation]:
-        """Conversations of a user, the first stored first."""
-        return await self._page(_CONVERSATIONS, "user_id", user_id, limit, offset)
+        """Return conversations of a user."""
+        return await self._page(CONVERSATIONS, "user_id", user_id, limit, offset)
 
     async def get_conversations_by_agent_id(
         self, agent_id: str, *, limit: int = 100, offset: int = 0
     ) -> Page[Conversation]:
-        """Conversations with an agent, the first stored first."""
-        return await self._page(_CONVERSATIONS, "agent_id", agent_id, limit, offset)
+        """Return conversations with an agent."""
+        return await self._page(CONVERSATIONS, "agent_id", agent_id, limit, offset)
 
-    async def update_conversation(self, conversation: Conversation) -> None:
-        """Write a conversation's title, agent and ``last_updated_at``."""
-        check_conversation(conversation)
-        key, data = conversation.id, pack(conversation, conversation.id)
-
-        def work(connection: sa.Connection) -> None:
-            _CONVERSATIONS.change(connection, key, data, CONVERSATION_FIELDS)
-
-        await self._database.run(work, write=True)
+    async def update_conversation(
+        self, conversation: Conversation, *, fields: Collection[str] = CONVERSATION_FIELDS
+    ) -> None:
+        """Write the named fields of a stored conversation, and no others."""
+        chosen = CONVERSATIONS.writable(fields)
+        _check_record(CONVERSATIONS, conversation)
+        await self._database.run(lambda c: CONVERSATIONS.update(c, conversation, chosen), write=True)
 
     async def delete_conversation(self, conversation_id: str) -> bool:
-        """Delete a conversation with its messages and traces; whether there was anything."""
-        check_ids(conversation_id=conversation_id)
-        messages, traces, links = tables.messages, tables.traces, tables.trace_messages
+        """Delete a conversation with its messages and traces; return whether there was anything."""
+        _check_ids(conversation_id=conversation_id)
+        of_it = sa.select(MESSAGES.c.id).where(MESSAGES.c.conversation_id == conversation_id)
+        linked = sa.select(TRACE_LINKS.c.trace_id).where(TRACE_LINKS.c.message_id.in_(of_it))
+        statements = (
+            sa.delete(TRACES.table).where(
+                (TRACES.c.conversation_id == conversation_id) | TRACES.c.id.in_(linked)
+            ),
+            sa.delete(MESSAGES.table).where(MESSAGES.c.conversation_id == conversation_id),
+            sa.delete(CONVERSATIONS.table).where(CONVERSATIONS.c.id == conversation_id),
+        )
 
         def work(connection: sa.Connection) -> bool:
-            of_it = sa.select(messages.c.id).where(messages.c.conversation_id == conversation_id)
-            linked = sa.select(links.c.trace_id).where(links.c.message_id.in_(of_it))
-            its_traces = (traces.c.conversation_id == conversation_id) | traces.c.id.in_(linked)
-            deleted = [
-                connection.execute(sa.delete(traces).where(its_traces)),
-                connection.execute(sa.delete(messages).where(messages.c.conversation_id == conversation_id)),
-                connection.execute(
-                    sa.delete(tables.conversations).where(tables.conversations.c.id == conversation_id)
-                ),
-            ]
-            return any(result.rowcount for result in deleted)
+            return sum(connection.execute(statement).rowcount for statement in statements) > 0
 
         return await self._database.run(work, write=True)
 
     # --- messages ----------------------------------------------------------------------------------------
 
     async def store_message(self, message: Message) -> None:
-        """Keep a message."""
+        """Store a message."""
         await self.store_messages([message])
 
     async def store_messages(self, messages: Sequence[Message]) -> None:
-        """Keep messages in the order given, all or none."""
-        check_range(len(messages), name="the number of messages")
+        """Store messages in this order, all or none."""
+        _check_range(len(messages), name="the number of messages")
         for message in messages:
-            check_message(message)
-        packed = [(message, message.id, pack(message, message.id)) for message in messages]
+            _check_record(MESSAGES, message)
 
         def work(connection: sa.Connection) -> None:
-            if len(packed) > 1:
-                _MESSAGES.lock_all(connection, [key for _, key, _ in packed])
-            for message, key, data in packed:
-                _MESSAGES.add(connection, message, key, data, OWN_FIELDS)
+            for message in messages:
+                MESSAGES.add(connection, message)
 
-        if packed:
-            await self._database.run(work, write=True)
+        await self._database.run(work, write=True)
 
     async def update_message(self, message: Message, *, fields: Collection[str] = ENHANCED_FIELDS) -> None:
-        """Write some fields of a message that is kept, and no others."""
-        chosen = check_fields(fields)
-        check_message(message)
-        key, data = message.id, pack(message, message.id)
-        await self._database.run(
-            lambda connection: _MESSAGES.change(connection, key, data, chosen), write=True
-        )
+        """Write the named fields of a stored message, and no others."""
+        chosen = MESSAGES.writable(fields)
+        _check_record(MESSAGES, message)
+        await self._database.run(lambda c: MESSAGES.update(c, message, chosen), write=True)
 
     async def get_message(self, message_id: str) -> Message | None:
-        """A message, or None."""
-        return await self._get(_MESSAGES, message_id)
+        """Return a message."""
+        return await self._get(MESSAGES, message_id)
 
     async def get_messages_by_ids(self, message_ids: Sequence[str]) -> Page[Message]:
-        """The messages of these ids, in the order asked for and each once."""
-        check_range(len(message_ids), name="the number of ids")
+        """Return the stored messages among these ids, in this order, each once."""
+        _check_range(len(message_ids), name="the number of ids")
         for message_id in message_ids:
-            check_ids(message_id=message_id)
-        ids = list(dict.fromkeys(message_ids))
-        return await self._database.run(lambda connection: _MESSAGES.by_ids(connection, ids))
+            _check_ids(message_id=message_id)
+        order = {message_id: place for place, message_id in reversed([*enumerate(message_ids)])}
+        page = await self._database.run(
+            lambda c: MESSAGES.page(c, MESSAGES.c.id.in_(order), limit=len(order))
+        )
+        page.sort(key=lambda message: order[message.id])
+        return page
 
     async def get_messages_by_conversation_id(
         self, conversation_id: str, *, limit: int = 100, offset: int = 0
     ) -> Page[Message]:
-        """Messages of a conversation, flagged ones among them, the first stored first."""
-        return await self._page(_MESSAGES, "conversation_id", conversation_id, limit, offset)
+        """Return messages of a conversation, flagged ones too."""
+        return await self._page(MESSAGES, "conversation_id", conversation_id, limit, offset)
 
     async def get_messages_by_user_id(
         self, user_id: str, *, limit: int = 100, offset: int = 0
     ) -> Page[Message]:
-        """Messages in all of a user's conversations, the first stored first."""
-        return await self._page(_MESSAGES, "user_id", user_id, limit, offset)
+        """Return messages in all conversations of a user, flagged ones too."""
+        return await self._page(MESSAGES, "user_id", user_id, limit, offset)
 
     async def get_immediate_context(
         self, conversation_id: str, n: int, *, exclude: str | None = None
     ) -> Page[Message]:
-        """The last ``n`` messages that are not flagged and can be read, oldest first."""
-        check_ids(conversation_id=conversation_id, exclude=exclude)
-        check_range(n, name="n")
-        column = tables.messages.c
-        conditions = [column.conversation_id == conversation_id, ~column.flagged]
+        """Return the last ``n`` readable messages without a flag, oldest first, except that of id ``exclude``."""
+        _check_ids(conversation_id=conversation_id, **({} if exclude is None else {"exclude": exclude}))
+        _check_range(n, name="n")
+        where = [MESSAGES.c.conversation_id == conversation_id, ~MESSAGES.c.flagged]
         if exclude is not None:
-            conditions.append(column.id != exclude)
-        return await self._database.run(lambda connection: _MESSAGES.newest(connection, conditions, n))
+            where.append(MESSAGES.c.id != exclude)
+        return await self._database.run(lambda c: MESSAGES.newest(c, *where, n=n))
 
     async def flag_message(self, message_id: str, flagged: bool = True) -> None:
-        """Keep a message out of every later context, or let it in again."""
-        check_ids(message_id=message_id)
-        one = tables.messages.c.id == message_id
-
-        def work(connection: sa.Connection) -> None:
-            if not connection.execute(sa.update(tables.messages).where(one).values(flagged=flagged)).rowcount:
-                raise not_stored(Message, message_id)
-
-        await self._database.run(work, write=True)
+        """Leave a message out of every later context, or let it in again."""
+        _check_ids(message_id=message_id)
+        statement = sa.update(MESSAGES.table).where(MESSAGES.c.id == message_id).values(flagged=flagged)
+        if not await self._database.run(lambda c: c.execute(statement).rowcount, write=True):
+            raise MESSAGES.not_stored(message_id)
 
     async def delete_message(self, message_id: str) -> bool:
-        """Delete a message and its trace; whether there was such a message."""
-        check_ids(message_id=message_id)
-        messages, traces, links = tables.messages, tables.traces, tables.trace_messages
-        linked = sa.select(links.c.trace_id).where(links.c.message_id == message_id)
+        """Delete a message and its trace; return whether there was such a message."""
+        _check_ids(message_id=message_id)
+        linked = sa.select(TRACE_LINKS.c.trace_id).where(TRACE_LINKS.c.message_id == message_id)
 
         def work(connection: sa.Connection) -> bool:
-            connection.execute(sa.delete(traces).where(traces.c.id.in_(linked)))
-            return connection.execute(sa.delete(messages).where(messages.c.id == message_id)).rowcount > 0
+            connection.execute(sa.delete(TRACES.table).where(TRACES.c.id.in_(linked)))
+            return bool(
+                connection.execute(sa.delete(MESSAGES.table).where(MESSAGES.c.id == message_id)).rowcount
+            )
 
         return await self._database.run(work, write=True)
 
     # --- traces ------------------------------------------------------------------------------------------
 
     async def store_turn_trace(self, trace: TurnTrace) -> None:
-        """Keep a trace."""
-        check_trace(trace)
-        key, message_id, data = trace.id, trace.message_id, pack(trace, trace.id)
-        links = tables.trace_messages
-        its_trace = sa.select(links.c.trace_id).where(links.c.message_id == message_id)
+        """Store a trace, or replace the stored one of its id."""
+        _check_record(TRACES, trace)
+        _check_ids(message_id=trace.message_id)
+        link = {"message_id": trace.message_id, "trace_id": trace.id}
+        linked = sa.select(TRACE_LINKS.c.trace_id).where(TRACE_LINKS.c.message_id == trace.message_id)
 
         def work(connection: sa.Connection) -> None:
-            _TRACES.replace(connection, trace, key, data)
-            link = {"message_id": message_id, "trace_id": key}
-            if not insert(connection, links, link) and connection.scalar(its_trace) != key:
-                raise second_trace(message_id)
+            TRACES.replace(connection, trace)
+            if not insert(connection, TRACE_LINKS, link) and connection.scalar(linked) != trace.id:
+                raise ConflictError(
+                    "The message already has a trace",
+                    where=f"message {trace.message_id!r}",
+                    remedy="Store the changed trace under its own id.",
+                )
 
         await self._database.run(work, write=True)
 
     async def get_turn_trace(self, trace_id: str) -> TurnTrace | None:
-        """A trace, or None."""
-        return await self._get(_TRACES, trace_id)
+        """Return a trace."""
+        return await self._get(TRACES, trace_id)
 
     async def get_turn_trace_by_message_id(self, message_id: str) -> TurnTrace | None:
-        """The trace of the turn that a message belongs to, or None."""
-        check_ids(message_id=message_id)
-        links = tables.trace_messages
-        its_trace = sa.select(links.c.trace_id).where(links.c.message_id == message_id)
-
-        def work(connection: sa.Connection) -> TurnTrace | None:
-            trace_id = connection.scalar(its_trace)
-            return None if trace_id is None else _TRACES.get(connection, trace_id)
-
-        return await self._database.run(work)
+        """Return the trace of the turn that a message belongs to."""
+        _check_ids(message_id=message_id)
+        linked = sa.select(TRACE_LINKS.c.trace_id).where(TRACE_LINKS.c.message_id == message_id)
+        return await self._database.run(lambda c: TRACES.get(c, TRACES.c.id.in_(linked)))
 
     async def get_turn_traces_by_conversation_id(
         self, conversation_id: str, *, limit: int = 100, offset: int = 0
     ) -> Page[TurnTrace]:
-        """Traces that name this conversation, the first stored first."""
-        return await self._page(_TRACES, "conversation_id", conversation_id, limit, offset)
+        """Return traces of a conversation."""
+        return await self._page(TRACES, "conversation_id", conversation_id, limit, offset)
 
     async def get_turn_traces_by_agent_id(
         self, agent_id: str, *, limit: int = 100, offset: int = 0
     ) -> Page[TurnTrace]:
-        """Traces that name this agent, the first stored first."""
-        return await self._page(_TRACES, "agent_id", agent_id, limit, offset)
+        """Return traces of an agent."""
+        return await self._page(TRACES, "agent_id", agent_id, limit, offset)
 
     # --- within ------------------------------------------------------------------------------------------
 
-    async def _get(self, rows: Rows[R], record_id: str) -> R | None:
-        check_ids(id=record_id)
-        return await self._database.run(lambda connection: rows.get(connection, record_id))
+    async def _get(self, table: RecordTable[R], record_id: str) -> R | None:
+        _check_ids(id=record_id)
+        return await self._database.run(lambda c: table.get(c, table.c.id == record_id))
 
-    async def _page(self, rows: Rows[R], column: str, value: str, limit: int, offset: int) -> Page[R]:
-        check_ids(**{column: value})
-        check_range(limit, offset)
+    async def _page(self, table: RecordTable[R], column: str, value: str, limit: int, offset: int) -> Page[R]:
+        _check_ids(**{column: value})
+        _check_range(limit, offset)
         return await self._database.run(
-            lambda connection: rows.page(connection, column, value, limit, offset)
+            lambda c: table.page(c, table.c[column] == value, limit=limit, offset=offset)
+        )
+
+
+class InMemoryMessageStore(SqlMessageStore):
+    """A :class:`~jazzmine_dspy.memory.messages.MessageStore` in this process, over SQLite in memory.
+
+    Nothing is removed except what is deleted; :meth:`close` keeps the content.
+
+    Example:
+        >>> import asyncio
+        >>> store = InMemoryMessageStore()
+        >>> message = Message(id="m1", conversation_id="c1", user_id="u1", role="user",
+        ...                   original_content="hi", timestamp=1)
+        >>> asyncio.run(store.store_message(message))
+        >>> [each.original_content for each in asyncio.run(store.get_immediate_context("c1", 10))]
+        ['hi']
+    """
+
+    def __init__(self) -> None:
+        super().__init__("sqlite://")
+
+
+def _check_record(table: RecordTable[R], record: R) -> None:
+    _check_ids(**{name: getattr(record, name) for name in ("id", *table.columns)})
+
+
+def _check_ids(**ids: str) -> None:
+    """Refuse ids that a database cannot index.
+
+    Raises:
+        InputError: an id is not a text, is too long, or holds NUL or half a surrogate pair.
+    """
+    for name, value in ids.items():
+        if isinstance(value, str) and len(value) <= MAX_ID and not _UNFIT.search(value):
+            continue
+        raise InputError(
+            f"The {name} cannot be used",
+            where=f"{name} {value!r}"[:80],
+            remedy=f"Use a text of {MAX_ID} characters at most, without NUL and half surrogate pairs.",
+        )
+
+
+def _check_range(limit: int, offset: int = 0, *, name: str = "limit") -> None:
+    """Refuse pages that no store can return.
+
+    Raises:
+        InputError: one number is negative, or the page too large.
+    """
+    if not (0 <= limit <= MAX_PAGE and 0 <= offset < 2**63):
+        raise InputError(
+            f"{name} is {limit}, offset {offset}",
+            where=name,
+            remedy=f"Ask for 0 to {MAX_PAGE:,} records, from offset 0 or later.",
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jazzmine_dspy.memory.procedural._stopwords import ENGLISH
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 
 AVERAGE_LENGTH = 12.0
 """Words in an average text of the index; fastembed's 256 is meant for pages."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jazzmine_dspy.memory.procedural import _sparse, jazzmine_layout
 from jazzmine_dspy.memory.procedural.engine import Engine, Layout, StoredPoint
 from jazzmine_dspy.memory.procedural.points import Point, points_of
-from jazzmine_dspy.models._base import canonical_json, sha256
+from jazzmine_dspy.models.base import canonical_json, sha256
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.flows import Flow

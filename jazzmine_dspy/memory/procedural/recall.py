@@ -15,7 +15,7 @@ from jazzmine_dspy.memory.procedural.embedded import open_embedded
 from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Hit, Layout, StoredPoint
 from jazzmine_dspy.memory.procedural.points import BlockingRecall, Point, points_of, questions
 from jazzmine_dspy.memory.procedural.ranking import Described, Lists, Settings
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.models.forking import leave_to_parent, renew_in_children

@@ -16,7 +16,7 @@ from jazzmine_dspy.memory.procedural._wanted import MANIFEST, SHORT, Wanted, is_
 from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Hit, Layout
 from jazzmine_dspy.memory.procedural.points import BlockingRecall, questions
 from jazzmine_dspy.memory.procedural.ranking import Described, Lists, Settings
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 

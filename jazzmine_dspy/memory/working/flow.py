@@ -6,14 +6,20 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from jazzmine_dspy.memory.working.enums import TERMINAL, FlowStatus, check_transition
-from jazzmine_dspy.memory.working.records import HeldSlot, Stored, ToolCallRecord
-from jazzmine_dspy.models._base import StoredJson
+from jazzmine_dspy.memory.working.records import (
+    TERMINAL,
+    FlowStatus,
+    SlotState,
+    StateModel,
+    ToolCallRecord,
+    check_transition,
+)
+from jazzmine_dspy.models.base import StoredJson
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.messages import Message
 
 
-class ActiveFlowState(Stored):
+class ActiveFlowState(StateModel):
     """A flow under way, running or paused: its ids and names, never the flow itself.
 
     Args:
@@ -45,7 +51,7 @@ class ActiveFlowState(Stored):
     condition_branch_taken: str | None = None
     tool_call_history: list[ToolCallRecord] = Field(default_factory=list)
     tool_calls_dropped: int = Field(default=0, ge=0)
-    slots: dict[str, HeldSlot] = Field(default_factory=dict)
+    slots: dict[str, SlotState] = Field(default_factory=dict)
     awaiting: str | None = None
     instructions: str = ""
     ready: bool = False
@@ -77,7 +83,7 @@ class ActiveFlowState(Stored):
             total_steps=len(names) if flow.kind == "sequential" else 0,
             branch_results=dict.fromkeys(names) if flow.kind in ("parallel", "conditional") else {},
             condition_expr=flow.condition_expr or None,
-            slots={slot.name: HeldSlot.of(slot) for slot in flow.slots},
+            slots={slot.name: SlotState.of(slot) for slot in flow.slots},
             instructions=flow.build_prompt(verbose=False),
         )
 
@@ -87,12 +93,12 @@ class ActiveFlowState(Stored):
         return {name: slot.value for name, slot in self.slots.items() if slot.filled}
 
     @property
-    def pending_slots(self) -> list[HeldSlot]:
+    def pending_slots(self) -> list[SlotState]:
         """The required slots without a value."""
         return [slot for slot in self.slots.values() if slot.is_pending]
 
     @property
-    def wants_values(self) -> bool:
+    def needs_values(self) -> bool:
         """Whether a required slot has no value, or was last offered one that was refused."""
         return any(
             slot.required and (not slot.filled or slot.validation_error) for slot in self.slots.values()
@@ -118,11 +124,11 @@ class ActiveFlowState(Stored):
         taken = self.condition_branch_taken
         return self.flow_type == "conditional" and self.branch_results.get(taken or "") is not None
 
-    def slot(self, name: str) -> HeldSlot:
+    def slot(self, name: str) -> SlotState:
         """The slot of that name, made where there is none."""
-        return self.slots.setdefault(name, HeldSlot(name=name))
+        return self.slots.setdefault(name, SlotState(name=name))
 
-    def become(self, status: FlowStatus) -> None:
+    def transition_to(self, status: FlowStatus) -> None:
         """Take a legal step.
 
         Raises:
@@ -132,7 +138,7 @@ class ActiveFlowState(Stored):
         self.status = status
 
 
-class TurnCache(Stored):
+class TurnCache(StateModel):
     """What was found out for one turn: recall, selection, tool calls. The next turn replaces it.
 
     ``turn_number`` is set when the turn begins. What outlives the turn, such as the running flow's

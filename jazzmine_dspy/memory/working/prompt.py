@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any
-from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
 
 from jazzmine_dspy.memory.working.flow import ActiveFlowState
-from jazzmine_dspy.memory.working.records import HeldSlot
+from jazzmine_dspy.memory.working.records import SlotState
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.models.turn import ConversationStatus
 
@@ -33,8 +32,8 @@ def build_prompt_sections(state: WorkingMemory) -> dict[str, str]:
     shown, only their summaries.
 
     Example:
-        >>> from jazzmine_dspy.memory.working import ActiveFlowState, HeldSlot, WorkingMemory
-        >>> flow = ActiveFlowState(flow_name="track", status="collecting_slots", slots={"id": HeldSlot(name="id")})
+        >>> from jazzmine_dspy.memory.working import ActiveFlowState, SlotState, WorkingMemory
+        >>> flow = ActiveFlowState(flow_name="track", status="collecting_slots", slots={"id": SlotState(name="id")})
         >>> sections = build_prompt_sections(WorkingMemory(conversation_id="c", user_id="u", active_flow=flow))
         >>> list(sections), sections["ask"]
         (['flow', 'slots', 'ask'], '<ask><slot name="id" type="text"/></ask>')
@@ -78,16 +77,10 @@ def _open_branches(flow: ActiveFlowState) -> str:
 
 
 def _instructions(flow: ActiveFlowState) -> str:
-    """A flow's own prompt is XML and stays so; what is no single element is a text like any other."""
+    """The flow's own prompt, which is XML with its texts escaped; anything else is a text like any other."""
     text = flow.instructions
-    # Comments and raw sections are well formed, and could still look like the end of this element to a reader.
-    if text.startswith("<flow ") and "<!" not in text and "<?" not in text:
-        try:
-            ElementTree.fromstring(text)
-        except ElementTree.ParseError:
-            pass
-        else:
-            return text
+    if text.startswith("<flow "):
+        return text
     return _element("instructions", text) if text else ""
 
 
@@ -102,14 +95,14 @@ def _ask(state: WorkingMemory) -> str:
     flow = state.active_flow
     if flow is None:
         return ""
-    slot = _wanted(flow)
+    slot = _slot_to_ask(flow)
     if slot is None:
         return ""
     refused = {"refused": slot.validation_error, "attempts": slot.attempts or ""}
     return _group("ask", [_element("slot", slot.description, name=slot.name, type=slot.type, **refused)])
 
 
-def _wanted(flow: ActiveFlowState) -> HeldSlot | None:
+def _slot_to_ask(flow: ActiveFlowState) -> SlotState | None:
     """The slot to ask for: the one last asked for, else what was refused, else what is missing."""
     awaited = flow.slots.get(flow.awaiting or "")
     if awaited is not None and (not awaited.filled or awaited.validation_error):
@@ -173,5 +166,5 @@ _BUILDERS: dict[str, Callable[[WorkingMemory], str]] = {
     "entities": _entities,
     "topic": _topic,
     "escalation": _escalation,
-    "tool_calls": lambda state: state.build_prompt_tool_sections(),
+    "tool_calls": WorkingMemory.build_prompt_tool_sections,
 }

@@ -1,33 +1,95 @@
-"""What working memory is made of. Everything here survives a trip through JSON."""
+"""What working memory is made of, and the statuses of a flow. Everything here survives a trip through JSON."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
 from copy import deepcopy
+from enum import StrEnum
 from typing import Annotated, Any, Self
 from xml.sax.saxutils import escape, quoteattr
 
 from pydantic import ConfigDict, Field, PlainSerializer
 
-from jazzmine_dspy.memory.working.enums import FlowStatus
-from jazzmine_dspy.models._base import Record, StoredJson, Value
+from jazzmine_dspy.memory.errors import StateError
+from jazzmine_dspy.models.base import Record, StoredJson, Value
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import Entity
 from jazzmine_dspy.models.next_step import NextStep
 
 
-class Stored(Record):
+class FlowStatus(StrEnum):
+    """Where a flow stands. The last three are final."""
+
+    ACTIVE = "active"
+    COLLECTING_SLOTS = "collecting_slots"
+    AWAITING_CONFIRMATION = "awaiting_confirmation"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+_ACTIVE, _SLOTS, _CONFIRM, _PAUSED, _COMPLETED, _CANCELLED, _FAILED = FlowStatus
+_ENDS = frozenset({_CANCELLED, _FAILED})
+
+TRANSITIONS: dict[FlowStatus, frozenset[FlowStatus]] = {
+    _ACTIVE: _ENDS | {_SLOTS, _CONFIRM, _PAUSED, _COMPLETED},
+    _SLOTS: _ENDS | {_ACTIVE, _CONFIRM, _PAUSED},
+    _CONFIRM: _ENDS | {_ACTIVE, _SLOTS, _PAUSED},
+    _PAUSED: _ENDS | {_ACTIVE, _SLOTS, _CONFIRM},
+    _COMPLETED: frozenset(),
+    _CANCELLED: frozenset(),
+    _FAILED: frozenset(),
+}
+"""From each status those that may follow. A flow completes from ``active`` alone: filled and confirmed."""
+
+TERMINAL = frozenset(status for status, following in TRANSITIONS.items() if not following)
+"""The final statuses."""
+
+
+class IllegalTransitionError(StateError):
+    """A flow cannot go from its status to that one."""
+
+
+def check_transition(old: FlowStatus, new: FlowStatus, *, flow: str = "") -> None:
+    """Let a legal step pass; staying where one is always is.
+
+    Raises:
+        IllegalTransitionError: the step is not in :data:`TRANSITIONS`.
+    """
+    if new is old or new in TRANSITIONS[old]:
+        return
+    legal = (
+        ", ".join(status for status in FlowStatus if status in TRANSITIONS[old]) or "nothing: it has ended"
+    )
+    raise IllegalTransitionError(
+        f"A flow that is {old} cannot become {new}",
+        where=f"flow {flow!r}" if flow else "",
+        remedy=f"Possible: {legal}.",
+    )
+
+
+def transition_table() -> str:
+    """The legal steps as text, a status a line.
+
+    Example:
+        >>> print(transition_table().splitlines()[1])
+        collecting_slots       -> active, awaiting_confirmation, paused, cancelled, failed
+    """
+    rows = []
+    for old in FlowStatus:
+        following = ", ".join(new for new in FlowStatus if new in TRANSITIONS[old])
+        rows.append(f"{old:<22} -> {following or '(ended)'}")
+    return "\n".join(rows)
+
+
+class StateModel(Record):
     """A record that a store keeps. Fields that this version does not know are carried along, not refused, so
-    that workers of two versions can share one store; they can be read, and not set.
+    that workers of two versions can share one store.
     """
 
     model_config = ConfigDict(extra="allow")
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in type(self).model_fields and not name.startswith("_"):
-            raise AttributeError(f"{type(self).__name__} has no field {name!r} that can be set")
-        super().__setattr__(name, value)
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         # States are copied in every turn, and are trees of models, lists, mappings and values that never change:
@@ -50,7 +112,7 @@ def _copied(value: Any) -> Any:
     return deepcopy(value)
 
 
-class ToolCallRecord(Stored):
+class ToolCallRecord(StateModel):
     """One call of a tool. ``result`` is for logic, ``result_summary`` for prompts.
 
     Args:
@@ -107,7 +169,7 @@ class ToolCallRecord(Stored):
         return f"<call {attributes}>\n  <args>{arguments}</args>\n{outcome}\n</call>"
 
 
-class HeldSlot(Stored):
+class SlotState(StateModel):
     """A slot as the conversation holds it. How its value is read stands in the flow's definition.
 
     Args:
@@ -118,7 +180,7 @@ class HeldSlot(Stored):
         skipped: The user went on without it.
 
     Example:
-        >>> HeldSlot(name="quantity", value=0).filled, HeldSlot(name="quantity").filled
+        >>> SlotState(name="quantity", value=0).filled, SlotState(name="quantity").filled
         (True, False)
     """
 
@@ -136,7 +198,7 @@ class HeldSlot(Stored):
     @classmethod
     def of(cls, slot: Slot) -> Self:
         """An empty slot, from its definition."""
-        return cls(name=slot.name, type=slot.type.value, description=slot.description, required=slot.required)
+        return cls(name=slot.name, type=slot.type, description=slot.description, required=slot.required)
 
     @property
     def filled(self) -> bool:
@@ -149,7 +211,7 @@ class HeldSlot(Stored):
         return self.required and not self.filled
 
 
-class FlowRecord(Stored):
+class FlowRecord(StateModel):
     """A flow that has ended: what it knew, and what came of it."""
 
     flow_id: str = ""
@@ -164,7 +226,7 @@ class FlowRecord(Stored):
     reason: str = ""
 
 
-class PendingConfirmation(Stored):
+class PendingConfirmation(StateModel):
     """An open yes or no: whether to do what ``action_payload`` says.
 
     ``drifted_turns`` counts the user's turns about something else; with ``timeout_turns`` of them it expires.
@@ -185,7 +247,7 @@ class PendingConfirmation(Stored):
         return self.drifted_turns >= self.timeout_turns
 
 
-class RunningAction(Stored):
+class RunningAction(StateModel):
     """A flow whose work is being done outside; until it is finished, messages queue. Unix milliseconds.
 
     ``action_id`` tells its end from a repetition, ``message_id`` is of the message that led to it.
@@ -198,33 +260,33 @@ class RunningAction(Stored):
     started_at: int = Field(default=0, ge=0)
 
 
-def _as_stored(step: NextStep | dict[str, Any]) -> dict[str, Any]:
+def _dump_step(step: NextStep | dict[str, Any]) -> dict[str, Any]:
     return step.record() if isinstance(step, NextStep) else step
 
 
-StoredStep = Annotated[
-    NextStep | dict[str, StoredJson], Field(union_mode="left_to_right"), PlainSerializer(_as_stored)
+NextStepField = Annotated[
+    NextStep | dict[str, StoredJson], Field(union_mode="left_to_right"), PlainSerializer(_dump_step)
 ]
 """A next step as it is kept; one that another version wrote, and this one cannot read, is carried along as it is."""
 
 
-class UntoldEvent(Stored):
+class PendingEvent(StateModel):
     """What became of a flow between two turns: ``event`` is one of a :class:`~jazzmine_dspy.models.FlowEvent`."""
 
     flow_name: str
     event: str
 
 
-class FinishedAction(Stored):
+class ActionResult(StateModel):
     """What came of an action's end, for its second delivery."""
 
     action_id: str = Field(min_length=1)
     message_id: str = ""
-    next_step: StoredStep
+    next_step: NextStepField
     reply: str = ""
 
 
-class WorkspaceEntity(Stored, Entity):
+class WorkspaceEntity(StateModel, Entity):
     """Something talked about: how often, and in which turns first and last."""
 
     # Of two bases, the last one's settings count.
@@ -235,7 +297,7 @@ class WorkspaceEntity(Stored, Entity):
     last_seen_turn: int = Field(default=0, ge=0)
 
 
-class TopicShift(Stored):
+class TopicShift(StateModel):
     """A turn that opened a new topic; ``summary`` is filled in once, when the topic's turn ends."""
 
     turn_number: int = Field(ge=0)
@@ -243,7 +305,7 @@ class TopicShift(Stored):
     summary: str = ""
 
 
-class QueuedMessage(Stored):
+class QueuedMessage(StateModel):
     """A message that came while an action ran, with all that its turn will need."""
 
     message_id: str = Field(min_length=1)
@@ -257,9 +319,9 @@ class QueuedMessage(Stored):
     user_attributes: dict[str, StoredJson] = Field(default_factory=dict)
 
 
-class HandledMessage(Stored):
+class ProcessedMessage(StateModel):
     """What came of a message, for its second delivery; the decision is kept with the message."""
 
     message_id: str = Field(min_length=1)
-    next_step: StoredStep
+    next_step: NextStepField
     reply: str = ""

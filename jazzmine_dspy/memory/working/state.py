@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from jazzmine_dspy.memory.working.entities import same_entity
-from jazzmine_dspy.memory.working.enums import FlowStatus
 from jazzmine_dspy.memory.working.flow import ActiveFlowState, TurnCache
 from jazzmine_dspy.memory.working.records import (
-    FinishedAction,
+    ActionResult,
     FlowRecord,
-    HandledMessage,
-    HeldSlot,
+    FlowStatus,
     PendingConfirmation,
+    PendingEvent,
+    ProcessedMessage,
     QueuedMessage,
     RunningAction,
-    Stored,
+    SlotState,
+    StateModel,
+    ToolCallRecord,
     TopicShift,
-    UntoldEvent,
     WorkspaceEntity,
 )
-from jazzmine_dspy.memory.working.tool_prompt import tool_sections
-from jazzmine_dspy.models._base import StoredJson
+from jazzmine_dspy.models.base import StoredJson
 from jazzmine_dspy.models.turn import ConversationStatus
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+"""Of the records that this version writes. Newer ones are read, older ones, from before the first release, are not."""
+
 FLOWS_KEPT = 20
 TOPICS_KEPT = 50
 TOOL_CALLS_KEPT = 50
-HANDLED_KEPT = 50
+PROCESSED_KEPT = 50
 SENTIMENTS_KEPT = 10
 ENTITIES_KEPT = 100
 ATTRIBUTES_KEPT = 50
 SLOTS_KEPT = 100
 QUEUE_KEPT = 20
-FINISHED_KEPT = 20
+ACTION_RESULTS_KEPT = 20
 ENTITIES_A_TURN = 200
 PAUSED_KEPT = 8
 PAUSED_TURNS = 20
@@ -48,7 +51,7 @@ _STATUS = {
 }
 
 
-class WorkingMemory(Stored):
+class WorkingMemory(StateModel):
     """What a conversation is in the middle of. Times are Unix seconds.
 
     Args:
@@ -58,17 +61,17 @@ class WorkingMemory(Stored):
             was unreadable and was moved aside.
         paused: Flows set aside, the newest last.
         sentiments: Scores of the user's last ten messages, oldest first, each in [-1.0, 1.0].
-        begun: Ids of the last fifty messages whose turns began.
+        started_message_ids: Ids of the last fifty messages whose turns began.
         queue: Messages that came during an action, in their order.
-        handled: What came of the last fifty messages.
-        finished: What came of the last twenty actions.
+        processed: What came of the last fifty messages.
+        action_results: What came of the last twenty actions.
         outbox: What the last turn leaves to the store of messages, until it is there.
-        untold: What became of flows since the last turn, for the trace of the next one.
+        pending_events: What became of flows since the last turn, for the trace of the next one.
         escalation: Why a person should take over; "" where none need.
         handed_over: A person was called, and the conversation has not got on since.
         person_offered_at: The turn in which a person was last offered.
-        offered: The paused flow that the last reply offered to go back to.
-        asked: How often each question was put since the conversation last got on.
+        offered_flow: The paused flow that the last reply offered to go back to.
+        question_counts: How often each question was put since the conversation last got on.
         topics_dropped, flows_dropped: How many older entries were let go from the histories.
 
     Example:
@@ -77,7 +80,7 @@ class WorkingMemory(Stored):
         ('idle', False)
     """
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int = Field(default=SCHEMA_VERSION, ge=SCHEMA_VERSION)
     version: int = Field(default=0, ge=0)
     conversation_id: str = Field(min_length=1)
     user_id: str
@@ -102,17 +105,17 @@ class WorkingMemory(Stored):
     last_agent_response: str = ""
     last_agent_intent: str = ""
     open_trace: str | None = None
-    begun: list[str] = Field(default_factory=list)
+    started_message_ids: list[str] = Field(default_factory=list)
     queue: list[QueuedMessage] = Field(default_factory=list)
-    handled: list[HandledMessage] = Field(default_factory=list)
-    finished: list[FinishedAction] = Field(default_factory=list)
+    processed: list[ProcessedMessage] = Field(default_factory=list)
+    action_results: list[ActionResult] = Field(default_factory=list)
     outbox: list[StoredJson] = Field(default_factory=list)
-    untold: list[UntoldEvent] = Field(default_factory=list)
+    pending_events: list[PendingEvent] = Field(default_factory=list)
     escalation: str = ""
     handed_over: bool = False
     person_offered_at: int | None = None
-    offered: str | None = None
-    asked: dict[str, int] = Field(default_factory=dict)
+    offered_flow: str | None = None
+    question_counts: dict[str, int] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -136,7 +139,7 @@ class WorkingMemory(Stored):
         return self.active_flow is not None
 
     @property
-    def pending_slots(self) -> list[HeldSlot]:
+    def pending_slots(self) -> list[SlotState]:
         """The required slots of the running flow that have no value."""
         return self.active_flow.pending_slots if self.active_flow else []
 
@@ -147,7 +150,7 @@ class WorkingMemory(Stored):
         return sorted(entities, key=lambda entity: (-entity.last_seen_turn, -entity.mention_count))
 
     @property
-    def alive(self) -> list[ActiveFlowState]:
+    def open_flows(self) -> list[ActiveFlowState]:
         """The flows that have not ended: the running one, then those set aside, the newest first."""
         return [*([self.active_flow] if self.active_flow else []), *reversed(self.paused)]
 
@@ -156,9 +159,20 @@ class WorkingMemory(Stored):
 
         Each is shown once, escaped, and without its result; "" where there is none.
         """
-        return tool_sections(self.active_flow, self.current_turn)
+        flow, turn = self.active_flow, self.current_turn
+        current = {call.key: call for call in (turn.tool_calls if turn else [])}
+        before = {
+            call.key: call for call in (flow.tool_call_history if flow else []) if call.key not in current
+        }
+        sections = [
+            _tool_calls("earlier_tool_calls", [*before.values()], flow.tool_calls_dropped if flow else 0),
+            _tool_calls(
+                "tool_calls_of_this_turn", [*current.values()], turn.tool_calls_dropped if turn else 0
+            ),
+        ]
+        return "\n\n".join(section for section in sections if section)
 
-    def archive(
+    def archive_flow(
         self, flow: ActiveFlowState, status: FlowStatus, *, result: object = None, reason: str = ""
     ) -> FlowRecord:
         """Let a flow end, and keep what it knew. Where it stood before is left to the caller.
@@ -166,7 +180,7 @@ class WorkingMemory(Stored):
         Raises:
             IllegalTransitionError: the flow cannot end that way; nothing is changed.
         """
-        flow.become(status)
+        flow.transition_to(status)
         record = FlowRecord(
             flow_name=flow.flow_name,
             flow_id=flow.flow_id,
@@ -182,18 +196,16 @@ class WorkingMemory(Stored):
             reason=reason,
         )
         self.flow_history.append(record)
-        self.flows_dropped += cut(self.flow_history, FLOWS_KEPT)
+        self.flows_dropped += truncate(self.flow_history, FLOWS_KEPT)
         return record
 
-    def mention(self, name: str, attributes: list[str]) -> None:
+    def add_mention(self, name: str, attributes: list[str]) -> None:
         """Note that something was talked about in this turn; what is known of it adds up.
 
         The last fifty attributes of a thing are kept, and the last hundred things.
         """
-        turn = self.turn_number
-        key = next(
-            (key for key, known in self.entity_workspace.items() if same_entity(known.name, name)), None
-        )
+        turn, same = self.turn_number, entity_key(name)
+        key = next((k for k, known in self.entity_workspace.items() if entity_key(known.name) == same), None)
         if key is None:
             self.entity_workspace[name] = WorkspaceEntity(
                 name=name,
@@ -211,13 +223,37 @@ class WorkingMemory(Stored):
         known.last_seen_turn = turn
         self.entity_workspace[key] = known
 
-    def forget_entities(self) -> None:
+    def evict_entities(self) -> None:
         """Let go of what was not talked about for more than ``entity_max_age_turns`` turns."""
         oldest = self.turn_number - self.entity_max_age_turns
         self.entity_workspace = {k: e for k, e in self.entity_workspace.items() if e.last_seen_turn >= oldest}
 
 
-def cut(history: list[Any], kept: int) -> int:
+# "no" and "number" are marks only before a number: "no sugar" is no mark. Nor is the end of "C#".
+_MARK = re.compile(r"(?<!\w)#|#(?=\d)|\b(?:no|nr|num|number)\b\.?(?=\s*#?\s*\d)")
+_EDGE = "\"'\u201c\u201d\u2018\u2019\u00ab\u00bb\u201e"
+
+
+def entity_key(name: str) -> str:
+    """A name without what does not distinguish things: case, white space, quotation marks, marks of a number.
+
+    Example:
+        >>> entity_key("Order #555"), entity_key("order No. 555"), entity_key("order 556")
+        ('order 555', 'order 555', 'order 556')
+    """
+    # Normalising would make letters of the sign for "number".
+    folded = unicodedata.normalize("NFKC", name.replace("\u2116", "#")).casefold()
+    return " ".join(_MARK.sub(" ", folded).strip(_EDGE + " ").split())
+
+
+def _tool_calls(tag: str, calls: list[ToolCallRecord], dropped: int) -> str:
+    if not calls:
+        return ""
+    older = f' not_shown="{dropped}"' if dropped else ""
+    return "\n".join([f"<{tag}{older}>", *(call.to_prompt_xml() for call in calls), f"</{tag}>"])
+
+
+def truncate(history: list[Any], kept: int) -> int:
     """Let go of the oldest entries of a history; how many there were."""
     surplus = max(0, len(history) - kept)
     del history[:surplus]

@@ -1,191 +1,215 @@
-"""Turns of conversations: waited for in this process, granted by the backend, held by renewing, let go of."""
+"""Turns of conversations: one at a time over all workers, numbered, held by a lease that is renewed."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
-import random
+import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
-from jazzmine_dspy.memory.errors import LockTimeoutError
-from jazzmine_dspy.memory.working.backend import Grant, RecordBackend
-from jazzmine_dspy.memory.working.lease import Gate, Lease, held
-from jazzmine_dspy.models.errors import InputError, JazzmineError, format_error
+from tenacity import AsyncRetrying, retry_if_result, wait_random_exponential
+
+from jazzmine_dspy.memory.errors import LockTimeoutError, StaleStateError, TurnLostError
+from jazzmine_dspy.models.errors import JazzmineError, format_error
+from jazzmine_dspy.models.text import checked_id
 
 logger = logging.getLogger(__name__)
 
-FIRST_PAUSE = 0.005
-LONGEST_PAUSE = 0.05
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A stored record: its bytes (None if they are no text at all) and its version, which grows for ever from 0."""
+
+    data: bytes | None
+    version: int
 
 
-class Turns:
-    """The turns of one store.
+@dataclass(eq=False)
+class Turn:
+    """One turn of one conversation, and what it knows of the record.
 
     Args:
-        backend: Grants them.
-        wait: Seconds that a turn waits for the one before it.
-        seed: Of the jitter between tries; None draws one.
+        conversation_id: Whose turn it is.
+        token: Unique; identifies the turn to the store.
+        fence: The turn's number, which grows with each turn of the conversation.
+        record: As last read or written in this turn; it counts only while ``known``.
+        serial: Serialises the tasks that work in this turn.
     """
 
-    def __init__(self, backend: RecordBackend, *, wait: float, seed: int | None = None) -> None:
-        self._backend = backend
+    conversation_id: str
+    token: str
+    fence: int
+    record: Record | None
+    known: bool = True
+    open: bool = True
+    task: asyncio.Task[Any] | None = field(default_factory=asyncio.current_task)
+    serial: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def learn(self, record: Record | None) -> None:
+        """Note what the record is now."""
+        self.record, self.known = record, True
+
+
+_turns: ContextVar[Mapping[tuple[object, str], Turn]] = ContextVar("turns", default=MappingProxyType({}))
+"""The turns that the running code is in, by store and conversation."""
+
+
+class TurnStore(ABC):
+    """The turns of a store; used in one event loop, by any number of tasks.
+
+    Args:
+        wait: Seconds that a turn waits for the one before it.
+        clock: Unix time in seconds, for what is written into states; nothing is decided by it.
+    """
+
+    lease: float = math.inf
+    """Seconds after which a turn that is not renewed may be lost to another one."""
+
+    def __init__(self, *, wait: float = 15.0, clock: Callable[[], float] = time.time) -> None:
+        self.clock = clock
         self._wait = wait
-        self._random = random.Random(seed)
-        self._gates: dict[str, Gate] = {}
+        # Locks of conversations with a turn under way or waited for, and how many tasks of this process those are.
+        self._gates: dict[str, asyncio.Lock] = {}
+        self._users: Counter[str] = Counter()
         self._background: set[asyncio.Task[None]] = set()
         # Stands for this store in the context of tasks, which may outlive it.
         self._name = object()
 
-    def __len__(self) -> int:
-        """Conversations with a turn under way or waited for here."""
+    @abstractmethod
+    async def _begin(self, conversation_id: str, token: str) -> Turn | None:
+        """Begin a turn with the next number and read the record; None while another token has the turn."""
+
+    async def _renew(self, turn: Turn) -> bool:  # noqa: ARG002
+        """Extend the turn by another lease; False if it is lost."""
+        return True
+
+    @abstractmethod
+    async def _end(self, conversation_id: str, token: str) -> None:
+        """End the turn of this token; that of another token stays."""
+
+    @asynccontextmanager
+    async def turn(self, conversation_id: str) -> AsyncIterator[int]:
+        """Wait for this conversation's turn and hold it; yields the turn's number, from 1.
+
+        Raises:
+            LockTimeoutError: on entering, if the turn before does not end within the waiting time.
+            MemoryUnavailableError: the store does not answer.
+            InputError: the id is none.
+        """
+        outer = self._current(checked_id(conversation_id))
+        if outer is not None and outer.task is asyncio.current_task():
+            yield outer.fence
+            return
+        async with self._own_turn(conversation_id) as turn:
+            _turns.set({**_turns.get(), (self._name, conversation_id): turn})
+            try:
+                yield turn.fence
+            finally:
+                # Not what stood before: turns need not end in the order in which they began.
+                _turns.set({key: other for key, other in _turns.get().items() if other is not turn})
+
+    @property
+    def locks(self) -> int:
+        """Conversations with a turn of this process under way or waited for."""
         return len(self._gates)
 
-    def current(self, conversation_id: str) -> Lease | None:
-        """The turn that the running code is in, or None."""
-        lease = held.get().get((self._name, conversation_id))
-        return lease if lease is not None and lease.open else None
+    def _current(self, conversation_id: str) -> Turn | None:
+        turn = _turns.get().get((self._name, conversation_id))
+        return turn if turn is not None and turn.open else None
 
     @asynccontextmanager
-    async def entered(self, conversation_id: str) -> AsyncIterator[Lease]:
-        """A turn that the code within is in; the one that this task has already, if it has one."""
-        outer = self.current(conversation_id)
-        if outer is not None and outer.task is asyncio.current_task():
-            yield outer
-            return
-        async with self.own(conversation_id) as lease:
-            held.set({**held.get(), (self._name, conversation_id): lease})
-            try:
-                yield lease
-            finally:
-                # Not what was held before: turns need not end in the order in which they began.
-                held.set({key: other for key, other in held.get().items() if other is not lease})
-
-    @asynccontextmanager
-    async def own(self, conversation_id: str) -> AsyncIterator[Lease]:
+    async def _own_turn(self, conversation_id: str) -> AsyncIterator[Turn]:
         """A turn of its own, which the code within is not in of itself."""
         deadline = asyncio.get_running_loop().time() + self._wait
-        gate = self._gate(conversation_id)
-        gate.users += 1
+        async with self._gate(conversation_id, deadline):
+            turn = await self._begun(conversation_id, deadline)
+            renewal = None if math.isinf(self.lease) else asyncio.create_task(self._renewing(turn))
+            try:
+                yield turn
+            finally:
+                turn.open = False
+                if renewal is not None:
+                    renewal.cancel()
+                # A second cancellation must not leave the turn behind.
+                await asyncio.shield(self._in_background(self._ended(turn)))
+
+    @asynccontextmanager
+    async def _gate(self, conversation_id: str, deadline: float) -> AsyncIterator[None]:
+        """Let the tasks of this process in one at a time, in the order of asking."""
+        gate = self._gates.setdefault(conversation_id, asyncio.Lock())
+        self._users[conversation_id] += 1
         try:
             try:
                 async with asyncio.timeout_at(deadline):
-                    await gate.lock.acquire()
+                    await gate.acquire()
             except TimeoutError as error:
                 raise self._waited_too_long(conversation_id) from error
             try:
-                lease = await self._granted(conversation_id, deadline)
-                stop = self._keep_alive(lease)
-                try:
-                    yield lease
-                finally:
-                    lease.open = False
-                    stop()
-                    # Where the loop was closed in the middle of the turn, nothing can be waited for.
-                    if not lease.settled and not gate.loop.is_closed():
-                        # A second cancellation must not leave the turn behind.
-                        await asyncio.shield(self._in_background(self._ended(lease)))
+                yield
             finally:
-                gate.lock.release()
+                gate.release()
         finally:
-            gate.users -= 1
-            if not gate.users and self._gates.get(conversation_id) is gate:
-                del self._gates[conversation_id]
+            self._users[conversation_id] -= 1
+            if not self._users[conversation_id]:
+                del self._users[conversation_id], self._gates[conversation_id]
 
-    def _gate(self, conversation_id: str) -> Gate:
-        loop = asyncio.get_running_loop()
-        gate = self._gates.get(conversation_id)
-        # A loop that was closed in the middle of a turn has left its gate shut.
-        if gate is None or gate.loop.is_closed():
-            gate = self._gates[conversation_id] = Gate(loop)
-        if gate.loop is not loop:
-            raise InputError(
-                "The store is at work in another event loop",
-                where=f"conversation {conversation_id!r}",
-                remedy="Make a store for each event loop.",
-            )
-        return gate
-
-    async def _granted(self, conversation_id: str, deadline: float) -> Lease:
+    async def _begun(self, conversation_id: str, deadline: float) -> Turn:
         """Try until the turn is granted. Only one task of this process tries at a time, the others queue."""
-        loop = asyncio.get_running_loop()
-        token, pause = uuid.uuid4().hex, FIRST_PAUSE
-        grant: Grant | None = None
+        token, loop = uuid.uuid4().hex, asyncio.get_running_loop()
+        tries = AsyncRetrying(
+            retry=retry_if_result(lambda turn: turn is None),
+            wait=wait_random_exponential(multiplier=0.002, max=0.05),
+            stop=lambda _: loop.time() >= deadline,
+            retry_error_callback=lambda _: None,
+        )
         try:
-            while (grant := await self._backend.acquire(conversation_id, token)) is None:
-                left = deadline - loop.time()
-                if left <= 0:
-                    raise self._waited_too_long(conversation_id)
-                await asyncio.sleep(min(left, pause * self._random.uniform(0.5, 1.5)))
-                pause = min(pause * 1.6, LONGEST_PAUSE)
-        finally:
-            if grant is None:
-                # It may have been granted with nobody left to hear it. Nobody waits for this either.
-                self._in_background(self._release(conversation_id, token))
-        return Lease(conversation_id, grant.fence, grant.kept, token=token)
+            turn: Turn | None = await tries(self._begin, conversation_id, token)
+        except BaseException:
+            # It may have been granted with nobody left to hear it.
+            self._in_background(self._released(conversation_id, token))
+            raise
+        if turn is None:
+            raise self._waited_too_long(conversation_id)
+        return turn
 
-    def _keep_alive(self, lease: Lease) -> Callable[[], None]:
-        """Renew a lease three times in its span while it is open; gives what stops it."""
-        span = self._backend.lease / 3
-        if math.isinf(span):
-            return lambda: None
-        loop = asyncio.get_running_loop()
-
-        async def renew() -> None:
-            pause = span
+    async def _renewing(self, turn: Turn) -> None:
+        while True:
+            await asyncio.sleep(self.lease / 3)
             try:
-                if not await self._backend.renew(lease.conversation_id, lease.token, lease.fence):
-                    logger.warning("A turn of conversation %r was lost to another one", lease.conversation_id)
+                if not await self._renew(turn):
+                    logger.warning("A turn of conversation %r was lost to another one", turn.conversation_id)
                     return
             except Exception as error:
-                # Whatever it was, the turn is still under way, and the next try may do.
+                # Whatever it was, the turn is still under way, and the next try may succeed.
                 cause = format_error(error)
-                logger.warning("A turn of conversation %r was not renewed: %s", lease.conversation_id, cause)
-                pause = span / 4
-            if lease.open:
-                handles[0] = later(pause)
+                logger.warning("A turn of conversation %r was not renewed: %s", turn.conversation_id, cause)
 
-        def begin() -> None:
-            lease.renewal = self._in_background(renew())
+    async def _ended(self, turn: Turn) -> None:
+        # Tasks of the turn that work with the record come to their end first.
+        async with turn.serial:
+            turn.known = False
+            await self._released(turn.conversation_id, turn.token)
 
-        def later(pause: float) -> asyncio.TimerHandle:
-            return loop.call_later(pause, begin)
-
-        handles = [later(span)]
-        return lambda: handles[0].cancel()
-
-    async def _ended(self, lease: Lease) -> None:
-        # Tasks of the turn that are at work with the record come to their end first.
-        async with lease.serial:
-            lease.forget()
-            if lease.renewal is not None and not lease.renewal.done():
-                # Behind the release it would take the turn again, and nobody would end it.
-                await asyncio.wait([lease.renewal])
-                lease.released = False
-            if not lease.released:
-                await self._release(lease.conversation_id, lease.token)
-
-    async def _release(self, conversation_id: str, token: str) -> None:
+    async def _released(self, conversation_id: str, token: str) -> None:
         try:
-            await self._backend.release(conversation_id, token)
+            await self._end(conversation_id, token)
         except JazzmineError as error:
             logger.warning("The turn of conversation %r ends with its lease: %s", conversation_id, error)
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
+        task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
-
-    async def settled(self) -> None:
-        """Wait for what runs in the background."""
-        loop = asyncio.get_running_loop()
-        await asyncio.gather(
-            *(task for task in self._background if task.get_loop() is loop), return_exceptions=True
-        )
 
     def _waited_too_long(self, conversation_id: str) -> LockTimeoutError:
         return LockTimeoutError(
@@ -193,3 +217,22 @@ class Turns:
             where=f"conversation {conversation_id!r}",
             remedy="Send the message again; if it lasts, look for a language model that stalls.",
         )
+
+
+def stale_state(conversation_id: str, version: int | None, expected: int) -> StaleStateError:
+    """The error for a write over another version than was read."""
+    what = "is gone" if version is None else f"is at version {version}, not {expected}"
+    return StaleStateError(
+        f"The state {what}",
+        where=f"conversation {conversation_id!r}",
+        remedy="Read it again and repeat the turn.",
+    )
+
+
+def turn_lost(conversation_id: str) -> TurnLostError:
+    """The error for a write by a turn after which another one has begun."""
+    return TurnLostError(
+        "The turn lasted longer than its lease, and another one has begun",
+        where=f"conversation {conversation_id!r}",
+        remedy="Repeat the turn; if it lasts, raise the lease or look for what blocks the event loop.",
+    )

@@ -1,7 +1,7 @@
-"""The commands that a turn comes down to: one closed union, told apart by ``type`` (U4).
+"""The commands that a turn comes down to: one closed union, told apart by ``type``.
 
-Each kind is a file of this package: its model, how a language model says it, when the state allows it, what it does
-to a dialogue, how it is compared. What a further kind takes is said in ``_kind.py``.
+``kinds.py`` holds the kinds: the model of each, how a language model writes it, when the state allows it, what it does
+to a dialogue, how it is compared. ``base.py`` says what a further kind needs.
 """
 
 from __future__ import annotations
@@ -10,29 +10,59 @@ from typing import Annotated, Any, get_args
 
 from pydantic import Field, TypeAdapter
 
-from jazzmine_dspy.models.commands._dialogue import Dialogue
-from jazzmine_dspy.models.commands._kind import Flag, Kind, Situation
-from jazzmine_dspy.models.commands.affirm import Affirm
-from jazzmine_dspy.models.commands.ask import Ask
-from jazzmine_dspy.models.commands.cancel_flow import CancelFlow
-from jazzmine_dspy.models.commands.chitchat import ChitChat
-from jazzmine_dspy.models.commands.clarify import Clarify
-from jazzmine_dspy.models.commands.clear_slot import ClearSlot
-from jazzmine_dspy.models.commands.deny import Deny
-from jazzmine_dspy.models.commands.handoff import Handoff
-from jazzmine_dspy.models.commands.out_of_scope import OutOfScope
-from jazzmine_dspy.models.commands.repeat import Repeat
-from jazzmine_dspy.models.commands.restart import Restart
-from jazzmine_dspy.models.commands.resume_flow import ResumeFlow
-from jazzmine_dspy.models.commands.skip_slot import SkipSlot
-from jazzmine_dspy.models.commands.slot_values import CorrectSlot, SetSlot, SlotContent, SlotValue, by_state
-from jazzmine_dspy.models.commands.start_flow import StartFlow
+from jazzmine_dspy.models.commands.base import BaseCommand, Dialogue, DialogueState, Flag
+from jazzmine_dspy.models.commands.kinds import (
+    Affirm,
+    Ask,
+    CancelFlow,
+    ChitChat,
+    Clarify,
+    ClearSlot,
+    CorrectSlot,
+    Deny,
+    Handoff,
+    OutOfScope,
+    Repeat,
+    Restart,
+    ResumeFlow,
+    SetSlot,
+    SkipSlot,
+    SlotContent,
+    SlotValue,
+    StartFlow,
+    set_or_correct,
+)
 
 __all__ = [
-    "COMMANDS", "COMMAND_KINDS", "KINDS", "UNDERSTOOD", "Affirm", "Ask", "CancelFlow", "ChitChat", "Clarify",
-    "ClearSlot", "Command", "CorrectSlot", "Deny", "Dialogue", "Flag", "Handoff", "Kind", "OutOfScope", "Repeat",
-    "Restart", "ResumeFlow", "SetSlot", "Situation", "SkipSlot", "SlotContent", "SlotValue", "StartFlow", "by_state",
+    "COMMANDS",
+    "COMMAND_KINDS",
+    "KINDS",
+    "UNDERSTOOD",
+    "Affirm",
+    "Ask",
+    "BaseCommand",
+    "CancelFlow",
+    "ChitChat",
+    "Clarify",
+    "ClearSlot",
+    "Command",
+    "CorrectSlot",
+    "Deny",
+    "Dialogue",
+    "DialogueState",
+    "Flag",
+    "Handoff",
+    "OutOfScope",
+    "Repeat",
+    "Restart",
+    "ResumeFlow",
+    "SetSlot",
+    "SkipSlot",
+    "SlotContent",
+    "SlotValue",
+    "StartFlow",
     "command",
+    "set_or_correct",
 ]  # fmt: skip
 
 Command = Annotated[
@@ -42,11 +72,11 @@ Command = Annotated[
 ]  # fmt: skip
 
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
-KINDS: dict[str, type[Kind]] = {kind.name_of_kind(): kind for kind in get_args(get_args(Command)[0])}
+KINDS: dict[str, type[BaseCommand]] = {kind.name_of_kind(): kind for kind in get_args(get_args(Command)[0])}
 """The kinds by their ``type``, in the union's order."""
 
 COMMAND_KINDS: tuple[str, ...] = tuple(KINDS)
-UNDERSTOOD: dict[str, type[Kind]] = dict(
+UNDERSTOOD: dict[str, type[BaseCommand]] = dict(
     sorted(
         ((name, kind) for name, kind in KINDS.items() if kind.understood), key=lambda pair: pair[1].lm_place
     )

@@ -4,7 +4,8 @@ Their order here is the order in which they are listed.
 """
 
 # ruff: noqa: I001
-from jazzmine_dspy.models.slots import SLOT_TYPES, Ambiguous, ReadingContext, Slot, SlotType, slot_type
+from jazzmine_dspy.models.language import Span
+from jazzmine_dspy.models.slots import SLOT_TYPES, ReadingContext, Slot, SlotType, slot_type
 from jazzmine_dspy.models.slot_types.text import TextType
 from jazzmine_dspy.models.slot_types import number as number
 from jazzmine_dspy.models.slot_types import money as money
@@ -15,4 +16,4 @@ from jazzmine_dspy.models.slot_types import boolean as boolean
 from jazzmine_dspy.models.slot_types import choice as choice
 from jazzmine_dspy.models.slot_types import listing as listing
 
-__all__ = ["SLOT_TYPES", "Ambiguous", "ReadingContext", "Slot", "SlotType", "TextType", "slot_type"]
+__all__ = ["SLOT_TYPES", "ReadingContext", "Slot", "SlotType", "Span", "TextType", "slot_type"]

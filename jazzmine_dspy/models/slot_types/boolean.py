@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from jazzmine_dspy.models.agreement import stance
-from jazzmine_dspy.models.phrases import denied, is_english
-from jazzmine_dspy.models.slots import ANYWHERE, Ambiguous, ReadingContext, Slot, pattern_match, slot_type
+from jazzmine_dspy.models.language import is_english, is_negated
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, SlotType, pattern_match, slot_type
 from jazzmine_dspy.models.text import plain
 
 
@@ -90,7 +90,7 @@ _CLAUSE_END = re.compile(r"[,.;:!?\n]|\b(?:but|and|so|then)\b", re.IGNORECASE)
 
 
 @slot_type("boolean")
-class Boolean(Ambiguous):
+class Boolean(SlotType):
     """True or false."""
 
     example = "true"
@@ -117,12 +117,12 @@ class Boolean(Ambiguous):
             no = said in NO or _NO_SAID.fullmatch(text) is not None
             if yes != no:
                 return [yes]
-            bare = self.occurrences(slot, text, at)
+            bare = self.find_values(slot, text, at)
             if len(bare) == 1 and len(said.split()) <= len(_words(slot)) + 3:
                 return bare
         return []
 
-    def occurrences(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+    def find_values(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
         """True where the words of the slot's name are said as one phrase, false where that is denied."""
         words = _words(slot)
         if not words or not is_english(at.locale):
@@ -141,22 +141,18 @@ class Boolean(Ambiguous):
         ]
         return [value for value in dict.fromkeys(found) if value is not None]
 
-    def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
+    def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """Words for yes and no become true and false."""
-        if not isinstance(value, str):
-            return value
-        if value.strip().lower() in _TRUE:
-            return _TRUE[value.strip().lower()]
-        read = self.read(slot, value, at)
-        return value if read is None else read
+        known = _TRUE.get(value.strip().lower()) if isinstance(value, str) else None
+        return super().normalize(slot, value, at) if known is None else known
 
     def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
         """Only true and false will do, and what the slot's own pattern takes."""
-        normal = self.normal(slot, value, at)
+        normal = self.normalize(slot, value, at)
         fits = isinstance(normal, bool) or (slot.pattern is not None and isinstance(normal, str))
         return "" if fits else f"{value!r} is neither yes nor no"
 
-    def misfit(self, slot: Slot, value: Any) -> str:
+    def label_error(self, slot: Slot, value: Any) -> str:
         """Labelled values are true or false."""
         return "" if isinstance(value, bool) else "true or false"
 
@@ -167,7 +163,7 @@ def _is_wanted(text: str, match: re.Match[str]) -> bool | None:
     behind = text[match.end() :]
     if _OPEN.search(f"{before} {_CLAUSE_END.split(behind)[0]}"):
         return None
-    return not (denied(text, match.start()) or _NO_BEFORE.search(before) or _NO_AFTER.match(behind))
+    return not (is_negated(text, match.start()) or _NO_BEFORE.search(before) or _NO_AFTER.match(behind))
 
 
 def _words(slot: Slot) -> list[str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from jazzmine_dspy.models.phrases import LIGHT, WORD, Found, is_bare, is_english, meant, words
-from jazzmine_dspy.models.slots import ANYWHERE, Ambiguous, ReadingContext, Slot, slot_type
+from jazzmine_dspy.models.language import LIGHT, WORD, Span, intended_values, is_bare, is_english, words
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, SlotType, slot_type
 from jazzmine_dspy.models.text import plain
 
 _FLOOR = 0.8
@@ -48,11 +48,12 @@ _OF_IT = (
 
 
 @slot_type("choice")
-class Choice(Ambiguous):
+class Choice(SlotType):
     """One of the slot's options, as the flow writes it."""
 
     example = "express"
     example_shown = False
+    no_denies = True
 
     def schema(self, slot: Slot) -> dict[str, Any]:
         """The options."""
@@ -71,44 +72,41 @@ class Choice(Ambiguous):
         own |= {word for word in re.split(r"[\W_]+", slot.name.lower()) if word}
         if not found or not is_bare(text, found, at.locale, {*_OF_IT, *own}):
             return []
-        return meant(text, found, no_denies=True)
+        return intended_values(text, found, no_denies=True)
 
-    def occurrences(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
-        """All options that are said as whole words and not denied."""
-        return meant(text, [*_mentions(slot, text, at, floor=1.0)], no_denies=True)
+    def find(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Span]:
+        """All options that are said as whole words."""
+        return [*_mentions(slot, text, at, floor=1.0)]
 
-    def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
+    def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """The option as the flow writes it."""
-        if not isinstance(value, str) or value in slot.options:
-            return value
-        read = self.read(slot, value, at)
-        return value if read is None else read
+        return value if value in slot.options else super().normalize(slot, value, at)
 
     def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
         """Only options will do."""
-        known = self.normal(slot, value, at) in slot.options
+        known = self.normalize(slot, value, at) in slot.options
         return "" if known else f"{value!r} is none of {', '.join(slot.options)}"
 
-    def misdefined(self, slot: Slot) -> str:
+    def definition_error(self, slot: Slot) -> str:
         """Without options there is nothing to choose."""
         return "" if slot.options else "a choice needs options"
 
-    def misfit(self, slot: Slot, value: Any) -> str:
+    def label_error(self, slot: Slot, value: Any) -> str:
         """Labelled values are options."""
         return "" if value in slot.options else f"one of {', '.join(slot.options)}"
 
 
-def _mentions(slot: Slot, text: str, at: ReadingContext, *, floor: float) -> Iterator[Found]:
+def _mentions(slot: Slot, text: str, at: ReadingContext, *, floor: float) -> Iterator[Span]:
     """Where options are said, the longer before the one inside it; below a floor of 1 also misspelt."""
     said = [(match.group().lower().replace("\u2019", "'"), *match.span()) for match in WORD.finditer(text)]
-    scored: list[tuple[float, Found]] = []
+    scored: list[tuple[float, Span]] = []
     for option in slot.options:
         wanted = _said(option).split()
         for start, end, score in _windows(said, wanted, english=is_english(at.locale), floor=floor):
-            scored.append((score, Found(said[start][1], said[end - 1][2], option)))
+            scored.append((score, Span(said[start][1], said[end - 1][2], option)))
     # Of options over the same words the surest counts, and all that are as sure.
     scored.sort(key=lambda each: (-each[0], each[1].start - each[1].end))
-    kept: list[tuple[float, Found]] = []
+    kept: list[tuple[float, Span]] = []
     for score, each in scored:
         over = [(other, one) for other, one in kept if each.start < one.end and one.start < each.end]
         if all(

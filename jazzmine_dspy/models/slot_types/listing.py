@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jazzmine_dspy.models.phrases import is_english
-from jazzmine_dspy.models.slots import ANYWHERE, Ambiguous, ReadingContext, Slot, pattern_match, slot_type
+from jazzmine_dspy.models.language import is_english
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, SlotType, pattern_match, slot_type
 
 _MOST = 5
 """Texts that a list holds where the slot gives no ``max``."""
@@ -42,7 +42,7 @@ _NO_ITEM = re.compile(
 
 
 @slot_type("list")
-class Listing(Ambiguous):
+class Listing(SlotType):
     """Texts in the order of the message: up to the slot's ``max``, or five."""
 
     example = '["cup", "plate"]'
@@ -65,7 +65,7 @@ class Listing(Ambiguous):
             return []
         return [items]
 
-    def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
+    def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """Texts without articles around spaces; one text is split where it lists several."""
         if isinstance(value, str):
             return _items(value, at) or value
@@ -75,7 +75,7 @@ class Listing(Ambiguous):
 
     def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
         """Only lists of texts will do, as long as the slot takes."""
-        normal = self.normal(slot, value, at)
+        normal = self.normalize(slot, value, at)
         if not isinstance(normal, list) or not normal or not all(isinstance(item, str) for item in normal):
             return f"{value!r} is no list"
         least, most = slot.min, slot.max
@@ -83,11 +83,11 @@ class Listing(Ambiguous):
             return f"{len(normal)} is fewer than {least:g}"
         return f"{len(normal)} is more than {most:g}" if most is not None and len(normal) > most else ""
 
-    def misfit(self, slot: Slot, value: Any) -> str:
+    def label_error(self, slot: Slot, value: Any) -> str:
         """Labelled values are lists."""
         return "" if isinstance(value, list) else "a list"
 
-    def verbatim(self, value: Any) -> list[str]:
+    def spans(self, value: Any) -> list[str]:
         """The texts in it."""
         return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 

@@ -9,13 +9,12 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.models.phrases import RANGE, Found, is_bare, is_english, meant
-from jazzmine_dspy.models.slot_types._currencies import HUNDREDTHS, currency, signs
-from jazzmine_dspy.models.slot_types._numbers import numbers
+from jazzmine_dspy.models.language import RANGE, Span, intended_values, is_bare, is_english
+from jazzmine_dspy.models.slot_types.currencies import HUNDREDTHS, currency, signs
+from jazzmine_dspy.models.slot_types.numbers import numbers
 from jazzmine_dspy.models.slot_types.text import TextType
 from jazzmine_dspy.models.slots import (
     ANYWHERE,
-    Ambiguous,
     ReadingContext,
     Slot,
     out_of_range,
@@ -39,7 +38,7 @@ class _Amount(NamedTuple):
 
 
 @slot_type("money")
-class Money(Ambiguous, TextType):
+class Money(TextType):
     """An amount with two decimals, and the currency's code; an amount without a currency has the registry's."""
 
     example = "12.50 EUR"
@@ -55,16 +54,14 @@ class Money(Ambiguous, TextType):
         if any(each.value.code for each in found):
             # Of "2 for 20 euros" one is a price.
             found = [each for each in found if each.value.code]
-        amounts = [_Amount(each.value, each.code or at.currency) for each in meant(text, found)]
+        amounts = [_Amount(each.value, each.code or at.currency) for each in intended_values(text, found)]
         return [str(amount) for amount in amounts if amount.code]
 
-    def occurrences(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
-        """Amounts that stand beside a currency."""
-        return [
-            str(amount) for amount in meant(text, [each for each in _amounts(text, at) if each.value.code])
-        ]
+    def find(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Span]:
+        """Amounts that stand next to a currency."""
+        return [each._replace(value=str(each.value)) for each in _amounts(text, at) if each.value.code]
 
-    def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
+    def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """Two decimals and a code, of a text or of a bare number where the registry has a currency."""
         if (
             isinstance(value, int | float)
@@ -73,14 +70,12 @@ class Money(Ambiguous, TextType):
             and abs(value) < 1e15
         ):
             return str(_Amount(Decimal(str(value)), at.currency))
-        if not isinstance(value, str) or _NORMAL.fullmatch(value):
-            return value
-        read = self.read(slot, value, at)
-        return value if read is None else read
+        is_normal = isinstance(value, str) and _NORMAL.fullmatch(value)
+        return value if is_normal else super().normalize(slot, value, at)
 
     def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
         """Only amounts with a currency will do, within the slot's range; none below zero unless it says so."""
-        normal = self.normal(slot, value, at)
+        normal = self.normalize(slot, value, at)
         if not isinstance(normal, str) or not _NORMAL.fullmatch(normal):
             if slot.pattern and isinstance(value, str):
                 return ""
@@ -92,21 +87,21 @@ class Money(Ambiguous, TextType):
             return f"{normal} is less than nothing"
         return out_of_range(slot, float(amount), f" {code}")
 
-    def attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
+    def is_attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
         """Without a number nothing was tried."""
-        return bool(numbers(text, at)) and super().attempt(slot, text, at)
+        return bool(numbers(text, at)) and super().is_attempt(slot, text, at)
 
-    def misfit(self, slot: Slot, value: Any) -> str:
+    def label_error(self, slot: Slot, value: Any) -> str:
         """Labelled values are in normal form."""
         fits = isinstance(value, str) and (_NORMAL.fullmatch(value) or slot.pattern)
         return (
-            super().misfit(slot, value)
+            super().label_error(slot, value)
             if fits or not isinstance(value, str)
             else 'an amount like "12.50 EUR"'
         )
 
 
-def _amounts(text: str, at: ReadingContext) -> list[Found]:
+def _amounts(text: str, at: ReadingContext) -> list[Span]:
     """All amounts; the code is "" where no currency stands beside one. Of "20 to 30 EUR" both have the one."""
     found = sorted([*_each(text, at), *_notes(text, at)])
     for first, second in pairwise(found):
@@ -124,19 +119,17 @@ _NOTE = re.compile(
 _SEVERAL = {"two": 2, "three": 3, "four": 4, "five": 5}
 
 
-def _notes(text: str, at: ReadingContext) -> Iterator[Found]:
+def _notes(text: str, at: ReadingContext) -> Iterator[Span]:
     """English notes by the names that people give them; several only where their number is said."""
     code = at.currency or ("GBP" if at.region == "GB" else "")
     for match in _NOTE.finditer(text) if is_english(at.locale) and code else ():
         said = (match["count"] or "").lower()
         count = _SEVERAL.get(said) or int(said or 1)
         if bool(said) == bool(match["several"]):
-            yield Found(
-                match.start(), match.end(), _Amount(Decimal(5 if match["five"] else 10) * count, code)
-            )
+            yield Span(match.start(), match.end(), _Amount(Decimal(5 if match["five"] else 10) * count, code))
 
 
-def _each(text: str, at: ReadingContext) -> Iterator[Found]:
+def _each(text: str, at: ReadingContext) -> Iterator[Span]:
     taken = 0
     for each in numbers(text, at, spaced=_spaced(text, at), money=True):
         if each.start < taken:
@@ -155,7 +148,7 @@ def _each(text: str, at: ReadingContext) -> Iterator[Found]:
         if code:
             end, value = _with_hundredths(text, end, value)
         taken = end
-        yield Found(start, end, _Amount(value, code))
+        yield Span(start, end, _Amount(value, code))
 
 
 _SPACED = re.compile(

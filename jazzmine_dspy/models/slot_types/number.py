@@ -5,23 +5,23 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jazzmine_dspy.models.phrases import (
+from jazzmine_dspy.models.language import (
     LIGHT,
     RANGE,
     WORD,
-    Found,
+    Span,
+    intended_values,
     is_english,
-    meant,
-    named,
-    rest,
+    name_words,
+    other_words,
     words,
 )
-from jazzmine_dspy.models.slot_types._numbers import count_apart, is_measure, numbers, plain
+from jazzmine_dspy.models.slot_types.numbers import count_apart, is_measure, numbers, plain
 from jazzmine_dspy.models.slots import (
     ANYWHERE,
-    Ambiguous,
     ReadingContext,
     Slot,
+    SlotType,
     out_of_range,
     pattern_match,
     slot_type,
@@ -41,7 +41,7 @@ _OUT_OF = re.compile(r"\s+(?:out\s+)?of\s+(?:the\s+|my\s+|our\s+|those\s+|these\
 
 
 @slot_type("number")
-class Number(Ambiguous):
+class Number(SlotType):
     """A number: an integer where it is one, else a decimal."""
 
     example = "3"
@@ -60,21 +60,21 @@ class Number(Ambiguous):
             return [] if own is None else [own]
         told = f"{slot.name.replace('_', ' ')} {slot.description} {slot.ask}"
         found = [each for each in found if not is_measure(text, each, told)]
-        if not found or not _is_bare(text, found, at, named(slot.name)):
+        if not found or not _is_bare(text, found, at, name_words(slot.name)):
             return []
         if len(found) == 2 and _OUT_OF.fullmatch(text[found[0].end : found[1].start]):
             found = found[:1]
         if count_apart(text, found):
             return []
-        values = [plain(value) for value in meant(text, found)]
+        values = [plain(value) for value in intended_values(text, found)]
         if len(values) < 2:
             return values
         alternatives = len(found) == 2 and RANGE.fullmatch(text[found[0].end : found[1].start])
         return values if alternatives else []
 
-    def occurrences(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+    def find(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Span]:
         """Numbers beside a word of the slot's name: of ``guests``, "4 guests"."""
-        own = named(slot.name)
+        own = name_words(slot.name)
         if own & _PEOPLE:
             own |= _PEOPLE
         found = []
@@ -85,38 +85,35 @@ class Number(Ambiguous):
                 text[: each.start],
             )
             if own.intersection(after) or (before and before[1].lower() in own):
-                found.append(each)
-        return [plain(value) for value in meant(text, found)]
+                found.append(each._replace(value=plain(each.value)))
+        return found
 
-    def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
+    def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """A number that is written as a text becomes one."""
         if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
             return int(value)
-        if not isinstance(value, str):
-            return value
-        read = self.read(slot, value, at)
-        return value if read is None else read
+        return super().normalize(slot, value, at)
 
     def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
         """Only numbers within the slot's range will do, and what its pattern takes."""
-        normal = self.normal(slot, value, at)
+        normal = self.normalize(slot, value, at)
         if isinstance(normal, bool) or not isinstance(normal, int | float):
             return "" if slot.pattern and isinstance(normal, str) else f"{value!r} is no number"
         return out_of_range(slot, normal)
 
-    def attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
+    def is_attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
         """Without a number nothing was tried."""
-        return bool(numbers(text, at)) and super().attempt(slot, text, at)
+        return bool(numbers(text, at)) and super().is_attempt(slot, text, at)
 
-    def misfit(self, slot: Slot, value: Any) -> str:
+    def label_error(self, slot: Slot, value: Any) -> str:
         """Labelled values are numbers."""
         return "" if isinstance(value, int | float) and not isinstance(value, bool) else "a number"
 
 
-def _is_bare(text: str, found: list[Found], at: ReadingContext, also: set[str]) -> bool:
+def _is_bare(text: str, found: list[Span], at: ReadingContext, also: set[str]) -> bool:
     spans = [(each.start, each.end) for each in found]
     if not is_english(at.locale):
-        return not rest(text, spans)
+        return not other_words(text, spans)
     for each in found:
         counted = [*WORD.finditer(text, each.end)][:_COUNTED]
         for word in counted:
@@ -125,4 +122,4 @@ def _is_bare(text: str, found: list[Found], at: ReadingContext, also: set[str]) 
             if re.search(r"[.,;:!?]", gap) or said in _NOT_COUNTED or said in LIGHT:
                 break
             spans.append(word.span())
-    return all(word in LIGHT or word in also for word in rest(text, spans))
+    return all(word in LIGHT or word in also for word in other_words(text, spans))

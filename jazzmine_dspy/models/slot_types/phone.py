@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jazzmine_dspy.models.phrases import Found, is_bare, is_english, meant, said_digits
+from jazzmine_dspy.models.language import Span, digits_from_words, is_english
 from jazzmine_dspy.models.slot_types.text import TextType
-from jazzmine_dspy.models.slots import ANYWHERE, Ambiguous, ReadingContext, Slot, pattern_match, slot_type
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, pattern_match, slot_type
 
 _PHONE = re.compile(
     r"(?<![\w+@.-])(?:\+|00(?=[1-9]))?\(?\d(?:[\d\s()./\u2010\u2011\u2013-]{5,22})\d(?![\w@]|[.,]\d)"
@@ -19,71 +19,56 @@ _NO_PHONE = re.compile(
 
 _DIGITS = range(7, 16)
 _FORM = re.compile(r"\+?\d{7,15}")
-_OF_IT = (
-    "number",
-    "phone",
-    "mobile",
-    "cell",
-    "tel",
-    "telephone",
-    "call",
-    "text",
-    "reach",
-    "ring",
-    "on",
-    "work",
-    "home",
-)
 
 
 @slot_type("phone")
-class Phone(Ambiguous, TextType):
+class Phone(TextType):
     """A number in the form E.164 where the registry names a region, or the user a country; else the digits as said."""
 
     example = "+441514960000"
     example_shown = False
 
+    noise = (
+        "number", "phone", "mobile", "cell", "tel", "telephone", "call", "text", "reach", "ring", "on", "work", "home",
+    )  # fmt: skip
+
     def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
         """The number of a text that says little else; digits may be read out."""
         own = pattern_match(slot, text)
-        if own is not None:
-            return [own]
-        text = said_digits(text) if is_english(at.locale) else text
-        found = _phones(text, at)
-        return meant(text, found) if found and is_bare(text, found, at.locale, _OF_IT) else []
+        read_out = digits_from_words(text) if is_english(at.locale) else text
+        return [own] if own is not None else super().candidates(slot, read_out, at)
 
-    def occurrences(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+    def find(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Span]:
         """Seven digits and more, however they are grouped, that are no date and no amount."""
-        return meant(text, _phones(text, at))
+        return _phones(text, at)
 
-    def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
+    def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """The form E.164, or digits without spaces."""
-        if isinstance(value, bool) or not isinstance(value, int | str):
-            return value
-        read = self.read(slot, str(value), at)
-        return value if read is None else read
+        number = isinstance(value, int) and not isinstance(value, bool)
+        parsed = self.parse(slot, str(value), at) if number or isinstance(value, str) else None
+        return value if parsed is None else parsed
 
     def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
         """Only numbers of seven to fifteen digits will do, and in a known region only such as it has."""
-        normal = self.normal(slot, value, at)
+        normal = self.normalize(slot, value, at)
         if slot.pattern and isinstance(value, str):
             return ""
         if isinstance(normal, str) and _FORM.fullmatch(normal):
             return ""
         return f"{value!r} is no phone number"
 
-    def attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
+    def is_attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
         """Without a digit nothing was tried."""
-        return any(map(str.isdigit, said_digits(text))) and super().attempt(slot, text, at)
+        return any(map(str.isdigit, digits_from_words(text))) and super().is_attempt(slot, text, at)
 
-    def misfit(self, slot: Slot, value: Any) -> str:
+    def label_error(self, slot: Slot, value: Any) -> str:
         """Labelled values are digits, with a plus or without."""
-        return super().misfit(slot, value) if slot.pattern or not isinstance(value, str) else (
+        return super().label_error(slot, value) if slot.pattern or not isinstance(value, str) else (
             "" if _FORM.fullmatch(value) else 'digits like "+441514960000"'
         )  # fmt: skip
 
 
-def _phones(text: str, at: ReadingContext) -> list[Found]:
+def _phones(text: str, at: ReadingContext) -> list[Span]:
     found = []
     for match in _PHONE.finditer(text):
         said = match.group()
@@ -91,7 +76,7 @@ def _phones(text: str, at: ReadingContext) -> list[Found]:
             continue
         number = _number(said, at)
         if number:
-            found.append(Found(match.start(), match.end(), number))
+            found.append(Span(match.start(), match.end(), number))
     return found
 
 

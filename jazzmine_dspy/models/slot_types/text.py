@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from jazzmine_dspy.models.language import (
+    intended_values,
+    is_bare,
+    is_english,
+    name_words,
+    without_light_words,
+)
 from jazzmine_dspy.models.patterns import pattern_found, pattern_value
-from jazzmine_dspy.models.phrases import is_bare, is_english, meant, named, without_light_words
 from jazzmine_dspy.models.slots import (
     ANYWHERE,
-    Ambiguous,
     ReadingContext,
     Slot,
     SlotType,
@@ -28,21 +33,17 @@ class TextType(SlotType):
         """Any text of 1 to 80 characters."""
         return {"type": "string", "minLength": 1, "maxLength": 80}
 
-    def read(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
-        """The text, where it matches the slot's pattern."""
-        return pattern_match(slot, text)
-
-    def misfit(self, slot: Slot, value: Any) -> str:
+    def label_error(self, slot: Slot, value: Any) -> str:
         """Labelled values are texts, and match the slot's pattern."""
         if not isinstance(value, str):
             return "a text"
         if breaks_pattern(slot, value):
             return f"of the form {slot.pattern}"
-        return super().misfit(slot, value)
+        return super().label_error(slot, value)
 
 
 @slot_type("text")
-class Text(Ambiguous, TextType):
+class Text(TextType):
     """Words as the user says them."""
 
     example = "blue, with a logo"
@@ -54,13 +55,13 @@ class Text(Ambiguous, TextType):
         if whole is not None:
             return [whole]
         said, found = pattern_found(slot, text)
-        also = {*named(slot.name), "number", "booking", "order", "reference", "id"}
+        also = {*name_words(slot.name), "number", "booking", "order", "reference", "id"}
         if found:
-            return meant(said, found) if is_bare(said, found, at.locale, also) else []
+            return intended_values(said, found) if is_bare(said, found, at.locale, also) else []
         bare = pattern_match(slot, without_light_words(text, also)) if is_english(at.locale) else None
         return [] if bare is None else [bare]
 
-    def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
+    def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """Without spaces around; of a slot with a pattern what matches it, in the letters that it asks for."""
         if isinstance(value, int) and not isinstance(value, bool) and slot.pattern:
             value = str(value)
@@ -75,6 +76,6 @@ class Text(Ambiguous, TextType):
         """Only texts will do."""
         return "" if isinstance(value, str) and value.strip() else f"{value!r} is no text"
 
-    def verbatim(self, value: Any) -> list[str]:
+    def spans(self, value: Any) -> list[str]:
         """The text itself."""
         return [value] if isinstance(value, str) else []

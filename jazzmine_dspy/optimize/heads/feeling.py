@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,13 +19,29 @@ from jazzmine_dspy.program.heads.feeling.topic import row_of as topic_row
 from jazzmine_dspy.program.ports import EmbedderPort
 
 
+class Phrase(NamedTuple):
+    """A message with its sentiment, besides the turns of a dataset.
+
+    Args:
+        text: The message.
+        sentiment: From -1.0 to 1.0.
+        group: Phrases of one group are left out together; those of "" set no threshold.
+        weight: What it counts; a turn counts 1.0.
+    """
+
+    text: str
+    sentiment: float
+    group: str = ""
+    weight: float = 1.0
+
+
 def fit_feeling(
     examples: Sequence[Example],
     decisions: Sequence[TurnDecision],
     embedder: EmbedderPort,
     start: FeelingHead | None,
     seed: int = 0,
-    phrases: Sequence[tuple[str, float]] = (),
+    phrases: Sequence[Phrase] = (),
 ) -> FeelingHead | None:
     """Fit sentiment and change of topic on the turns that have these labels.
 
@@ -34,7 +51,7 @@ def fit_feeling(
         embedder: Gives the features.
         start: A head to stay near to; it keeps what no turn labels.
         seed: Of the draw.
-        phrases: Further messages with their sentiment.
+        phrases: Further messages.
 
     Returns:
         The head; ``start`` where nothing is labelled.
@@ -62,16 +79,15 @@ def fit_feeling(
 
 def _fit_sentiment(
     examples: Sequence[Example],
-    phrases: Sequence[tuple[str, float]],
+    phrases: Sequence[Phrase],
     embedder: EmbedderPort,
     start: FeelingHead | None,
 ) -> Sentiment:
-    texts = [each.turn.text for each in examples] + [text for text, _ in phrases]
-    labels = [each.labels.sentiment or 0.0 for each in examples] + [label for _, label in phrases]
-    groups = [each.conversation_id for each in examples] + [""] * len(phrases)
+    turns = [Phrase(each.turn.text, each.labels.sentiment or 0.0, each.conversation_id) for each in examples]
+    texts, labels, groups, weights = zip(*turns, *phrases, strict=True)
     features = embedder.features(texts)
     rows = np.stack([sentiment_row(text, row) for text, row in zip(texts, features, strict=True)])
-    return fit_sentiment(rows, labels, groups, np.ones(len(rows)), start.sentiment if start else None)
+    return fit_sentiment(rows, labels, groups, np.array(weights), start.sentiment if start else None)
 
 
 def _fit_topic(

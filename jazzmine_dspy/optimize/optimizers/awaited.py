@@ -9,7 +9,7 @@ from typing import Any
 import dspy
 from dspy.utils.callback import BaseCallback
 
-from jazzmine_dspy.models.awaiting import Awaiting, Gathered
+from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.program.trainable import TrainableProgram
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -22,14 +22,14 @@ class _Evaluations(BaseCallback):
     """Notes what is awaited while an evaluation runs, and stops the run where it ends."""
 
     def __init__(self) -> None:
-        self.open: list[Gathered] = []
+        self.open: list[AwaitingGroup] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Evaluations:
         return self
 
     def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
         """An evaluation begins."""
-        self.open.append(Gathered())
+        self.open.append(AwaitingGroup())
 
     def on_evaluate_end(
         self,

@@ -9,9 +9,9 @@ from typing import Any
 
 import dspy
 
-from jazzmine_dspy.datasets.plain import to_dspy
+from jazzmine_dspy.datasets.demos import to_dspy
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.learning import metric
+from jazzmine_dspy.eval.dspy_metric import metric
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.turn import TurnProgram
 

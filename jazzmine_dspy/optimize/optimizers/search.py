@@ -14,7 +14,7 @@ import dspy
 
 from jazzmine_dspy.datasets.demos import demo_pool
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.learning import worth
+from jazzmine_dspy.eval.dspy_metric import worth
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.models.errors import LMUnansweredError, format_error
 from jazzmine_dspy.optimize.optimizers.candidates import (

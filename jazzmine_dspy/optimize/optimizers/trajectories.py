@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
-from jazzmine_dspy.eval.evaluation import LOST
-from jazzmine_dspy.eval.findings import UNUSABLE, Finding, unusable
-from jazzmine_dspy.eval.learning import findings_of
+from jazzmine_dspy.eval.dspy_metric import feedback_of
+from jazzmine_dspy.eval.evaluation import UNANSWERED
+from jazzmine_dspy.eval.feedback import UNUSABLE, Feedback, unusable
 from jazzmine_dspy.lm.errors import BudgetExhausted
 from jazzmine_dspy.models.errors import LMUnansweredError, format_error
 from jazzmine_dspy.optimize.optimizers.means import Means
@@ -42,7 +42,7 @@ class Trajectory(NamedTuple):
 
     example: dspy.Example
     score: float
-    findings: tuple[Finding, ...]
+    findings: tuple[Feedback, ...]
     calls: tuple[Call, ...]
 
     @property
@@ -77,7 +77,7 @@ def tried(module: TrainableProgram, examples: Sequence[dspy.Example], means: Mea
             except Exception as error:
                 return _failed(example, trace, error)
         score = means.metric(example, prediction)
-        return Trajectory(example, float(score), findings_of(example, prediction), _calls(trace))
+        return Trajectory(example, float(score), feedback_of(example, prediction), _calls(trace))
 
     def _calls(trace: Sequence[Any]) -> tuple[Call, ...]:
         return tuple(
@@ -99,9 +99,9 @@ def tried(module: TrainableProgram, examples: Sequence[dspy.Example], means: Mea
 
     found = list(at_once(one, examples, means.threads))
     lost = sum(each is None for each in found)
-    if lost > LOST * len(found):
+    if lost > UNANSWERED * len(found):
         raise LMUnansweredError(
-            f"The language model did not answer {lost} of {len(found)} turns, more than {LOST:.0%}",
+            f"The language model did not answer {lost} of {len(found)} turns, more than {UNANSWERED:.0%}",
             remedy="Run it again when the model answers; what it has answered is not asked again.",
         )
     return [

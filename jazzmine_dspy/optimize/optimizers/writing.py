@@ -10,7 +10,7 @@ import dspy
 from dspy.teleprompt.gepa.instruction_proposal import ProposeInstruction
 from dspy.utils.exceptions import AdapterParseError
 
-from jazzmine_dspy.eval.findings import UNUSABLE, Finding
+from jazzmine_dspy.eval.feedback import UNUSABLE, Feedback
 from jazzmine_dspy.lm.errors import BudgetExhausted
 from jazzmine_dspy.models.commands import UNDERSTOOD
 from jazzmine_dspy.models.errors import format_error
@@ -63,9 +63,9 @@ class Writer:
         self.written = self.failed = 0
         self._why = ""
         self.seen: Counter[tuple[str, ...]] = Counter()
-        self._examples: dict[tuple[str, ...], list[Finding]] = {}
+        self._examples: dict[tuple[str, ...], list[Feedback]] = {}
 
-    def learn(self, findings: Iterable[Finding]) -> None:
+    def learn(self, findings: Iterable[Feedback]) -> None:
         """Take note of what was wrong, for the templates."""
         for finding in findings:
             self.seen[finding.kind] += 1
@@ -94,7 +94,7 @@ class Writer:
         """The text with a line for each of the commonest classes of errors; with a field, of those about it.
 
         Example:
-            >>> said = Finding("commands", "affirm", "deny", ("commands", "affirm", "deny"), "", "sure thing")
+            >>> said = Feedback("commands", "affirm", "deny", ("commands", "affirm", "deny"), "", "sure thing")
             >>> writer = Writer(None, print)
             >>> writer.learn([said])
             >>> print(writer.by_template("Say what the user wants."))
@@ -163,7 +163,7 @@ def _unfit(text: str, current: str) -> str:
     return ""
 
 
-def _line(kind: tuple[str, ...], example: Finding) -> str:
+def _line(kind: tuple[str, ...], example: Feedback) -> str:
     """What a prompt says of a class of errors, "" where nothing helps."""
     said = repr(example.said)
     if kind[0] == UNUSABLE:

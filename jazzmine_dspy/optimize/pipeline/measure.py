@@ -7,9 +7,9 @@ from contextlib import closing, contextmanager
 from typing import TypeVar
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.evaluation import LOST, Evaluation, TurnResult
+from jazzmine_dspy.eval.evaluation import UNANSWERED, Evaluation, TurnResult
 from jazzmine_dspy.eval.run import evaluate
-from jazzmine_dspy.models.awaiting import Awaiting, Gathered
+from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
@@ -82,7 +82,7 @@ def evaluate_within(
 
 class _AskAll:
     def __init__(self) -> None:
-        self.gathered = Gathered()
+        self.gathered = AwaitingGroup()
 
     @property
     def awaited(self) -> bool:
@@ -157,9 +157,9 @@ def assert_answered(name: str, lost: int, turns: int) -> None:
     Raises:
         LMUnansweredError: more than 5 % were not: the run ends, and ships nothing new.
     """
-    if lost > LOST * turns:
+    if lost > UNANSWERED * turns:
         raise LMUnansweredError(
-            f"The language model did not answer {lost} of {turns} turns, more than {LOST:.0%}: "
+            f"The language model did not answer {lost} of {turns} turns, more than {UNANSWERED:.0%}: "
             "the run decides nothing, and nothing new ships",
             where=name,
             remedy="Run it again when the model answers; what it has answered is not asked again.",

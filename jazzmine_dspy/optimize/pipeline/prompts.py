@@ -9,9 +9,9 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.contribution import TurnScores
+from jazzmine_dspy.eval.intervals import pooled
 from jazzmine_dspy.eval.objective import has_label
-from jazzmine_dspy.eval.stats import pooled
+from jazzmine_dspy.eval.score_terms import TurnScores
 from jazzmine_dspy.models.decision import TurnDecision, Usage
 from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext

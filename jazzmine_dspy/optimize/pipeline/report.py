@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jazzmine_dspy.eval.diagnose import sent_on
+from jazzmine_dspy.eval.differences import Difference
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
+from jazzmine_dspy.eval.feedback import describe_decision, describe_labels
 from jazzmine_dspy.eval.objective import Objective
+from jazzmine_dspy.eval.reliability import sent_on
 from jazzmine_dspy.eval.report import (
     Change,
     Choosing,
@@ -19,8 +21,6 @@ from jazzmine_dspy.eval.report import (
     Report,
     System,
 )
-from jazzmine_dspy.eval.stats import Difference
-from jazzmine_dspy.eval.told import decision_told, labels_told
 from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.optimize.budget import price_in_words, spending
 from jazzmine_dspy.optimize.context import RunContext
@@ -318,9 +318,9 @@ def _changes(objective: Objective, systems: Systems) -> list[Change]:
         changes.append(
             Change(
                 two.example.turn.text,
-                labels_told(two.example.labels),
-                decision_told(one.decision),
-                decision_told(two.decision),
+                describe_labels(two.example.labels),
+                describe_decision(one.decision),
+                describe_decision(two.decision),
                 None if not gain else gain > 0,
             )
         )

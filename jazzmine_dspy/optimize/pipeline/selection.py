@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.contribution import TurnScores
-from jazzmine_dspy.eval.diagnose import Reliability, reliability_of
 from jazzmine_dspy.eval.evaluation import TurnResult
+from jazzmine_dspy.eval.reliability import Reliability, reliability_of
+from jazzmine_dspy.eval.score_terms import TurnScores
 from jazzmine_dspy.models.decision import SourceKind
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.optimize.calibration.order import Ordered, Verdict, fit_order, fold_gates

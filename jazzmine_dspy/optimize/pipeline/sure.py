@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import TurnResult
-from jazzmine_dspy.eval.stats import FEWEST_CLUSTERS
+from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
 from jazzmine_dspy.optimize.calibration.sureness import fit, judged, left_out, set_gate
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.pipeline.heats import MARGIN, Entry, run_heat

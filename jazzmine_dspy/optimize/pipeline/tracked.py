@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.datasets.schema import ROLES, Example
 from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.eval.intervals import Metric
 from jazzmine_dspy.eval.run import scored
-from jazzmine_dspy.eval.stats import Metric
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.program.prompts import states_of
 

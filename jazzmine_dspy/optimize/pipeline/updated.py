@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from jazzmine_dspy.eval.compare import Comparison, compare
 from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
 from jazzmine_dspy.eval.report import FlowRow
-from jazzmine_dspy.eval.stats import FEWEST_CLUSTERS
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.earlier import Earlier

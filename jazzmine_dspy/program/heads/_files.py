@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jazzmine_dspy.models._base import canonical_json
+from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.program.clauses import ClauseRule
 from jazzmine_dspy.program.heads._blend import Blend, Trust

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.program.clarify import NONE
 from jazzmine_dspy.program.heads import _blend, _files, _open

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from jazzmine_dspy.models._base import canonical_json
+from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.decision import Stage
 from jazzmine_dspy.models.errors import ArtifactError, ExtensionError, format_error
 from jazzmine_dspy.program.heads.registry import HEADS, HeadState

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot, SlotValue
-from jazzmine_dspy.models.phrases import is_english
+from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.slots import Slot
 from jazzmine_dspy.program.heads import options
 from jazzmine_dspy.program.heads.acts.readings import place_of, values_in

@@ -84,7 +84,7 @@ class UnderstandFloor(Source[list[Command]]):
     def _awaited_text(self, context: Context) -> list[Command]:
         turn, flow = context.turn, context.registry.get(context.turn.flow or "")
         slot = flow.slot(turn.awaiting or "") if flow is not None else None
-        if slot is None or slot.type.value != "text" or slot.pattern or turn.text.rstrip().endswith("?"):
+        if slot is None or slot.type != "text" or slot.pattern or turn.text.rstrip().endswith("?"):
             return []
         value = free_text(turn.text)
         held = slot.name in turn.slots.names

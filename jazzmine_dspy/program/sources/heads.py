@@ -31,9 +31,9 @@ from jazzmine_dspy.program.ports import (
 )
 from jazzmine_dspy.program.sources.choices import meant_options
 from jazzmine_dspy.program.sources.registry import source
-from jazzmine_dspy.program.stage import CANDIDATES, Answer, Context, Declined, Features, Recall, Source, Steps
+from jazzmine_dspy.program.stage import CANDIDATES, Answer, Context, Declined, Recall, Source, Steps, features
 from jazzmine_dspy.program.starts import Starts, starts, values_for
-from jazzmine_dspy.program.undoing import is_opposite
+from jazzmine_dspy.program.undoing import is_opposite, undoes_unasked
 from jazzmine_dspy.program.wishes import begins_wish, likely_cuts
 
 ACTS = "acts"
@@ -125,9 +125,10 @@ class SelectHead(Source[Selection]):
 
     def steps(self, context: Context) -> Steps[Answer[Selection] | Declined]:
         """Answer with the likeliest flows that may be chosen, with none, or with the two that are too close."""
-        head, flows = self.bindings.heads.get("select"), context.choosable
+        head, turn = self.bindings.heads.get("select"), context.turn
         if head is None:
             return Declined("no head is bound", failed=True)
+        flows = _asked_for(context)
         if not flows:
             return Answer(Selection(reason="no flow may be chosen"))
         open_to = frozenset(flows)
@@ -135,7 +136,7 @@ class SelectHead(Source[Selection]):
         found: SelectionOutput = head.predict(given)
         new = not _knows(head, flows)
         told = None
-        if new or (context.turn.flow and not found.flows):
+        if new or (turn.flow and not found.flows):
             told = yield from told_starts(self.policy, self.bindings, context)
         if told is not None and new:
             return (yield from self._by_starts(told, context))
@@ -176,6 +177,15 @@ class SelectHead(Source[Selection]):
         if not chosen:
             return Answer(Selection(reason=NOT_NEAR), 1.0 - told.wanted, candidates=order)
         return Answer(Selection(flows=chosen, reason=NEW_FLOW), told.ranking[0][1], candidates=order)
+
+
+def _asked_for(context: Context) -> list[str]:
+    """The flows to choose from, without new ones that undo something if the message has no word for it."""
+    turn, registry = context.turn, context.registry
+    open_flows = (turn.flow, turn.offering, *turn.paused, *turn.clarifying)
+    return [
+        name for name in context.choosable if name in open_flows or not undoes_unasked(registry[name], turn)
+    ]
 
 
 def _knows(head: HeadPort[Any], flows: Sequence[str]) -> bool:
@@ -338,7 +348,7 @@ def head_input(
     if rewritten and query != turn.text:
         turn = turn.model_copy(update={"text": query})
     texts = tuple(head.texts_of(turn)) if isinstance(head, SeesTurn) else head.texts(turn.text)
-    rows = (yield Features(texts)) if texts else np.zeros((1, 0), np.float32)
+    rows = (yield from features(context, texts)) if texts else np.zeros((1, 0), np.float32)
     clauses = [Clause(text, row) for text, row in zip(texts[1:], rows[1:], strict=True)]
     names = (turn.flow or "", *context.selected, *turn.paused)
     tasks = {name: context.registry[name] for name in names if name in context.registry}

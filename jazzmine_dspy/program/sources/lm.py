@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from dspy.utils.exceptions import AdapterParseError
 
-from jazzmine_dspy.models.commands import UNDERSTOOD, Command, Kind
+from jazzmine_dspy.models.commands import UNDERSTOOD, BaseCommand, Command
 from jazzmine_dspy.models.decision import LMCall, Selection
 from jazzmine_dspy.models.errors import AnswerError, format_error
 from jazzmine_dspy.models.flows import Slot
@@ -49,7 +49,7 @@ _INTENTS = 60
 """Names that an answer's schema lists; with more of them decoders grow slow, and hosted models refuse."""
 
 
-Reader = Callable[[CommandAnswer], Kind | None]
+Reader = Callable[[CommandAnswer], BaseCommand | None]
 """What an answer means as a command; None where it is refused."""
 
 
@@ -191,7 +191,7 @@ class LMSource(Source[Any]):
             return called.read
         slots = slots_in_play(context, self._predictor, self.policy.offers)
 
-        def read(answer: CommandAnswer) -> Kind | None:
+        def read(answer: CommandAnswer) -> BaseCommand | None:
             kind = UNDERSTOOD[answer.type]
             name = answer.name if "name" in kind.lm_arguments else None
             return kind.read(name, answer.value, context.turn, slots)

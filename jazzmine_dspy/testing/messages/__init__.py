@@ -1,34 +1,30 @@
-"""Tests that any message store should pass, for anyone who writes one. Needs pytest and pytest-asyncio.
+"""Tests that every message store should pass. They need pytest and pytest-asyncio (the extra ``testing``).
 
-Write a :class:`Harness` that makes empty stores, subclass :class:`MessageStoreSuite` in a test file, and give it the
-harness as a fixture. What a store cannot do for the harness (being damaged, say) is skipped, with the reason.
+Write a :class:`Harness` that makes empty stores, subclass :class:`MessageStoreSuite` in a test file, and return the
+harness from the fixture ``harness``. The parts of the suite can be subclassed one by one too.
 
 Example:
     >>> import pytest
     >>> from jazzmine_dspy.memory.messages import InMemoryMessageStore
-    >>> class InProcess(Harness):
+    >>> class InMemory(Harness):
     ...     async def make(self):
     ...         return InMemoryMessageStore()
-    >>> class TestInProcess(MessageStoreSuite):
+    >>> class TestInMemory(MessageStoreSuite):
     ...     @pytest.fixture
     ...     def harness(self):
-    ...         return InProcess()
+    ...         return InMemory()
 """
 
 from __future__ import annotations
 
 import pytest
 
-for _part in ("_conversations", "_damage", "_limits", "_messages", "_newer", "_traces", "_updates"):
-    pytest.register_assert_rewrite(f"{__name__}.{_part}")
+# Before the import, so that a failure shows both sides of a comparison.
+pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in ("_bad_input", "_storing", "_updates")))
 
-from jazzmine_dspy.testing.messages._conversations import ConversationSuite  # noqa: E402
-from jazzmine_dspy.testing.messages._damage import DamageSuite  # noqa: E402
-from jazzmine_dspy.testing.messages._limits import LimitSuite  # noqa: E402
-from jazzmine_dspy.testing.messages._messages import MessageSuite  # noqa: E402
-from jazzmine_dspy.testing.messages._newer import NewerSuite  # noqa: E402
-from jazzmine_dspy.testing.messages._traces import TraceSuite  # noqa: E402
-from jazzmine_dspy.testing.messages._updates import UpdateSuite  # noqa: E402
+from jazzmine_dspy.testing.messages._bad_input import DamageSuite, LimitSuite  # noqa: E402
+from jazzmine_dspy.testing.messages._storing import MessageSuite, TraceSuite  # noqa: E402
+from jazzmine_dspy.testing.messages._updates import ConversationSuite, UpdateSuite  # noqa: E402
 from jazzmine_dspy.testing.messages.harness import Harness, Suite  # noqa: E402
 
 __all__ = [
@@ -38,14 +34,11 @@ __all__ = [
     "LimitSuite",
     "MessageStoreSuite",
     "MessageSuite",
-    "NewerSuite",
     "Suite",
     "TraceSuite",
     "UpdateSuite",
 ]
 
 
-class MessageStoreSuite(
-    ConversationSuite, MessageSuite, UpdateSuite, TraceSuite, DamageSuite, NewerSuite, LimitSuite
-):
-    """Everything that a message store promises."""
+class MessageStoreSuite(ConversationSuite, MessageSuite, UpdateSuite, TraceSuite, DamageSuite, LimitSuite):
+    """All promises of a message store."""

@@ -1,21 +1,31 @@
-"""What a store has to give so that the suite can be run on it."""
+"""What a store has to provide so that the suites can run on it, and what the suites share."""
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, TypeVar
 
+import pytest
+import pytest_asyncio
+
+from jazzmine_dspy.memory.working.flow import ActiveFlowState
+from jazzmine_dspy.memory.working.records import SlotState
+from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
 
-CAPABILITIES = frozenset({"raw", "expiry", "leases", "aside"})
+R = TypeVar("R")
+
+LONGEST = 20.0
+CAPABILITIES = frozenset({"raw", "expiry", "leases"})
 """All that a harness may be able to do beyond :meth:`Harness.make`."""
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 def needs(*capabilities: str) -> Callable[[Test], Test]:
-    """Mark a test that is left out where these capabilities are not all there."""
+    """Mark a test that is skipped where these capabilities are not all there."""
 
     def marked(test: Test) -> Test:
         test.needs = frozenset(capabilities)  # type: ignore[attr-defined]
@@ -29,8 +39,8 @@ class Harness(ABC):
 
     Attributes:
         capabilities: Of :data:`CAPABILITIES`, those that this harness has: ``raw`` is :meth:`put_raw` and
-            :meth:`raw`, ``expiry`` is :meth:`pass_time`, ``leases`` is :meth:`lose_lease`, and ``aside`` says
-            that records set aside are kept and can be restored. Tests that need another one are skipped.
+            :meth:`raw`, ``expiry`` is :meth:`pass_time`, and ``leases`` is :meth:`lose_lease`. Tests that need another
+            one are skipped.
     """
 
     capabilities: ClassVar[frozenset[str]] = CAPABILITIES
@@ -68,3 +78,82 @@ class Harness(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Close all stores that were made, and drop the data."""
+
+
+class Suite:
+    """Base of the suites. A test gets a store of its own as ``store``, over the data of ``harness``."""
+
+    # For projects that do not run pytest-asyncio in its automatic mode.
+    pytestmark = pytest.mark.asyncio
+
+    @pytest_asyncio.fixture
+    async def store(self, harness: Harness) -> WorkingMemoryStore:
+        """A store over the data of the harness."""
+        return await harness.make()
+
+    @pytest.fixture(autouse=True)
+    def _able(self, harness: Harness, request: pytest.FixtureRequest) -> None:
+        lacking: frozenset[str] = getattr(request.function, "needs", frozenset()) - harness.capabilities
+        if lacking:
+            pytest.skip(f"the harness cannot do: {', '.join(sorted(lacking))}")
+
+
+async def with_timeout(work: Awaitable[R]) -> R:
+    """The result of something that must not hang."""
+    return await asyncio.wait_for(work, LONGEST)
+
+
+async def yield_to_tasks(store: WorkingMemoryStore) -> None:
+    """Give other tasks time to get as far as they can: some turns of the loop, some trips to the store."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+        await store.presence("elsewhere")
+
+
+async def reply(store: WorkingMemoryStore, text: str, conversation_id: str = "c1") -> WorkingMemory:
+    """Read a state, or make one, and write it with another last response."""
+    state = await store.get_or_create(conversation_id, "u1")
+    state.last_agent_response = text
+    return await store.save(state)
+
+
+async def count(store: WorkingMemoryStore, conversation_id: str = "c1") -> int:
+    """One turn that reads a number from the state and writes the next one; what it wrote."""
+    async with store.turn(conversation_id):
+        state = await store.get_or_create(conversation_id, "u1")
+        number = int(state.last_agent_response or 0) + 1
+        await yield_to_tasks(store)
+        state.last_agent_response = str(number)
+        await store.save(state)
+        return number
+
+
+async def stored_state(store: WorkingMemoryStore, conversation_id: str = "c1") -> WorkingMemory:
+    """The state, which has to be there."""
+    state = await store.get(conversation_id)
+    assert state is not None
+    return state
+
+
+def flow(name: str = "order", **slots: Any) -> ActiveFlowState:
+    """A flow under way with these values."""
+    return ActiveFlowState(flow_name=name, slots={k: SlotState(name=k, value=v) for k, v in slots.items()})
+
+
+class BackgroundTurn:
+    """A turn in a task of its own that lasts until it is ended."""
+
+    def __init__(self, store: WorkingMemoryStore, conversation_id: str = "c1") -> None:
+        self.entered, self.leave = asyncio.Event(), asyncio.Event()
+        self.fence = 0
+        self.task = asyncio.create_task(self._stay(store, conversation_id))
+
+    async def _stay(self, store: WorkingMemoryStore, conversation_id: str) -> None:
+        async with store.turn(conversation_id) as self.fence:
+            self.entered.set()
+            await self.leave.wait()
+
+    async def end(self) -> None:
+        """End the turn."""
+        self.leave.set()
+        await with_timeout(self.task)

@@ -1,12 +1,11 @@
-"""The operations on the store: each in one step, in the turn there is or in one of its own."""
+"""Operations on a store: each in one step, in the turn there is or in one of its own."""
 
-# The name of a test is what it promises.
+# The name of a test says what it checks.
 # ruff: noqa: D102
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,17 +13,10 @@ import pytest
 
 from jazzmine_dspy.memory.errors import NotStoredError, StateError, TurnLostError
 from jazzmine_dspy.memory.working.flow import ActiveFlowState, TurnCache
-from jazzmine_dspy.memory.working.records import (
-    HeldSlot,
-    PendingConfirmation,
-    QueuedMessage,
-    ToolCallRecord,
-)
+from jazzmine_dspy.memory.working.records import PendingConfirmation, QueuedMessage, SlotState, ToolCallRecord
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.testing.working_memory._promises import Promises, kept, settle, soon
-from jazzmine_dspy.testing.working_memory.harness import Harness, needs
-from jazzmine_dspy.testing.working_memory.turns import Visit
+from jazzmine_dspy.testing.working_memory.harness import Harness, Suite, needs, stored_state, with_timeout
 
 Operation = Callable[[WorkingMemoryStore, str], Awaitable[Any]]
 
@@ -44,7 +36,7 @@ OPERATIONS: dict[str, Operation] = {
     "record_branch_result": lambda store, name: store.record_branch_result(name, "a", 1),
     "set_condition_branch": lambda store, name: store.set_condition_branch(name, "a"),
     "record_tool_call": lambda store, name: store.record_tool_call(name, ToolCallRecord(tool_name="t")),
-    "register_slots": lambda store, name: store.register_slots(name, [HeldSlot(name="a")]),
+    "register_slots": lambda store, name: store.register_slots(name, [SlotState(name="a")]),
     "collect_slot": lambda store, name: store.collect_slot(name, "a", 1),
     "correct_slot": lambda store, name: store.correct_slot(name, "a", 1),
     "clear_slot": lambda store, name: store.clear_slot(name, "a"),
@@ -61,7 +53,7 @@ OPERATIONS: dict[str, Operation] = {
 WHEN_IDLE = {"begin_turn", "end_turn", "start_flow", "confirm_action", "dequeue"}
 
 
-async def running(store: WorkingMemoryStore, *slots: HeldSlot, **fields: Any) -> None:
+async def running(store: WorkingMemoryStore, *slots: SlotState, **fields: Any) -> None:
     """Begin a conversation with a flow under way."""
     await store.get_or_create("c1", "u1")
     await store.start_flow("c1", ActiveFlowState(flow_name="pay", **fields))
@@ -69,7 +61,7 @@ async def running(store: WorkingMemoryStore, *slots: HeldSlot, **fields: Any) ->
         await store.register_slots("c1", slots)
 
 
-class OperationPromises(Promises):
+class OperationSuite(Suite):
     """What holds for operations on any store; what each does is tested without one."""
 
     async def test_the_standard_pattern_runs_as_written(self, store: WorkingMemoryStore) -> None:
@@ -82,7 +74,7 @@ class OperationPromises(Promises):
         await store.record_tool_call(cid, my_record)
         await store.end_turn(cid, "Hello world", "greeting")
 
-        state = await kept(store)
+        state = await stored_state(store)
         assert (wm.turn_number, state.turn_number, state.version) == (1, 1, 3)
         assert state.current_turn is not None
         assert [call.result for call in state.current_turn.tool_calls] == [[5]]
@@ -94,79 +86,43 @@ class OperationPromises(Promises):
             await store.begin_turn("c1", TurnCache(message_id="m1"))
             await store.record_tool_call("c1", ToolCallRecord(tool_name="stock", result=[5]))
             last = await store.end_turn("c1", "Hello world", "greeting")
-            assert await kept(store) == last
-        assert await kept(store) == last
+            assert await stored_state(store) == last
+        assert await stored_state(store) == last
 
-    async def test_there_is_one_for_each_of_the_protocol(self, store: WorkingMemoryStore) -> None:
-        own = {
-            "turn",
-            "get_or_create",
-            "get",
-            "save",
-            "operate",
-            "delete",
-            "presence",
-            "close",
-            "conversations",
-            "aside",
-            "set_aside",
-            "restore",
-        }
-        named = {name for name, _ in inspect.getmembers(WorkingMemoryStore, inspect.isfunction)}
-        assert {name for name in named - own if not name.startswith("_")} == set(OPERATIONS)
-        assert isinstance(store, WorkingMemoryStore)
-
-    @pytest.mark.parametrize("name", OPERATIONS)
-    async def test_a_conversation_that_has_not_begun_is_refused_and_not_made(
-        self, store: WorkingMemoryStore, name: str
+    async def test_each_operation_is_taken_or_refused_and_then_changes_nothing(
+        self, store: WorkingMemoryStore
     ) -> None:
-        with pytest.raises(NotStoredError, match="c1") as caught:
-            await OPERATIONS[name](store, "c1")
-        assert "get_or_create" in caught.value.remedy
-        assert await store.get("c1") is None
+        for name, operation in OPERATIONS.items():
+            before = await store.get_or_create(name, "u1")
+            if name in WHEN_IDLE:
+                await operation(store, name)
+                assert (await stored_state(store, name)).version == 1
+            else:
+                with pytest.raises(StateError) as caught:
+                    await operation(store, name)
+                assert caught.value.remedy
+                assert await store.get(name) == before
+            # The turn of its own is over in either case.
+            assert (await with_timeout(store.end_turn(name, "free"))).last_agent_response == "free"
 
-    @pytest.mark.parametrize("name", OPERATIONS)
-    async def test_an_operation_is_taken_or_refused_and_then_changes_nothing(
-        self, store: WorkingMemoryStore, name: str
-    ) -> None:
-        before = await store.get_or_create("c1", "u1")
-        if name in WHEN_IDLE:
-            await OPERATIONS[name](store, "c1")
-            assert (await kept(store)).version == 1
-        else:
-            with pytest.raises(StateError) as caught:
-                await OPERATIONS[name](store, "c1")
-            assert caught.value.remedy
-            assert await store.get("c1") == before
-        # The turn of its own is over in either case.
-        assert (await soon(store.end_turn("c1", "free"))).last_agent_response == "free"
-
-    @pytest.mark.parametrize("name", OPERATIONS)
+    @pytest.mark.parametrize("name", ["pause_flow", "collect_slot", "request_confirmation", "finish_action"])
     async def test_a_refusal_within_a_turn_changes_nothing_and_the_turn_goes_on(
         self, store: WorkingMemoryStore, name: str
     ) -> None:
         async with store.turn("c1"):
             await store.get_or_create("c1", "u1")
             before = await store.end_turn("c1", "before")
-            if name not in WHEN_IDLE:
-                with pytest.raises(StateError):
-                    await OPERATIONS[name](store, "c1")
-                assert await kept(store) == before
+            with pytest.raises(StateError):
+                await OPERATIONS[name](store, "c1")
+            assert await stored_state(store) == before
             assert (await store.end_turn("c1", "after")).version == before.version + 1
-
-    async def test_an_operation_gives_the_state_that_is_kept(self, store: WorkingMemoryStore) -> None:
-        await store.get_or_create("c1", "u1")
-        assert await store.start_flow("c1", ActiveFlowState(flow_name="track")) == await store.get("c1")
-        async with store.turn("c1"):
-            assert await store.pause_flow("c1") == await store.get("c1")
-            assert await store.resume_flow("c1") == await store.get("c1")
 
     async def test_what_an_operation_was_given_and_gave_is_not_what_is_kept(
         self, store: WorkingMemoryStore
     ) -> None:
         await store.get_or_create("c1", "u1")
         async with store.turn("c1"):
-            flow = ActiveFlowState(flow_name="track", slots={"a": HeldSlot(name="a", value=[1])})
+            flow = ActiveFlowState(flow_name="track", slots={"a": SlotState(name="a", value=[1])})
             call = ToolCallRecord(tool_name="t", result=[1])
             states = [await store.start_flow("c1", flow), await store.record_tool_call("c1", call)]
             flow.slots["a"].value.append(2)
@@ -176,21 +132,9 @@ class OperationPromises(Promises):
                 state.active_flow.slots["a"].value.append(3)
                 state.active_flow.tool_call_history.clear()
             await store.end_turn("c1", "done")
-        active = (await kept(store)).active_flow
+        active = (await stored_state(store)).active_flow
         assert active is not None
         assert (active.values, [one.result for one in active.tool_call_history]) == ({"a": [1]}, [[1]])
-
-    async def test_an_operation_outside_a_turn_waits_for_the_turn(
-        self, store: WorkingMemoryStore, harness: Harness
-    ) -> None:
-        await store.get_or_create("c1", "u1")
-        visit = Visit(await harness.make())
-        await soon(visit.entered.wait())
-        ending = asyncio.create_task(store.end_turn("c1", "after the other"))
-        await settle(store)
-        assert not ending.done()
-        await visit.end()
-        assert (await soon(ending)).version == 1
 
     async def test_operations_at_once_are_each_done_on_what_the_others_left(
         self, store: WorkingMemoryStore, harness: Harness
@@ -199,8 +143,8 @@ class OperationPromises(Promises):
         await running(store)
         calls = [ToolCallRecord(tool_name=f"t{number}") for number in range(12)]
         work = [stores[number % 3].record_tool_call("c1", call) for number, call in enumerate(calls)]
-        await soon(asyncio.gather(*work))
-        active = (await kept(store)).active_flow
+        await with_timeout(asyncio.gather(*work))
+        active = (await stored_state(store)).active_flow
         assert active is not None
         assert [call.call_index for call in active.tool_call_history] == list(range(12))
         assert {call.tool_name for call in active.tool_call_history} == {call.tool_name for call in calls}
@@ -210,8 +154,8 @@ class OperationPromises(Promises):
             await store.get_or_create("c1", "u1")
             await store.begin_turn("c1", TurnCache(message_id="m1"))
             calls = [ToolCallRecord(tool_name=f"t{number}") for number in range(10)]
-            await soon(asyncio.gather(*(store.record_tool_call("c1", call) for call in calls)))
-            turn = (await kept(store)).current_turn
+            await with_timeout(asyncio.gather(*(store.record_tool_call("c1", call) for call in calls)))
+            turn = (await stored_state(store)).current_turn
         assert turn is not None
         assert [call.tool_name for call in turn.tool_calls] == [call.tool_name for call in calls]
 
@@ -221,20 +165,11 @@ class OperationPromises(Promises):
         cache = TurnCache(
             message_id="m1", is_continuation=False, raw_entities=[{"name": "Order #555"}], intent="track"
         )
-        states = await soon(asyncio.gather(*(one.begin_turn("c1", cache) for one in stores)))
+        states = await with_timeout(asyncio.gather(*(one.begin_turn("c1", cache) for one in stores)))
         assert {state.turn_number for state in states} == {1}
-        state = await kept(stores[0])
-        assert (state.begun, len(state.topic_history)) == (["m1"], 1)
+        state = await stored_state(stores[0])
+        assert (state.started_message_ids, len(state.topic_history)) == (["m1"], 1)
         assert [entity.mention_count for entity in state.entity_workspace.values()] == [1]
-
-    async def test_messages_at_once_have_turns_of_their_own(self, harness: Harness) -> None:
-        stores = [await harness.make(wait=15.0) for _ in range(3)]
-        await stores[0].get_or_create("c1", "u1")
-        caches = [TurnCache(message_id=f"m{number}", turn_number=1) for number in range(9)]
-        states = await soon(
-            asyncio.gather(*(stores[n % 3].begin_turn("c1", cache) for n, cache in enumerate(caches)))
-        )
-        assert sorted(state.turn_number for state in states) == list(range(1, 10))
 
     async def test_beginning_a_turn_is_all_or_nothing(self, store: WorkingMemoryStore) -> None:
         await store.get_or_create("c1", "u1")
@@ -252,7 +187,9 @@ class OperationPromises(Promises):
         stores = [await harness.make(wait=15.0) for _ in range(3)]
         await running(stores[0])
         await stores[0].request_confirmation("c1", PAY)
-        paid = await soon(asyncio.gather(*(one.confirm_action("c1") for one in stores for _ in range(2))))
+        paid = await with_timeout(
+            asyncio.gather(*(one.confirm_action("c1") for one in stores for _ in range(2)))
+        )
         assert [payload for payload in paid if payload is not None] == [{"amount": 5}]
 
     async def test_a_queued_message_is_taken_once(self, harness: Harness) -> None:
@@ -262,34 +199,15 @@ class OperationPromises(Promises):
         for number in range(3):
             await stores[0].enqueue("c1", QueuedMessage(message_id=f"m{number}", user_id="u1", text="and?"))
         await stores[0].finish_action("c1", {"done": True})
-        taken = await soon(asyncio.gather(*(one.dequeue("c1") for one in stores for _ in range(2))))
+        taken = await with_timeout(asyncio.gather(*(one.dequeue("c1") for one in stores for _ in range(2))))
         assert sorted(one.message_id for one in taken if one is not None) == ["m0", "m1", "m2"]
-        assert (await kept(stores[0])).queue == []
-
-    async def test_slots_of_a_flow_collected_at_once_by_several_workers(self, harness: Harness) -> None:
-        stores = [await harness.make(wait=15.0) for _ in range(3)]
-        names = [f"s{number}" for number in range(6)]
-        await running(stores[0], *(HeldSlot(name=name) for name in names))
-        work = (stores[n % 3].collect_slot("c1", name, n) for n, name in enumerate(names))
-        await soon(asyncio.gather(*work))
-        state = await kept(stores[0])
-        assert state.active_flow is not None
-        assert state.active_flow.values == {name: n for n, name in enumerate(names)}
-        assert state.status == "in_flow"
-
-    async def test_an_open_confirmation_is_no_way_around_it(self, store: WorkingMemoryStore) -> None:
-        await running(store, HeldSlot(name="amount"))
-        await store.collect_slot("c1", "amount", 5)
-        await store.request_confirmation("c1", PAY)
-        assert (await store.collect_slot("c1", "amount", 500)).status == "awaiting_confirmation"
-        with pytest.raises(StateError):
-            await store.begin_action("c1")
+        assert (await stored_state(stores[0])).queue == []
 
     async def test_a_conversation_is_carried_on_by_another_worker_in_every_step(
         self, harness: Harness
     ) -> None:
         stores = [await harness.make() for _ in range(4)]
-        await running(stores[0], HeldSlot(name="amount"))
+        await running(stores[0], SlotState(name="amount"))
         await stores[1].collect_slot("c1", "amount", 0)
         await stores[2].request_confirmation("c1", PAY)
         assert await stores[3].confirm_action("c1") == {"amount": 5}
@@ -320,12 +238,11 @@ class OperationPromises(Promises):
             with pytest.raises(NotStoredError):
                 await store.end_turn("c1", "after")
 
-    async def test_a_result_that_is_no_json_is_refused_at_once(self, store: WorkingMemoryStore) -> None:
-        await running(store, flow_type="sequential", total_steps=2)
-        before = await kept(store)
-        for bad in (object(), float("nan"), {1, 2}):
-            with pytest.raises(InputError):
-                await store.advance_sequential_step("c1", bad)
-            with pytest.raises(InputError):
-                await store.complete_flow("c1", bad)
-        assert await store.get("c1") == before
+    async def test_a_conversation_that_has_not_begun_is_refused_by_all_and_not_made(
+        self, store: WorkingMemoryStore
+    ) -> None:
+        for name, operation in OPERATIONS.items():
+            with pytest.raises(NotStoredError, match="c1") as caught:
+                await operation(store, "c1")
+            assert "get_or_create" in caught.value.remedy, name
+        assert await store.get("c1") is None

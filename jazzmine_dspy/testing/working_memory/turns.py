@@ -1,6 +1,6 @@
-"""Whole turns of a conversation run one after another, whatever becomes of them."""
+"""Whole turns of a conversation run one after another; a lost turn can lose work, never state."""
 
-# The name of a test is what it promises.
+# The name of a test says what it checks.
 # ruff: noqa: D102
 
 from __future__ import annotations
@@ -10,33 +10,25 @@ from contextlib import suppress
 
 import pytest
 
-from jazzmine_dspy.memory.errors import LockTimeoutError
+from jazzmine_dspy.memory.errors import LockTimeoutError, StaleStateError, TurnLostError
+from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
 from jazzmine_dspy.models.errors import JazzmineError
-from jazzmine_dspy.testing.working_memory._promises import Promises, kept, reply, settle, soon
-from jazzmine_dspy.testing.working_memory.harness import Harness
+from jazzmine_dspy.testing.working_memory.harness import (
+    BackgroundTurn,
+    Harness,
+    Suite,
+    count,
+    needs,
+    reply,
+    stored_state,
+    with_timeout,
+    yield_to_tasks,
+)
 
 
-class Visit:
-    """A turn in a task of its own that stays until it is told to go."""
-
-    def __init__(self, store: WorkingMemoryStore, conversation_id: str = "c1") -> None:
-        self.entered, self.leave = asyncio.Event(), asyncio.Event()
-        self.fence = 0
-        self.task = asyncio.create_task(self._stay(store, conversation_id))
-
-    async def _stay(self, store: WorkingMemoryStore, conversation_id: str) -> None:
-        async with store.turn(conversation_id) as self.fence:
-            self.entered.set()
-            await self.leave.wait()
-
-    async def end(self) -> None:
-        self.leave.set()
-        await soon(self.task)
-
-
-class TurnPromises(Promises):
-    """Order, waiting, cancellation, errors."""
+class TurnSuite(Suite):
+    """Order, waiting, cancellation, tasks in a turn, lost turns, many workers."""
 
     async def test_turns_run_one_after_another_in_the_order_of_asking(
         self, store: WorkingMemoryStore
@@ -46,10 +38,10 @@ class TurnPromises(Promises):
         async def turn(name: str) -> None:
             async with store.turn("c1"):
                 log.append(f"{name} in")
-                await settle(store)
+                await yield_to_tasks(store)
                 log.append(f"{name} out")
 
-        await soon(asyncio.gather(*(turn(name) for name in "abcdefgh")))
+        await with_timeout(asyncio.gather(*(turn(name) for name in "abcdefgh")))
         assert log == [f"{name} {way}" for name in "abcdefgh" for way in ("in", "out")]
 
     async def test_turns_of_two_stores_never_overlap(
@@ -62,58 +54,31 @@ class TurnPromises(Promises):
             async with one.turn("c1"):
                 inside += 1
                 most = max(most, inside)
-                await settle(one)
+                await yield_to_tasks(one)
                 inside -= 1
 
         stores = [store, await harness.make(wait=15.0), await harness.make(wait=15.0)]
-        await soon(asyncio.gather(*(turn(one) for one in stores for _ in range(4))))
+        await with_timeout(asyncio.gather(*(turn(one) for one in stores for _ in range(4))))
         assert most == 1
 
     async def test_a_second_store_waits_and_then_goes_on(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
-        first = Visit(store)
-        await soon(first.entered.wait())
-        second = Visit(await harness.make())
-        await settle(store)
+        first = BackgroundTurn(store)
+        await with_timeout(first.entered.wait())
+        second = BackgroundTurn(await harness.make())
+        await yield_to_tasks(store)
         assert not second.entered.is_set()
         await first.end()
-        await soon(second.entered.wait())
+        await with_timeout(second.entered.wait())
         await second.end()
 
     async def test_other_conversations_do_not_wait(self, store: WorkingMemoryStore) -> None:
         async with store.turn("c1"):
             for name in ("c2", "c3"):
-                visit = Visit(store, name)
-                await soon(visit.entered.wait())
+                visit = BackgroundTurn(store, name)
+                await with_timeout(visit.entered.wait())
                 await visit.end()
-
-    async def test_two_conversations_in_one_task(self, store: WorkingMemoryStore) -> None:
-        async with store.turn("a"), store.turn("b"):
-            await reply(store, "in a", "a")
-            await reply(store, "in b", "b")
-        assert (await kept(store, "a")).last_agent_response == "in a"
-        assert (await kept(store, "b")).last_agent_response == "in b"
-
-    async def test_two_conversations_left_in_the_order_they_were_entered(
-        self, store: WorkingMemoryStore
-    ) -> None:
-        one, other = store.turn("a"), store.turn("b")
-        await one.__aenter__()
-        await other.__aenter__()
-        await one.__aexit__(None, None, None)
-        await soon(reply(store, "still in the turn of b", "b"))
-        await other.__aexit__(None, None, None)
-        for name in "ab":
-            await soon(reply(store, "free again", name))
-
-    async def test_an_error_ends_the_turn_and_is_passed_on(self, store: WorkingMemoryStore) -> None:
-        with pytest.raises(ZeroDivisionError):
-            async with store.turn("c1"):
-                raise ZeroDivisionError
-        visit = Visit(store)
-        await soon(visit.entered.wait())
-        await visit.end()
 
     async def test_what_was_saved_before_an_error_stays(self, store: WorkingMemoryStore) -> None:
         with suppress(ZeroDivisionError):
@@ -121,64 +86,36 @@ class TurnPromises(Promises):
                 state = await reply(store, "saved")
                 state.last_agent_response = "never saved"
                 raise ZeroDivisionError
-        assert (await kept(store)).last_agent_response == "saved"
+        assert (await stored_state(store)).last_agent_response == "saved"
 
     async def test_a_cancelled_turn_lets_the_next_one_in(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
-        visit = Visit(store)
-        await soon(visit.entered.wait())
+        visit = BackgroundTurn(store)
+        await with_timeout(visit.entered.wait())
         visit.task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await soon(visit.task)
+            await with_timeout(visit.task)
         for one in (store, await harness.make()):
-            following = Visit(one)
-            await soon(following.entered.wait())
+            following = BackgroundTurn(one)
+            await with_timeout(following.entered.wait())
             await following.end()
 
     async def test_a_turn_cancelled_twice_lets_the_next_one_in(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
-        visit = Visit(store)
-        await soon(visit.entered.wait())
+        visit = BackgroundTurn(store)
+        await with_timeout(visit.entered.wait())
         visit.task.cancel()
         await asyncio.sleep(0)
         visit.task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await soon(visit.task)
-        following = Visit(await harness.make())
-        await soon(following.entered.wait())
+            await with_timeout(visit.task)
+        following = BackgroundTurn(await harness.make())
+        await with_timeout(following.entered.wait())
         await following.end()
 
-    async def test_a_waiter_that_is_cancelled_leaves_no_trace(self, store: WorkingMemoryStore) -> None:
-        first = Visit(store)
-        await soon(first.entered.wait())
-        second, third = Visit(store), Visit(store)
-        await settle(store)
-        second.task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await soon(second.task)
-        await first.end()
-        await soon(third.entered.wait())
-        assert not second.entered.is_set()
-        await third.end()
-
-    async def test_a_waiter_of_another_store_that_is_cancelled_leaves_no_trace(
-        self, store: WorkingMemoryStore, harness: Harness
-    ) -> None:
-        first = Visit(store)
-        await soon(first.entered.wait())
-        second = Visit(await harness.make())
-        await settle(store)
-        second.task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await soon(second.task)
-        await first.end()
-        third = Visit(await harness.make())
-        await soon(third.entered.wait())
-        await third.end()
-
-    @pytest.mark.parametrize("ticks", range(12))
+    @pytest.mark.parametrize("ticks", [0, 1, 3, 7])
     async def test_cancelled_at_any_point_a_turn_lets_the_next_one_in(
         self, store: WorkingMemoryStore, ticks: int
     ) -> None:
@@ -191,16 +128,16 @@ class TurnPromises(Promises):
             await asyncio.sleep(0)
         task.cancel()
         with suppress(asyncio.CancelledError):
-            await soon(task)
-        following = Visit(store)
-        await soon(following.entered.wait())
+            await with_timeout(task)
+        following = BackgroundTurn(store)
+        await with_timeout(following.entered.wait())
         await following.end()
 
     async def test_waiting_too_long_is_a_timeout_and_an_error_of_ours(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
-        visit = Visit(store)
-        await soon(visit.entered.wait())
+        visit = BackgroundTurn(store)
+        await with_timeout(visit.entered.wait())
         other = await harness.make(wait=0.05)
         with pytest.raises(LockTimeoutError, match=r"0\.05 s.*c1") as caught:
             async with other.turn("c1"):
@@ -210,65 +147,249 @@ class TurnPromises(Promises):
         assert caught.value.remedy
         await visit.end()
 
-    async def test_waiting_too_long_in_one_store_too(self, harness: Harness) -> None:
-        store = await harness.make(wait=0.05)
-        visit = Visit(store)
-        await soon(visit.entered.wait())
-        with pytest.raises(LockTimeoutError):
-            async with store.turn("c1"):
-                pytest.fail("two turns at once")
-        await visit.end()
-
-    async def test_one_that_waited_too_long_leaves_the_turn_to_its_holder_and_the_next(
-        self, harness: Harness
-    ) -> None:
-        store, hasty = await harness.make(), await harness.make(wait=0.02)
-        async with store.turn("c1"):
-            await store.get_or_create("c1", "u1")
-            with pytest.raises(LockTimeoutError):
-                async with hasty.turn("c1"):
-                    pytest.fail("two turns at once")
-            await settle(store)
-            await reply(store, "still mine")
-        await soon(reply(hasty, "free again"))
-
-    async def test_a_store_without_patience_takes_a_free_turn(self, harness: Harness) -> None:
-        store = await harness.make(wait=0.0)
-        async with store.turn("c1"):
-            await reply(store, "hello")
-        assert (await kept(store)).last_agent_response == "hello"
-
     async def test_a_save_outside_a_turn_waits_for_the_turn(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
         state = await store.get_or_create("c1", "u1")
-        visit = Visit(await harness.make())
-        await soon(visit.entered.wait())
+        visit = BackgroundTurn(await harness.make())
+        await with_timeout(visit.entered.wait())
         saving = asyncio.create_task(store.save(state))
-        await settle(store)
+        await yield_to_tasks(store)
         assert not saving.done()
         await visit.end()
-        assert (await soon(saving)).version == 1
+        assert (await with_timeout(saving)).version == 1
 
     async def test_reading_does_not_wait_for_a_turn(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
         await reply(store, "before")
-        visit = Visit(await harness.make())
-        await soon(visit.entered.wait())
-        assert (await soon(store.get_or_create("c1", "u1"))).last_agent_response == "before"
-        assert (await soon(kept(store))).last_agent_response == "before"
+        visit = BackgroundTurn(await harness.make())
+        await with_timeout(visit.entered.wait())
+        assert (await with_timeout(store.get_or_create("c1", "u1"))).last_agent_response == "before"
+        assert (await with_timeout(stored_state(store))).last_agent_response == "before"
         await visit.end()
 
     async def test_deleting_does_not_wait_and_leaves_the_turn_to_its_holder(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
         await reply(store, "before")
-        visit = Visit(store)
-        await soon(visit.entered.wait())
+        visit = BackgroundTurn(store)
+        await with_timeout(visit.entered.wait())
         hasty = await harness.make(wait=0.02)
-        assert await soon(hasty.delete("c1"))
+        assert await with_timeout(hasty.delete("c1"))
         with pytest.raises(LockTimeoutError):
             async with hasty.turn("c1"):
                 pytest.fail("two turns at once")
         await visit.end()
+
+    async def test_a_turn_within_the_turn_is_the_same_one(self, store: WorkingMemoryStore) -> None:
+        async with store.turn("c1") as outer:
+            async with store.turn("c1") as inner:
+                assert inner == outer
+                await reply(store, "inner")
+            # The inner one has not ended the turn.
+            second = BackgroundTurn(store)
+            await yield_to_tasks(store)
+            assert not second.entered.is_set()
+            await reply(store, "outer")
+        await with_timeout(second.entered.wait())
+        await second.end()
+
+    async def test_tasks_gathered_in_a_turn_work_in_it(self, store: WorkingMemoryStore) -> None:
+        async with store.turn("c1"):
+            await store.get_or_create("c1", "u1")
+            read = await with_timeout(asyncio.gather(*(stored_state(store) for _ in range(5))))
+            saved = await with_timeout(store.save(read[0]))
+            assert (await asyncio.create_task(stored_state(store))) == saved
+            assert (await with_timeout(asyncio.create_task(store.save(saved)))).version == 2
+        assert (await stored_state(store)).version == 2
+
+    async def test_the_turn_of_a_task_begun_in_a_turn_is_its_own(self, store: WorkingMemoryStore) -> None:
+        async with store.turn("c1") as fence:
+            child = BackgroundTurn(store)
+            await yield_to_tasks(store)
+            assert not child.entered.is_set()
+        await with_timeout(child.entered.wait())
+        assert child.fence > fence
+        await child.end()
+
+    async def test_a_task_that_outlives_its_turn_has_a_turn_of_its_own(
+        self, store: WorkingMemoryStore
+    ) -> None:
+        ended = asyncio.Event()
+
+        async def later() -> WorkingMemory:
+            await ended.wait()
+            return await reply(store, "later")
+
+        async with store.turn("c1"):
+            await reply(store, "in the turn")
+            task = asyncio.create_task(later())
+        visit = BackgroundTurn(store)
+        await with_timeout(visit.entered.wait())
+        ended.set()
+        await yield_to_tasks(store)
+        assert not task.done()
+        await visit.end()
+        await with_timeout(task)
+        assert (await stored_state(store)).last_agent_response == "later"
+
+    async def test_numbers_grow_over_all_stores(self, store: WorkingMemoryStore, harness: Harness) -> None:
+        fences = []
+        for one in (store, await harness.make(), store, await harness.make()):
+            async with one.turn("c1") as fence:
+                fences.append(fence)
+        assert fences == sorted(set(fences))
+
+    async def test_numbers_grow_on_after_deletion(self, store: WorkingMemoryStore) -> None:
+        async with store.turn("c1") as first:
+            await reply(store, "hello")
+        await store.delete("c1")
+        async with store.turn("c1") as second:
+            assert second > first
+
+    @needs("expiry")
+    async def test_numbers_grow_on_after_expiry(self, harness: Harness) -> None:
+        store = await harness.make(ttl=100.0)
+        async with store.turn("c1") as first:
+            await reply(store, "hello")
+        await harness.pass_time(150.0)
+        async with store.turn("c1") as second:
+            assert second > first
+
+    @needs("leases")
+    async def test_a_late_write_is_refused_once_another_turn_has_begun(
+        self, store: WorkingMemoryStore, harness: Harness
+    ) -> None:
+        other = await harness.make()
+        async with store.turn("c1"):
+            late = await store.get_or_create("c1", "u1")
+            await harness.lose_lease("c1")
+            async with other.turn("c1"):
+                with pytest.raises(TurnLostError, match=r"lease.*c1") as caught:
+                    await store.save(late)
+                assert isinstance(caught.value, StaleStateError)
+                assert (await stored_state(other)).version == 0
+                await reply(other, "in time")
+        assert (await stored_state(store)).last_agent_response == "in time"
+
+    @needs("leases")
+    async def test_the_newest_of_three_turns_wins(self, harness: Harness) -> None:
+        stores = [await harness.make() for _ in range(3)]
+        turns = [one.turn("c1") for one in stores]
+        for turn, one in zip(turns, stores, strict=True):
+            await turn.__aenter__()
+            await one.get_or_create("c1", "u1")
+            if one is not stores[-1]:
+                await harness.lose_lease("c1")
+        for number, one in enumerate(stores[:-1]):
+            with pytest.raises(TurnLostError):
+                await reply(one, f"by {number}")
+        assert (await reply(stores[-1], "by the newest")).version == 1
+        for turn in reversed(turns):
+            await turn.__aexit__(None, None, None)
+        assert (await stored_state(stores[0])).last_agent_response == "by the newest"
+
+    @needs("leases")
+    async def test_ending_a_lost_turn_leaves_the_other_one_its_lock(
+        self, store: WorkingMemoryStore, harness: Harness
+    ) -> None:
+        other, third = await harness.make(), await harness.make(wait=0.05)
+        lost, newer = store.turn("c1"), other.turn("c1")
+        await lost.__aenter__()
+        await harness.lose_lease("c1")
+        await newer.__aenter__()
+        await lost.__aexit__(None, None, None)
+        with pytest.raises(TimeoutError):
+            async with third.turn("c1"):
+                pytest.fail("the lost turn has ended another one's")
+        await reply(other, "undisturbed")
+        await newer.__aexit__(None, None, None)
+
+    @needs("leases")
+    async def test_a_lost_turn_that_nobody_followed_can_still_write(
+        self, store: WorkingMemoryStore, harness: Harness
+    ) -> None:
+        async with store.turn("c1"):
+            state = await store.get_or_create("c1", "u1")
+            await harness.lose_lease("c1")
+            assert (await store.save(state)).version == 1
+
+    @needs("leases")
+    async def test_a_lost_turn_cannot_make_the_conversation(
+        self, store: WorkingMemoryStore, harness: Harness
+    ) -> None:
+        other = await harness.make()
+        async with store.turn("c1"):
+            await harness.lose_lease("c1")
+            async with other.turn("c1"):
+                with pytest.raises(TurnLostError):
+                    await store.get_or_create("c1", "late")
+                await other.get_or_create("c1", "in time")
+        assert (await stored_state(store)).user_id == "in time"
+
+    @needs("leases", "expiry")
+    async def test_a_late_write_does_not_reach_a_conversation_expired_and_begun_anew(
+        self, harness: Harness
+    ) -> None:
+        store, other = await harness.make(ttl=100.0), await harness.make(ttl=100.0)
+        async with store.turn("c1"):
+            late = await store.get_or_create("c1", "ann")
+            await harness.lose_lease("c1")
+            await harness.pass_time(150.0)
+            async with other.turn("c1"):
+                again = await other.get_or_create("c1", "bob")
+                assert again.began_after == "expiry"
+            with pytest.raises(StaleStateError):
+                await store.save(late)
+        assert (await stored_state(store)).user_id == "bob"
+
+    async def test_a_conversation_deleted_during_a_turn_is_not_brought_back_by_it(
+        self, store: WorkingMemoryStore, harness: Harness
+    ) -> None:
+        other = await harness.make()
+        async with store.turn("c1"):
+            state = await store.get_or_create("c1", "ann")
+            await other.delete("c1")
+            with pytest.raises(StaleStateError):
+                await store.save(state)
+            # The turn is still its own, and may begin the conversation anew.
+            assert (await store.get_or_create("c1", "ann")).last_agent_response == ""
+            await reply(store, "anew")
+        assert (await stored_state(other)).last_agent_response == "anew"
+
+    async def test_no_update_is_lost_within_one_store(self, store: WorkingMemoryStore) -> None:
+        numbers = await with_timeout(asyncio.gather(*(count(store) for _ in range(25))))
+        assert numbers == list(range(1, 26))
+
+    async def test_no_update_is_lost_between_stores(self, harness: Harness) -> None:
+        stores = [await harness.make(wait=15.0) for _ in range(5)]
+        numbers = await with_timeout(asyncio.gather(*(count(one) for _ in range(5) for one in stores)))
+        assert sorted(numbers) == list(range(1, 26))
+        assert (await stored_state(stores[0])).last_agent_response == "25"
+
+    async def test_turns_that_fail_or_are_cancelled_lose_nothing_of_the_others(
+        self, harness: Harness
+    ) -> None:
+        stores = [await harness.make(wait=15.0) for _ in range(3)]
+
+        async def failing(one: WorkingMemoryStore) -> None:
+            async with one.turn("c1"):
+                state = await one.get_or_create("c1", "u1")
+                state.last_agent_response = "never saved"
+                raise ZeroDivisionError
+
+        good = [asyncio.create_task(count(one)) for one in stores for _ in range(4)]
+        bad = [asyncio.create_task(failing(one)) for one in stores for _ in range(2)]
+        gone = [asyncio.create_task(failing(one)) for one in stores]
+        for task in gone:
+            await asyncio.sleep(0)
+            task.cancel()
+        ended = await with_timeout(asyncio.gather(*bad, *gone, return_exceptions=True))
+        assert all(isinstance(one, ZeroDivisionError | asyncio.CancelledError) for one in ended)
+        assert sorted(await with_timeout(asyncio.gather(*good))) == list(range(1, 13))
+
+    async def test_many_conversations_at_once(self, store: WorkingMemoryStore) -> None:
+        names = [f"c{number}" for number in range(100)]
+        await with_timeout(asyncio.gather(*(count(store, name) for name in names)))
+        assert [(await stored_state(store, name)).version for name in names] == [1] * 100

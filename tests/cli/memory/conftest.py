@@ -11,6 +11,7 @@ import pytest
 import redis
 
 import redis_servers as servers
+from jazzmine_dspy.integrations.jazzmine.working_memory import JazzmineWorkingMemoryStore
 from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore
 
 
@@ -48,17 +49,14 @@ class Place:
 
     def work(self, job: Callable[[RedisWorkingMemoryStore], Coroutine[Any, Any, Any]]) -> Any:
         async def run() -> Any:
-            store = RedisWorkingMemoryStore(self.url, prefix=self.prefix, records=self.records)
+            kind = JazzmineWorkingMemoryStore if self.records == "jazzmine" else RedisWorkingMemoryStore
+            store = kind(self.url, prefix=self.prefix)
             try:
                 return await job(store)
             finally:
                 await store.close()
 
         return asyncio.run(run())
-
-    def elsewhere(self) -> Place:
-        """Another one on the same server, with keys of its own."""
-        return Place(self.url, self.client, self._run, "own")
 
     def begin(self, conversation_id: str = "c1", **changes: Any) -> Any:
         async def job(store: RedisWorkingMemoryStore) -> Any:
@@ -74,14 +72,7 @@ class Place:
         if self.records == "jazzmine":
             self.client.set(f"wm:{conversation_id}", data, keepttl=True)
         else:
-            self.client.hset(f"{self.prefix}:{{{conversation_id}}}:state", "d", data)
-
-    def get(self, conversation_id: str = "c1") -> Any:
-        return self.work(lambda store: store.get(conversation_id))
-
-    def left(self) -> dict[bytes, int]:
-        """Milliseconds that each key has left."""
-        return {key: self.client.pttl(key) for key in self.client.keys("*")}
+            self.client.set(f"{self.prefix}:{{{conversation_id}}}:state", data, keepttl=True)
 
 
 @pytest.fixture(params=["own", "jazzmine"])

@@ -78,6 +78,17 @@ ROWS: dict[str, tuple[str, str, Spoil, int, str, int]] = {
     "sgd: no frames": ("sgd", "test/dialogues_001.json", put('"frames"', '"frmes"'), 2, "'frames'", 2),
     "sgd: no dialogue": ("sgd", "test/dialogues_001.json", put("[\n", "[3,\n"), 1, "no dialogue", 3),
     "sgd: a dialogue twice": ("sgd", "test/dialogues_001.json", put("1_00001", "1_00000"), 5, "read already", 2),
+    "canard: no rewrite": ("canard", "train.json", put('"Rewrite": "Who', '"Rewite": "Who'), 24, "'Rewrite'", 3),
+    "treccast: no rewrite": (
+        "treccast", "2020_manual_evaluation_topics_v1.0.json", put('"manual_rewritten_utterance": "What', '"m": "What'),
+        17, "'82_1'", 2,
+    ),
+    "disfl_qa: no pair": ("disfl_qa", "train.json", put('"original": "Who', '"orginal": "Who'), 6, "'original'", 3),
+    "tiage: unknown mark": ("tiage", "anno_train.json", put('"-1"', '"2"'), 3, "Unknown mark '2'", 3),
+    "multidogo: no text": ("multidogo", "train.tsv", put("i rent boats", " "), 11, "The text is empty", 3),
+    "gecor: no text": ("gecor", "CamRest676_annotated.json", put('"transcript"', '"text"'), 2, "'transcript'", 2),
+    "rasa: not YAML": ("rasa_nlu", "data/more.yml", put("nlu:", "nlu: ["), 2, "not YAML", 5),
+    "calm: no steps": ("calm_e2e", "e2e_tests/repair.yml", put("steps", "stps"), 2, "'steps'", 3),
     "sgd: cut off": ("sgd", "test/dialogues_001.json", cut("back to rafts"), 5, "The JSON breaks off here", 2),
 }  # fmt: skip
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.datasets import check_dataset, load_dataset
+from jazzmine_dspy.models.errors import DatasetError
 
 from .conftest import FIXTURES
 
@@ -64,7 +65,7 @@ def test_star_tasks_become_flows(star: dict[str, Any], tmp_path: Path) -> None:
     flows = load_dataset(tmp_path / "made").flows
     assert flows["kite_rent"].description == "Rent kites."
     assert flows["kite_repair"].description == "Kite repair"
-    told = [(s.name, s.type.value, s.required, s.options) for s in flows["kite_rent"].slots]
+    told = [(s.name, s.type, s.required, s.options) for s in flows["kite_rent"].slots]
     assert told == [
         ("Size", "choice", True, ("Small", "Vast")),
         ("Days", "number", False, ()),
@@ -88,11 +89,11 @@ def test_sgd_schema_becomes_the_registry(sgd: dict[str, Any], tmp_path: Path) ->
     assert list(flows) == ["Boats_1.FindBoat", "Boats_1.HireBoat", "Tides_1.GetTide"]
     hire = flows["Boats_1.HireBoat"]
     assert (hire.description, hire.category) == ("Hire a boat", "Boats_1")
-    told = [(slot.name, slot.type.value, slot.required) for slot in hire.slots]
+    told = [(slot.name, slot.type, slot.required) for slot in hire.slots]
     assert told == [("boat_name", "text", True), ("hours", "text", True), ("vests", "boolean", False)]
     kind = flows["Boats_1.FindBoat"].slot("kind")
     assert kind is not None
-    assert (kind.type.value, kind.options) == ("choice", ("canoe", "raft"))
+    assert (kind.type, kind.options) == ("choice", ("canoe", "raft"))
 
 
 def test_sgd_states_and_values(sgd: dict[str, Any]) -> None:
@@ -153,3 +154,64 @@ def test_what_is_made_contradicts_nothing(kind: str, imported: Any) -> None:
     assert not [
         problem for problem in checked.warnings if ".labels." in problem.field or ".before." in problem.field
     ]
+
+
+# --- SGD-X, MultiWOZ 2.2, MultiDoGO ----------------------------------------------------------------
+
+
+def test_sgd_x_has_the_labels_of_sgd_under_the_names_of_the_variant(imported: Any, tmp_path: Path) -> None:
+    _, own = imported("sgd", FIXTURES / "sgd", out=tmp_path / "sgd")
+    report, found = imported("sgd_x", FIXTURES / "sgd_x" / "sgd_x" / "data" / "v1")
+    assert report.left_out == 0
+    for name, data in own.items():
+        other = found[name.replace("sgd-", "sgd_x-")]
+        assert [turn["text"] for turn in other["turns"]] == [turn["text"] for turn in data["turns"]]
+        for old, new in zip(user(data), user(other), strict=True):
+            assert new["labels"]["flows"] == [
+                f"{service}0.Do{intent}"
+                for service, intent in (flow.split(".") for flow in old["labels"]["flows"])
+            ]
+            kinds = [
+                [(each["type"], each.get("value")) for each in turn["labels"].get("commands", ())]
+                for turn in (old, new)
+            ]
+            assert kinds[0] == kinds[1]
+    assert all(
+        flow.description.startswith("in other words") for flow in load_dataset(report.out).flows.values()
+    )
+
+
+def test_sgd_x_needs_the_dialogues_of_sgd(imported: Any, source: Any) -> None:
+    folder = source("sgd_x")
+    for path in folder.glob("*/dialogues_*.json"):
+        path.unlink()
+    with pytest.raises(DatasetError, match="are not above the variant"):
+        imported("sgd_x", folder / "sgd_x" / "data" / "v1")
+
+
+def test_multiwoz22_has_flows_values_and_questions_and_leaves_the_rest_open(imported: Any) -> None:
+    _, found = imported("multiwoz22", FIXTURES / "multiwoz22")
+    data = found["multiwoz22-train-PMUL1.json"]
+    assert flows_of(data) == [["pond.find_pond"], [], [], ["boat.book_boat"], []]
+    commands = [turn["labels"].get("commands") for turn in user(data)]
+    assert commands[1:3] == [
+        [{"type": "ask", "topic": "pond-phone"}],
+        [
+            {"type": "correct_slot", "name": "pond-area", "value": "south"},
+            {"type": "set_slot", "name": "pond-day", "value": "Monday"},
+        ],
+    ]
+    assert commands[4] is None
+    assert running(data) == [None, "pond.find_pond", "pond.find_pond", "pond.find_pond", "boat.book_boat"]
+
+
+def test_multidogo_tells_acts_from_flows_and_reads_values_from_tags(imported: Any) -> None:
+    _, found = imported("multidogo", FIXTURES / "multidogo")
+    said = user(found["multidogo-train-a"])
+    assert flows_of(found["multidogo-train-a"]) == [[], ["rentkite", "rentboat"], [], [], [], [], []]
+    assert said[0]["labels"]["commands"] == [{"type": "chitchat"}]
+    assert said[3]["labels"]["commands"] == [{"type": "correct_slot", "name": "duration", "value": "3 days"}]
+    assert "commands" not in said[4]["labels"]
+    assert (said[5]["labels"]["intent"], said[5]["tags"]) == ("out_of_scope", ["act:outofdomain"])
+    assert (said[6]["text"], said[6]["labels"]["commands"][0]["value"]) == ('the red "fast" one', "red")
+    assert "commands" not in user(found["multidogo-train-b"])[0]["labels"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.datasets import check_dataset, load_dataset
-from jazzmine_dspy.datasets.importers import KINDS, import_dataset
+from jazzmine_dspy.datasets.importers import IMPORTERS, import_dataset
 
 from .conftest import FIXTURES
 
@@ -16,7 +16,7 @@ B77 = FIXTURES / "banking77"
 
 
 @pytest.mark.row("D1", "D5")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", IMPORTERS)
 def test_every_kind_makes_a_sound_dataset_with_the_same_bytes_each_time(kind: str, tmp_path: Path) -> None:
     for name in ("one", "two"):
         import_dataset(kind, FIXTURES / kind, out=tmp_path / name, seed=3)
@@ -27,7 +27,7 @@ def test_every_kind_makes_a_sound_dataset_with_the_same_bytes_each_time(kind: st
     assert not report.errors
     assert report.labelled_turns
     card = one["card.md"].decode()
-    assert KINDS[kind].licence in card
+    assert IMPORTERS[kind].licence in card
     assert str(tmp_path) not in card
     assert str(FIXTURES) not in card
 

@@ -76,7 +76,7 @@ def test_nlupp_tells_acts_from_flows(imported: Any) -> None:
     assert list(flows) == ["change", "loan", "fine", "feeding"]
     assert flows["loan"].description == "is it about borrowing?"
     assert [slot.name for slot in flows["loan"].slots] == ["date", "number", "title"]
-    assert [slot.type.value for slot in flows["loan"].slots] == ["text", "number", "text"]
+    assert [slot.type for slot in flows["loan"].slots] == ["text", "number", "text"]
 
 
 def test_nlupp_leaves_open_what_hangs_on_the_message_before(labels: Any) -> None:
@@ -125,3 +125,29 @@ def test_mixatis(labels: Any, tmp_path: Path) -> None:
         start("atis_sailing"), fill("boat.name", "gull"), start("atis_pier"),
     ]  # fmt: skip
     assert load_dataset(tmp_path / "made").flows["atis_sailing"].description == "Sailing"
+
+
+def test_rasa_nlu_marks_values_inside_the_examples(labels: Any, tmp_path: Path) -> None:
+    found = labels("rasa_nlu")
+    assert found["a red kite for monday"]["commands"] == [
+        start("rent_kite"), fill("color", "red"), fill("day", "Monday"),
+    ]  # fmt: skip
+    assert found["the blue one comes back"]["commands"] == [start("return_kite"), fill("color", "navy")]
+    assert found["when do you open"]["intent"] == "faq"
+    assert found["sing me a song"] == {"flows": [], "intent": "out_of_scope"}
+    assert "mon" not in found
+    flows = load_dataset(tmp_path / "made").flows
+    assert {name: [slot.name for slot in flow.slots] for name, flow in flows.items()} == {
+        "faq": [],
+        "rent_kite": ["color", "day"],
+        "return_kite": ["color"],
+    }
+
+
+def test_calm_e2e_has_what_its_assertions_state(labels: Any) -> None:
+    found = labels("calm_e2e")
+    assert found["Rent me a red kite"]["commands"] == [start("rent_kite"), fill("color", "red")]
+    assert found["for two days"] == {"flows": [], "commands": [fill("days", "2")]}
+    assert found["my kite is torn"]["flows"] == ["repair_kite"]
+    # A slot that is set without a flow belongs to none that is known.
+    assert found["on Monday"] is None

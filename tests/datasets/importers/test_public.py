@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.datasets import check_dataset, load_dataset
+from jazzmine_dspy.datasets.importers import SourceReader
+from jazzmine_dspy.datasets.importers.sgd import schema_flows
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 
@@ -92,3 +94,49 @@ def test_sgd_has_324_dialogues_over_30_intents(imported: Any) -> None:
     assert {problem.message[:13] for problem in checked.errors} <= {"The same text"}
     assert not [problem for problem in checked.problems if ".labels." in problem.field]
     assert counts(found, scopes)[True] > 600
+
+
+# kind, SRC or the part train, conversations, messages of users, flows, rows left out
+COUNTS: dict[str, tuple[str, str, str, int, int, int, int]] = {
+    "CANARD": ("canard", "train", "canard/dev_subset.json", 123, 861, 0, 0),
+    "TREC CAsT": ("treccast", "", "treccast", 75, 479 + 216, 0, 0),
+    "Disfl-QA": ("disfl_qa", "train", "disfl_qa/dev.json", 1_000, 1_000, 0, 0),
+    "GECOR": ("gecor", "train", "gecor_camrest676/CamRest676_annotated_dev.json", 540, 2_205, 1, 0),
+    # Of 5,882 messages four are empty.
+    "MultiDoGO airline": ("multidogo", "train", "multidogo/turn_level/airline/dev.tsv", 240, 1_966, 4, 0),
+    "MultiDoGO fastfood": ("multidogo", "train", "multidogo/turn_level/fastfood/dev.tsv", 223, 1_932, 7, 1),
+    "MultiDoGO insurance": ("multidogo", "train", "multidogo/turn_level/insurance/dev.tsv", 232, 1_980, 3, 3),
+    "SGD-X v1": ("sgd_x", "", "sgd/sgd_x/data/v1", 324, 2_248, 30, 0),
+    "SGD-X v5": ("sgd_x", "", "sgd/sgd_x/data/v5", 324, 2_248, 30, 0),
+    "TIAGE": ("tiage", "", "tiage", 400, 3_119, 0, 0),
+}
+
+
+@pytest.mark.parametrize("case", COUNTS)
+def test_counts_of_dialogues_and_messages(case: str, imported: Any) -> None:
+    kind, part, name, conversations, turns, flows, left_out = COUNTS[case]
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"there is no {name} in the public data at hand")
+    report, _ = imported(kind, None if part else path, splits=[(part, path)] if part else [])
+    assert (report.conversations, report.turns, report.flows, report.left_out) == (
+        conversations, turns, flows, left_out,
+    )  # fmt: skip
+    # What else the check finds are messages that several dialogues have word for word.
+    assert {problem.message[:13] for problem in check_dataset(report.out).errors} <= {"The same text"}
+
+
+def test_multiwoz22s_schema_has_eleven_intents() -> None:
+    path = DATA / "multiwoz22" / "schema.json"
+    if not path.is_file():
+        pytest.skip("there is no multiwoz22/schema.json in the public data at hand")
+    flows = schema_flows(path, SourceReader())
+    assert (len(flows), len({flow.category for flow in flows})) == (11, 8)
+    assert {"hotel.find_hotel", "hotel.book_hotel"} <= {flow.name for flow in flows}
+
+
+def test_tiage_has_1198_changes_of_the_topic_in_the_source(imported: Any) -> None:
+    """Half of them are the user's; the other half are the other speaker's."""
+    _, found = imported("tiage", DATA / "tiage")
+    shifts = counts(found, lambda turn: (turn.get("labels") or {}).get("is_continuation"))
+    assert 0.4 * 1_198 < shifts[False] < 0.6 * 1_198

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from jazzmine_dspy.artifacts import save
 from jazzmine_dspy.cli import app
 from jazzmine_dspy.eval.suite import Expect, load_suite, run_suite
-from jazzmine_dspy.eval.suite.judge import Seen, mismatches
+from jazzmine_dspy.eval.suite.judge import ObservedTurn, mismatches
 from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -160,7 +160,7 @@ def test_one_of_several_values_is_right(folder: Path) -> None:
         ({**held, "title": "Persuasion"}, ["slots.title"]),
         ({"title": "emma"}, ["slots.until"]),
     ):
-        seen = Seen("borrow_book", "collecting_slots", None, slots, ())
+        seen = ObservedTurn("borrow_book", "collecting_slots", None, slots, ())
         found = mismatches(expect, seen, flows, ReadingContext(), Turn(text="emma"))
         assert [each.field for each in found] == wrong
 

@@ -15,9 +15,8 @@ import understanding_ground as small
 from jazzmine_dspy.artifacts import save
 from jazzmine_dspy.eval.suite import load_suite
 from jazzmine_dspy.models.decision import StageRecord
-from jazzmine_dspy.models.reading import ReadingContext
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.slots import Slot
+from jazzmine_dspy.models.slots import ReadingContext, Slot
 from jazzmine_dspy.program.turn import TurnProgram
 
 gate, ground, latency, programs, public, rehearsal, values, without = (

@@ -15,9 +15,8 @@ from jazzmine_dspy.models.commands import command
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 
-ground, peers, plain, rehearsal, soni = (
-    importlib.import_module(f"understanding.{name}")
-    for name in ("ground", "peers", "plain", "rehearsal", "soni")
+ground, peers, rehearsal, soni = (
+    importlib.import_module(f"understanding.{name}") for name in ("ground", "peers", "rehearsal", "soni")
 )
 FLOWS = FlowRegistry.from_yaml_text(small.FLOWS, where="here")
 TURN = Turn(
@@ -31,7 +30,7 @@ def suite(tmp_path: Path) -> Any:
     return load_suite(small.suite(tmp_path / "suite"), only=["home"])
 
 
-@pytest.mark.parametrize("name", ["draw", "ground", "soni", "figures"])
+@pytest.mark.parametrize("name", ["ground", "soni", "figures"])
 def test_the_examples_are_right(name: str) -> None:
     found = doctest.testmod(importlib.import_module(f"understanding.{name}"))
     assert found.attempted

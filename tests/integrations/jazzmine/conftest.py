@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 import jazzmine_package
 import redis_servers as servers
-from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore
+from jazzmine_dspy.integrations.jazzmine.working_memory import JazzmineWorkingMemoryStore
 from jazzmine_dspy.testing.working_memory import Harness
 
 
@@ -24,18 +24,18 @@ def theirs() -> Any:
 class SharedHarness(Harness):
     """Stores over records shared with jazzmine. What lies there is no record of ours, so that is not offered."""
 
-    capabilities = frozenset({"expiry", "leases", "aside"})
+    capabilities = frozenset({"expiry", "leases"})
 
     def __init__(self, url: str, client: Any) -> None:
         self.url = url
         self.client = client
-        self._made: list[RedisWorkingMemoryStore] = []
+        self._made: list[JazzmineWorkingMemoryStore] = []
 
     async def make(
         self, *, wait: float = 5.0, ttl: float = 3600.0, **options: Any
-    ) -> RedisWorkingMemoryStore:
-        settings = {"timeout": 5.0, "records": "jazzmine", **options}
-        self._made.append(RedisWorkingMemoryStore(self.url, wait=wait, ttl=ttl, **settings))
+    ) -> JazzmineWorkingMemoryStore:
+        settings = {"timeout": 5.0, **options}
+        self._made.append(JazzmineWorkingMemoryStore(self.url, wait=wait, ttl=ttl, **settings))
         return self._made[-1]
 
     async def pass_time(self, seconds: float) -> None:
@@ -87,7 +87,7 @@ async def harness(shared_server: Any, redis: Any) -> AsyncIterator[SharedHarness
 
 
 @pytest_asyncio.fixture
-async def ours(harness: SharedHarness) -> RedisWorkingMemoryStore:
+async def ours(harness: SharedHarness) -> JazzmineWorkingMemoryStore:
     """Our store."""
     return await harness.make()
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.memory.errors import LockTimeoutError, StaleStateError, TurnLostError
-from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, HeldSlot, QueuedMessage
-from jazzmine_dspy.memory.working.backend import Presence
+from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, Presence, QueuedMessage, SlotState
 from jazzmine_dspy.models.errors import InputError
 
 pytestmark = pytest.mark.row("W22")
@@ -101,7 +100,7 @@ async def test_paused_flows_and_queued_messages_outlast_what_jazzmine_does(
     theirs: Any, their_store: Any, ours: Any
 ) -> None:
     await ours.get_or_create("c1", "ann", "shop")
-    slots = {"day": HeldSlot(name="day", value="Monday", previous_value="Sunday", attempts=1)}
+    slots = {"day": SlotState(name="day", value="Monday", previous_value="Sunday", attempts=1)}
     await ours.start_flow("c1", ActiveFlowState(flow_name="book", flow_id="b", slots=slots))
     await ours.start_flow("c1", ActiveFlowState(flow_name="cancel", flow_id="c"))
     await ours.begin_action("c1")
@@ -310,24 +309,22 @@ DAMAGE = {
 @pytest.mark.parametrize("kind", DAMAGE)
 async def test_an_unreadable_record_is_moved_aside_whole(kind: str, ours: Any, redis: Any) -> None:
     await ours.get_or_create("c1", "ann", "shop")
-    rest = (await redis.get("{wm:c1}:jazzmine:c1:rest")) or b""
+    beside = await redis.get("{wm:c1}:jazzmine:beside")
     await redis.set("wm:c1", DAMAGE[kind], keepttl=True)
     assert await ours.get("c1") is None
     assert await ours.presence("c1") is Presence.UNREADABLE
-    (aside,) = await ours.backend.aside("c1")
-    assert aside.data == DAMAGE[kind] + b"\n" + rest
-    assert "secret" not in aside.cause
+    (entry,) = await ours.quarantined("c1")
+    assert entry.data == DAMAGE[kind] + b"\n" + beside
+    assert "secret" not in entry.cause
     assert (await ours.get_or_create("c1", "ann", "shop")).began_after == "corruption"
-    await ours.backend.set_aside("c1", cause="to make room")
-    await ours.backend.restore("c1", aside.id)
-    assert await redis.get("wm:c1") == DAMAGE[kind]
 
 
 async def test_a_key_of_another_type_is_moved_aside(ours: Any, redis: Any) -> None:
     await redis.hset("wm:c1", "field", "value")
+    dump = await redis.dump("wm:c1")
     assert await ours.get("c1") is None
-    (aside,) = await ours.backend.aside("c1")
-    assert aside.data is None
+    (entry,) = await ours.quarantined("c1")
+    assert entry.data == dump + b"\n"
 
 
 async def test_a_status_that_nobody_knows_is_healed(
@@ -341,16 +338,6 @@ async def test_a_status_that_nobody_knows_is_healed(
     assert (await their_store.get("c1")).status.value == "collecting_slots"
 
 
-async def test_records_are_listed_with_those_of_jazzmine(theirs: Any, their_store: Any, ours: Any) -> None:
-    for name in ("b", "a:1", "ü{x}"):
-        await begin(theirs, their_store, name)
-    await ours.get_or_create("a}", "ann")
-    await ours.backend.set_aside("a}", cause="by hand")
-    async with ours.turn("locked"):
-        assert await ours.backend.conversations(limit=9) == ["a:1", "a}", "b", "ü{x}"]
-    assert await ours.backend.conversations(limit=1, after="a:1") == ["a}"]
-
-
-async def test_records_of_an_unknown_kind_are_refused(harness: Any) -> None:
-    with pytest.raises(InputError, match="records of kind 'soni'"):
-        await harness.make(records="soni")
+async def test_an_id_that_would_choose_another_slot_is_refused(ours: Any) -> None:
+    with pytest.raises(InputError, match="without braces"):
+        await ours.get_or_create("a{b}", "ann")

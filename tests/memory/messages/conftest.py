@@ -10,28 +10,11 @@ import pytest
 import sqlalchemy as sa
 
 import postgres_server
-from jazzmine_dspy.memory.messages import InMemoryMessageStore, SqlMessageStore
-from jazzmine_dspy.memory.messages import _tables as tables
+from jazzmine_dspy.memory.messages import SqlMessageStore, tables
 from jazzmine_dspy.testing.messages import Harness
 from jazzmine_dspy.testing.messages.harness import Kind
 
-TABLES = {"conversation": tables.conversations, "message": tables.messages, "trace": tables.traces}
-
-
-class InProcess(Harness):
-    async def make(self) -> InMemoryMessageStore:
-        return InMemoryMessageStore()
-
-    def _texts(self, store: Any, kind: Kind) -> dict[str, str]:
-        texts: dict[str, str] = getattr(store, f"_{kind}s").texts
-        return texts
-
-    async def corrupt(self, store: Any, kind: Kind, record_id: str, raw: str) -> None:
-        assert record_id in self._texts(store, kind)
-        self._texts(store, kind)[record_id] = raw
-
-    async def raw(self, store: Any, kind: Kind, record_id: str) -> str:
-        return self._texts(store, kind)[record_id]
+TABLES = {"conversation": tables.CONVERSATIONS, "message": tables.MESSAGES, "trace": tables.TRACES}
 
 
 class Sql(Harness):
@@ -46,18 +29,12 @@ class Sql(Harness):
         return SqlMessageStore(self.url, deadline=60) if self.shared else store
 
     async def corrupt(self, store: Any, kind: Kind, record_id: str, raw: str) -> None:
-        table = TABLES[kind]
+        table = TABLES[kind].table
         statement = sa.update(table).where(table.c.id == record_id).values(body=raw)
         changed = await store._database.run(
             lambda connection: connection.execute(statement).rowcount, write=True
         )
         assert changed == 1
-
-    async def raw(self, store: Any, kind: Kind, record_id: str) -> str:
-        table = TABLES[kind]
-        query = sa.select(table.c.body).where(table.c.id == record_id)
-        found: str = await store._database.run(lambda connection: connection.scalar(query))
-        return found
 
 
 class InPostgres(Sql):
@@ -88,10 +65,8 @@ def postgres_database(postgres: Any) -> str:
     return name
 
 
-@pytest.fixture(params=["in process", "sqlite file", "sqlite memory", "postgresql"])
+@pytest.fixture(params=["sqlite file", "sqlite memory", "postgresql"])
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
-    if request.param == "in process":
-        return InProcess()
     if request.param == "sqlite file":
         return Sql(f"sqlite:///{tmp_path}/messages.db")
     if request.param == "sqlite memory":
@@ -101,7 +76,7 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
 
     def empty() -> None:
         found = server.execute("SELECT tablename FROM pg_tables WHERE tablename LIKE 'jazzmine_%'", name)
-        names = [table for (table,) in found if table != "jazzmine_schema"]
+        names = [table for (table,) in found]
         if names:
             server.execute(f"TRUNCATE {', '.join(names)} CASCADE", name)
 

@@ -1,4 +1,4 @@
-"""Every store passes the one suite: in process, SQLite in a file and in memory, PostgreSQL."""
+"""Every database passes the one suite: SQLite in a file and in memory, PostgreSQL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from jazzmine_dspy.testing.messages import (
     Harness,
     LimitSuite,
     MessageSuite,
-    NewerSuite,
     TraceSuite,
     UpdateSuite,
 )
@@ -42,13 +41,8 @@ class TestTraces(_Everywhere, TraceSuite):
     pass
 
 
-@pytest.mark.row("M7")
+@pytest.mark.row("M7", "G4")
 class TestDamage(_Everywhere, DamageSuite):
-    pass
-
-
-@pytest.mark.row("M7")
-class TestNewer(_Everywhere, NewerSuite):
     pass
 
 

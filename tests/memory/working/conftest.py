@@ -9,54 +9,48 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore
-from jazzmine_dspy.memory.working.in_process import InProcessBackend
+from jazzmine_dspy.memory.working.in_memory import StoredConversation
+from jazzmine_dspy.memory.working.turns import Record
 from jazzmine_dspy.testing.working_memory import Harness
 
 
-class InProcessHarness(Harness):
+class InMemoryHarness(Harness):
     """Stores over one dictionary."""
 
     def __init__(self) -> None:
         self.passed = 0.0
-        self.backend: InProcessBackend | None = None
+        self.conversations: dict[str, StoredConversation] = {}
 
     async def make(
         self, *, wait: float = 5.0, ttl: float = 3600.0, **options: Any
     ) -> InMemoryWorkingMemoryStore:
-        remember = {"remember": options.pop("remember")} if "remember" in options else {}
-        if self.backend is None:
-            self.backend = InProcessBackend(ttl=ttl, monotonic=self.monotonic, **remember)
-        return InMemoryWorkingMemoryStore(backend=self.backend, wait=wait, **options)
+        shared = {"conversations": self.conversations, "monotonic": self.monotonic}
+        return InMemoryWorkingMemoryStore(wait=wait, ttl=ttl, **shared, **options)
 
     def monotonic(self) -> float:
         return time.monotonic() + self.passed
 
-    @property
-    def data(self) -> Any:
-        assert self.backend is not None, "make a store first"
-        return self.backend._conversations
-
     async def put_raw(self, conversation_id: str, data: bytes) -> None:
-        self.data[conversation_id].data = data
+        stored = self.conversations[conversation_id]
+        stored.record = Record(data, stored.version)
 
     async def raw(self, conversation_id: str) -> bytes | None:
-        known = self.data.get(conversation_id)
-        return known.data if known else None
+        stored = self.conversations.get(conversation_id)
+        return stored.record.data if stored and stored.record else None
 
     async def pass_time(self, seconds: float) -> None:
         self.passed += seconds
 
     async def lose_lease(self, conversation_id: str) -> None:
-        assert self.backend is not None
-        assert self.backend.lapse(conversation_id)
+        assert self.conversations[conversation_id].token
+        self.conversations[conversation_id].token = ""
 
     async def close(self) -> None:
-        if self.backend is not None:
-            await self.backend.close()
+        self.conversations.clear()
 
 
 @pytest.fixture
-async def harness() -> AsyncIterator[InProcessHarness]:
-    harness = InProcessHarness()
+async def harness() -> AsyncIterator[InMemoryHarness]:
+    harness = InMemoryHarness()
     yield harness
     await harness.close()

@@ -10,23 +10,23 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+import pure_operations as ops
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working import (
     TERMINAL,
     ActiveFlowState,
     FlowStatus,
-    HeldSlot,
     PendingConfirmation,
     QueuedMessage,
+    SlotState,
     ToolCallRecord,
     TurnCache,
     WorkingMemory,
 )
-from jazzmine_dspy.memory.working import operations as ops
 from jazzmine_dspy.memory.working.state import (
     FLOWS_KEPT,
-    HANDLED_KEPT,
     PAUSED_KEPT,
+    PROCESSED_KEPT,
     QUEUE_KEPT,
     TOOL_CALLS_KEPT,
     TOPICS_KEPT,
@@ -56,9 +56,9 @@ def check(state: WorkingMemory) -> None:
     assert all(flow.status is FlowStatus.PAUSED for flow in state.paused)
     assert not any(flow.ready or flow.awaiting for flow in state.paused), "a paused flow is about to run"
     assert (
-        len({id(flow) for flow in state.alive})
-        == len({flow.flow_name for flow in state.alive})
-        == len(state.alive)
+        len({id(flow) for flow in state.open_flows})
+        == len({flow.flow_name for flow in state.open_flows})
+        == len(state.open_flows)
     )
     assert all(record.status in TERMINAL for record in state.flow_history)
     confirming = running is not None and running.status is FlowStatus.AWAITING_CONFIRMATION
@@ -66,14 +66,14 @@ def check(state: WorkingMemory) -> None:
     assert asked is None or (running is not None and asked.flow_name == running.flow_name)
     assert asked is None or not asked.is_expired
     if running is not None and running.status is FlowStatus.ACTIVE and not running.ready and not state.action:
-        assert not running.wants_values, "active, with values missing"
+        assert not running.needs_values, "active, with values missing"
     assert len(state.paused) <= PAUSED_KEPT
     assert len(state.queue) <= QUEUE_KEPT
     assert len({one.message_id for one in state.queue}) == len(state.queue)
     assert len(state.flow_history) <= FLOWS_KEPT
     assert len(state.topic_history) <= TOPICS_KEPT
-    assert len(state.begun) <= HANDLED_KEPT
-    calls = [flow.tool_call_history for flow in state.alive]
+    assert len(state.started_message_ids) <= PROCESSED_KEPT
+    calls = [flow.tool_call_history for flow in state.open_flows]
     calls += [state.current_turn.tool_calls] if state.current_turn else []
     assert all(len(one) <= TOOL_CALLS_KEPT for one in calls)
     assert state.current_turn is None or state.current_turn.turn_number == state.turn_number
@@ -112,13 +112,9 @@ class Machine(RuleBasedStateMachine):
             assert self.state.model_dump_json() == before, "an error changed the state"
             return None
         assert self.state.model_dump_json() == before, "the state that was given was changed"
-        in_place = self.state.model_copy(deep=True)
-        result = operation.inplace(in_place, *arguments, **options)  # type: ignore[attr-defined]
-        if isinstance(operation, ops.Answering):
-            assert given == (in_place, result)
+        if isinstance(given, tuple):
             self.state = given[0]
             return given[1]
-        assert given == in_place
         self.state = given
         return True
 
@@ -139,7 +135,7 @@ class Machine(RuleBasedStateMachine):
             is_cancellation=True,
             raw_entities=[{"name": name} for name in named],
         )
-        new = not cache.message_id or cache.message_id not in self.state.begun
+        new = not cache.message_id or cache.message_id not in self.state.started_message_ids
         before = self.state
         assert self.do(ops.begin_turn, cache, continues=continues)
         self.turns += new
@@ -158,7 +154,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(name=NAMES, status=st.sampled_from(list(FlowStatus)), slots=st.lists(SLOTS, unique=True))
     def start_state(self, name: str, status: FlowStatus, slots: list[str]) -> None:
-        held = {slot: HeldSlot(name=slot, required=slot != "c") for slot in slots}
+        held = {slot: SlotState(name=slot, required=slot != "c") for slot in slots}
         given = ActiveFlowState(flow_name=name, status=status, slots=held, ready=True, awaiting="a")
         self.started += bool(self.do(ops.start_flow, given))
 
@@ -210,7 +206,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(names=st.lists(SLOTS, max_size=3), required=st.booleans())
     def register(self, names: list[str], required: bool) -> None:
-        self.do(ops.register_slots, [HeldSlot(name=name, required=required) for name in names])
+        self.do(ops.register_slots, [SlotState(name=name, required=required) for name in names])
 
     @rule(name=SLOTS, value=VALUES, error=st.sampled_from(["", "", "no good"]), flow=st.none() | NAMES)
     def collect(self, name: str, value: Any, error: str, flow: str | None) -> None:
@@ -282,7 +278,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def nothing_lost(self) -> None:
         state = self.state
-        assert self.started == len(state.alive) + len(state.flow_history) + state.flows_dropped
+        assert self.started == len(state.open_flows) + len(state.flow_history) + state.flows_dropped
         assert self.waiting == [message.message_id for message in state.queue]
 
     @invariant()
@@ -297,13 +293,13 @@ TestMachine.settings = settings(max_examples=60, stateful_step_count=40, deadlin
 # --- every sequence, over a small world -------------------------------------------------------------------
 
 FORGOTTEN = {
-    "turn_number", "begun", "current_turn", "topic_history", "topics_dropped", "flow_history", "flows_dropped",
-    "started_at_turn", "ended_at_turn", "paused_at_turn", "collected_at_turn", "requested_at_turn", "escalation",
-    "previous_value", "attempts",
+    "turn_number", "started_message_ids", "current_turn", "topic_history", "topics_dropped", "flow_history",
+    "flows_dropped", "started_at_turn", "ended_at_turn", "paused_at_turn", "collected_at_turn", "requested_at_turn",
+    "escalation", "previous_value", "attempts",
 }  # fmt: skip
 
 WORLD: dict[str, Callable[[WorkingMemory], Any]] = {
-    "start a": lambda s: ops.start_flow(s, ActiveFlowState(flow_name="a", slots={"x": HeldSlot(name="x")})),
+    "start a": lambda s: ops.start_flow(s, ActiveFlowState(flow_name="a", slots={"x": SlotState(name="x")})),
     "start b": lambda s: ops.start_flow(s, ActiveFlowState(flow_name="b")),
     "pause": lambda s: ops.pause_flow(s),
     "resume": lambda s: ops.resume_flow(s),

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+import pure_operations as ops
 from jazzmine_dspy.memory.errors import QueueFullError, StateError
 from jazzmine_dspy.memory.working import (
     ActiveFlowState,
-    HeldSlot,
     PendingConfirmation,
     QueuedMessage,
+    SlotState,
     TurnCache,
     WorkingMemory,
 )
-from jazzmine_dspy.memory.working import operations as ops
 from jazzmine_dspy.memory.working.state import QUEUE_KEPT
 from jazzmine_dspy.models.errors import InputError
 
 
 def ready() -> WorkingMemory:
     state = WorkingMemory(conversation_id="c1", user_id="u1", turn_number=3)
-    return ops.start_flow(state, ActiveFlowState(flow_name="pay", slots={"a": HeldSlot(name="a", value=1)}))
+    return ops.start_flow(state, ActiveFlowState(flow_name="pay", slots={"a": SlotState(name="a", value=1)}))
 
 
 def executing() -> WorkingMemory:
@@ -125,6 +125,6 @@ def test_nothing_takes_the_flow_from_under_a_running_action() -> None:
             step()
     # A paused flow may go, and slots may change: the action ends as it would have.
     assert ops.cancel_flow(state, "pay").paused == []
-    state = ops.register_slots(state, [HeldSlot(name="late")])
+    state = ops.register_slots(state, [SlotState(name="late")])
     assert state.status == "executing_action"
     assert ops.finish_action(state).flow_history[0].status == "completed"

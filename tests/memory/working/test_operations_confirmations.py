@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+import pure_operations as ops
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working import (
     ActiveFlowState,
-    HeldSlot,
     PendingConfirmation,
+    SlotState,
     TurnCache,
     WorkingMemory,
 )
-from jazzmine_dspy.memory.working import operations as ops
 
 PAYLOAD = {"order_id": "4471", "fee": 0}
 
@@ -22,8 +22,8 @@ def asked(**fields: object) -> WorkingMemory:
         flow_name="cancel",
         flow_id="f1",
         slots={
-            "order_id": HeldSlot(name="order_id", value="4471"),
-            "note": HeldSlot(name="note", required=False),
+            "order_id": SlotState(name="order_id", value="4471"),
+            "note": SlotState(name="note", required=False),
         },
     )
     state = ops.start_flow(WorkingMemory(conversation_id="c1", user_id="u1"), flow)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+import pure_operations as ops
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working import (
     ActiveFlowState,
     FlowStatus,
-    HeldSlot,
     IllegalTransitionError,
     PendingConfirmation,
+    SlotState,
     ToolCallRecord,
     TurnCache,
     WorkingMemory,
 )
-from jazzmine_dspy.memory.working import operations as ops
 from jazzmine_dspy.memory.working.state import FLOWS_KEPT, PAUSED_KEPT, PAUSED_TURNS
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.flows import Flow
@@ -26,7 +26,7 @@ ASKED = PendingConfirmation(action_description="Sure?", action_payload={"a": 1})
 def memory(*flows: str) -> WorkingMemory:
     state = WorkingMemory(conversation_id="c1", user_id="u1", agent_id="shop", turn_number=2)
     for name in flows:
-        state = ops.start_flow(state, ActiveFlowState(flow_name=name, slots={"a": HeldSlot(name="a")}))
+        state = ops.start_flow(state, ActiveFlowState(flow_name=name, slots={"a": SlotState(name="a")}))
     return state
 
 
@@ -91,7 +91,7 @@ def test_what_has_ended_cannot_be_started() -> None:
 
 @pytest.mark.row("W11")
 def test_a_flow_state_that_is_handed_in_stays_the_callers() -> None:
-    given = ActiveFlowState(flow_name="x", slots={"a": HeldSlot(name="a")})
+    given = ActiveFlowState(flow_name="x", slots={"a": SlotState(name="a")})
     before = given.model_dump_json()
     state = ops.start_flow(memory(), given)
     given.slots["a"].value = 1

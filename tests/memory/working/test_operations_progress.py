@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+import pure_operations as ops
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working import ActiveFlowState, ToolCallRecord, TurnCache, WorkingMemory
-from jazzmine_dspy.memory.working import operations as ops
 from jazzmine_dspy.memory.working.state import TOOL_CALLS_KEPT
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.flows import Flow

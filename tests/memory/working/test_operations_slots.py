@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
+import pure_operations as ops
 from jazzmine_dspy.memory.errors import StateError
-from jazzmine_dspy.memory.working import ActiveFlowState, HeldSlot, PendingConfirmation, WorkingMemory
-from jazzmine_dspy.memory.working import operations as ops
+from jazzmine_dspy.memory.working import ActiveFlowState, PendingConfirmation, SlotState, WorkingMemory
 from jazzmine_dspy.memory.working.state import SLOTS_KEPT
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.flows import Slot
 
 
-def flow_with(*names: str, **more: HeldSlot) -> WorkingMemory:
+def flow_with(*names: str, **more: SlotState) -> WorkingMemory:
     state = WorkingMemory(conversation_id="c1", user_id="u1", turn_number=4)
-    slots = {name: HeldSlot(name=name) for name in names} | more
+    slots = {name: SlotState(name=name) for name in names} | more
     return ops.start_flow(state, ActiveFlowState(flow_name="order", slots=slots))
 
 
-def held(state: WorkingMemory, name: str) -> HeldSlot:
+def held(state: WorkingMemory, name: str) -> SlotState:
     assert state.active_flow is not None
     return state.active_flow.slots[name]
 
@@ -30,7 +30,7 @@ def held(state: WorkingMemory, name: str) -> HeldSlot:
 
 @pytest.mark.row("W14")
 def test_the_last_required_slot_makes_the_flow_active() -> None:
-    state = flow_with("a", "b", c=HeldSlot(name="c", required=False))
+    state = flow_with("a", "b", c=SlotState(name="c", required=False))
     assert state.status == "collecting_slots"
     state = ops.collect_slot(state, "a", 1)
     assert state.status == "collecting_slots"
@@ -53,14 +53,14 @@ def test_a_falsy_value_is_collected(value: Any) -> None:
 def test_ref_w20_an_empty_or_all_optional_list_of_slots_never_gets_stuck() -> None:
     for slots in (
         [],
-        [HeldSlot(name="note", required=False)],
+        [SlotState(name="note", required=False)],
         [Slot(name="note", type="text", required=False)],
     ):
         state = ops.register_slots(flow_with(), slots)
         assert (state.status, state.pending_slots) == ("in_flow", [])
         assert ops.complete_flow(state).flow_history[0].status == "completed"
     # An optional value that was refused blocks nothing either.
-    state = ops.register_slots(flow_with(), [HeldSlot(name="note", required=False)])
+    state = ops.register_slots(flow_with(), [SlotState(name="note", required=False)])
     assert ops.collect_slot(state, "note", "?", "too short").status == "in_flow"
 
 
@@ -76,7 +76,7 @@ def test_ref_w19_collecting_a_slot_does_not_bypass_an_open_confirmation() -> Non
         lambda s: ops.collect_slot(s, "b", "x", "no number"),
         lambda s: ops.correct_slot(s, "a", 3),
         lambda s: ops.clear_slot(s, "a"),
-        lambda s: ops.register_slots(s, [HeldSlot(name="d")]),
+        lambda s: ops.register_slots(s, [SlotState(name="d")]),
     ):
         after = step(state)
         assert after.status == "awaiting_confirmation"
@@ -93,7 +93,7 @@ def test_ref_w19_a_value_that_is_lost_or_refused_later_is_collected_again() -> N
     refused = ops.collect_slot(state, "a", "?", "no number")
     assert refused.status == "collecting_slots"
     assert ops.collect_slot(refused, "a", 1).status == "in_flow"
-    assert ops.register_slots(state, [HeldSlot(name="late")]).status == "collecting_slots"
+    assert ops.register_slots(state, [SlotState(name="late")]).status == "collecting_slots"
 
 
 @pytest.mark.row("W13", "W14")
@@ -210,7 +210,7 @@ def test_clearing_an_empty_slot_forgets_what_was_refused() -> None:
 def test_registering_again_renews_the_definition_and_keeps_the_value() -> None:
     state = ops.collect_slot(flow_with("a"), "a", 5)
     state = ops.register_slots(
-        state, [HeldSlot(name="a", type="number", value=9), HeldSlot(name="b", value=1)]
+        state, [SlotState(name="a", type="number", value=9), SlotState(name="b", value=1)]
     )
     assert (held(state, "a").type, held(state, "a").value, held(state, "b").value) == ("number", 5, 1)
 
@@ -218,16 +218,16 @@ def test_registering_again_renews_the_definition_and_keeps_the_value() -> None:
 @pytest.mark.row("W13")
 def test_a_slot_that_comes_twice_is_refused() -> None:
     with pytest.raises(StateError, match="'a' comes twice"):
-        ops.register_slots(flow_with(), [HeldSlot(name="a"), HeldSlot(name="a")])
+        ops.register_slots(flow_with(), [SlotState(name="a"), SlotState(name="a")])
 
 
 @pytest.mark.row("W15", "G5")
 def test_a_flow_has_a_hundred_slots_at_most() -> None:
-    many = [HeldSlot(name=f"s{n}", required=False) for n in range(SLOTS_KEPT)]
+    many = [SlotState(name=f"s{n}", required=False) for n in range(SLOTS_KEPT)]
     state = ops.register_slots(flow_with(), many)
     with pytest.raises(StateError, match="100 slots"):
-        ops.register_slots(state, [HeldSlot(name="more")])
-    slots = {slot.name: slot for slot in [*many, HeldSlot(name="more")]}
+        ops.register_slots(state, [SlotState(name="more")])
+    slots = {slot.name: slot for slot in [*many, SlotState(name="more")]}
     with pytest.raises(StateError, match="100 slots"):
         ops.start_flow(state, ActiveFlowState(flow_name="other", slots=slots))
 

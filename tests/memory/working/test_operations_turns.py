@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+import pure_operations as ops
 from jazzmine_dspy.memory.working import ActiveFlowState, ToolCallRecord, TurnCache, WorkingMemory
-from jazzmine_dspy.memory.working import operations as ops
 from jazzmine_dspy.memory.working.state import (
     ATTRIBUTES_KEPT,
     ENTITIES_KEPT,
-    HANDLED_KEPT,
+    PROCESSED_KEPT,
     TOPICS_KEPT,
 )
 from jazzmine_dspy.models.errors import InputError
@@ -62,21 +62,21 @@ def test_ref_w17_a_message_delivered_again_counts_nothing_twice() -> None:
     later = ops.begin_turn(state, TurnCache(message_id="m2"))
     assert ops.begin_turn(later, cache.model_copy(update={"intent": "other"})) == later
     assert state.entity_workspace["order 555"].mention_count == 1
-    assert (len(state.topic_history), state.begun) == (1, ["m1"])
+    assert (len(state.topic_history), state.started_message_ids) == (1, ["m1"])
 
 
 @pytest.mark.row("W12")
 def test_a_message_without_an_id_is_always_new() -> None:
     state = ops.begin_turn(ops.begin_turn(memory(), TurnCache()), TurnCache())
-    assert (state.turn_number, state.begun) == (2, [])
+    assert (state.turn_number, state.started_message_ids) == (2, [])
 
 
 @pytest.mark.row("W12", "W15")
 def test_the_ids_of_the_last_fifty_messages_are_known() -> None:
     state = memory()
-    for n in range(HANDLED_KEPT + 5):
+    for n in range(PROCESSED_KEPT + 5):
         state = ops.begin_turn(state, TurnCache(message_id=f"m{n}"))
-    assert state.begun == [f"m{n}" for n in range(5, HANDLED_KEPT + 5)]
+    assert state.started_message_ids == [f"m{n}" for n in range(5, PROCESSED_KEPT + 5)]
 
 
 @pytest.mark.row("W12")

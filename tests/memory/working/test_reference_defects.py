@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.memory.errors import LockTimeoutError, TurnLostError
-from jazzmine_dspy.memory.working import HeldSlot, TurnCache, WorkingMemoryStore
-from jazzmine_dspy.memory.working.backend import Presence
+from jazzmine_dspy.memory.working import SlotState, TurnCache, WorkingMemoryStore
+from jazzmine_dspy.memory.working.store import Presence
 from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.testing.working_memory import Harness
 
@@ -85,7 +85,7 @@ async def test_the_lock_holds_for_one_method_and_not_for_the_turn(
         with pytest.raises(LockTimeoutError) as caught:
             await hasty.begin_turn("c1", TurnCache(message_id="m2"))
         state = await store.end_turn("c1", "the answer to m1")
-    assert (state.turn_number, state.begun) == (1, ["m1"])
+    assert (state.turn_number, state.started_message_ids) == (1, ["m1"])
     assert isinstance(caught.value, JazzmineError)
     assert isinstance(caught.value, TimeoutError)
 
@@ -116,7 +116,7 @@ async def test_one_field_more_and_the_whole_memory_is_deleted(
 async def test_what_cannot_be_read_is_deleted(store: WorkingMemoryStore, harness: Harness) -> None:
     await harness.put_raw("c1", b'{"the only copy": ')
     assert await store.get("c1") is None
-    assert [one.data for one in await store.aside("c1")] == [b'{"the only copy": ']
+    assert [one.data for one in await store.quarantined("c1")] == [b'{"the only copy": ']
 
 
 @pytest.mark.row("W16")
@@ -152,7 +152,7 @@ async def test_locks_of_conversations_are_never_let_go(harness: Harness) -> None
 async def test_a_result_that_is_no_json_stops_every_later_save(store: WorkingMemoryStore) -> None:
     state = await store.get("c1")
     assert state is not None
-    state.begun.append(object())  # type: ignore[arg-type]
+    state.started_message_ids.append(object())  # type: ignore[arg-type]
     with pytest.raises(JazzmineError, match="cannot be stored"):
         await store.save(state)
     assert (await store.end_turn("c1", "it goes on")).last_agent_response == "it goes on"
@@ -163,7 +163,7 @@ async def test_a_slot_filled_during_a_confirmation_is_a_way_around_it(store: Wor
     from jazzmine_dspy.memory.working import ActiveFlowState, PendingConfirmation
 
     await store.start_flow("c1", ActiveFlowState(flow_name="pay"))
-    await store.register_slots("c1", [HeldSlot(name="amount")])
+    await store.register_slots("c1", [SlotState(name="amount")])
     await store.collect_slot("c1", "amount", 5)
     asked = PendingConfirmation(action_description="Pay?", action_payload={"amount": 5})
     await store.request_confirmation("c1", asked)

@@ -1,4 +1,4 @@
-"""The example of a store over SQLite keeps every promise of the suite."""
+"""The example of a store over SQLite keeps every guarantee of the suites."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.memory.working import WorkingMemoryStore
-from jazzmine_dspy.memory.working.base import RecordStore
 from jazzmine_dspy.testing.working_memory import Harness, WorkingMemoryConformance
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "examples" / "sqlite_backend.py"
-SqliteBackend = runpy.run_path(str(EXAMPLE))["SqliteBackend"]
+EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "examples" / "sqlite_store.py"
+SqliteStore = runpy.run_path(str(EXAMPLE))["SqliteStore"]
 
 
 class SqliteHarness(Harness):
@@ -22,17 +21,17 @@ class SqliteHarness(Harness):
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
-        self.made: list[RecordStore] = []
+        self.made: list[Any] = []
 
     async def make(
         self, *, wait: float = 5.0, ttl: float = 3600.0, remember: float = 1e6, **options: Any
     ) -> WorkingMemoryStore:
-        backend = SqliteBackend(self.path, ttl=ttl, remember=remember)
-        self.made.append(RecordStore(backend, wait=wait, **options))
-        return self.made[-1]
+        self.made.append(SqliteStore(self.path, ttl=ttl, remember=remember, wait=wait, **options))
+        made: WorkingMemoryStore = self.made[-1]
+        return made
 
     def _sql(self, statement: str, *values: Any) -> Any:
-        return self.made[0].backend.db.execute(statement, values).fetchone()  # type: ignore[attr-defined]
+        return self.made[0].db.execute(statement, values).fetchone()
 
     async def put_raw(self, conversation_id: str, data: bytes) -> None:
         self._sql("update record set data = ? where id = ?", data, conversation_id)
@@ -61,4 +60,4 @@ async def harness(tmp_path: Path) -> AsyncIterator[SqliteHarness]:
 
 @pytest.mark.row("W21")
 class TestOverSqlite(WorkingMemoryConformance):
-    """A backend of a hundred and fifty lines."""
+    """A store of a hundred and fifty lines."""

@@ -1,42 +1,40 @@
-"""Turns over a backend that fails, forgets and is slow: what the suite cannot bring about from outside."""
+"""Turns over a store that fails, forgets and is slow: what the suite cannot bring about from outside."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from jazzmine_dspy.memory.errors import LockTimeoutError
-from jazzmine_dspy.memory.working import (
-    ActiveFlowState,
-    InMemoryWorkingMemoryStore,
-    TurnCache,
-)
-from jazzmine_dspy.memory.working.backend import Grant, Kept, Presence
-from jazzmine_dspy.memory.working.in_process import InProcessBackend
+from jazzmine_dspy.memory.working import ActiveFlowState, InMemoryWorkingMemoryStore, Presence, TurnCache
+from jazzmine_dspy.memory.working.in_memory import StoredConversation
+from jazzmine_dspy.memory.working.turns import Record, Turn, _turns
 from jazzmine_dspy.models.errors import MemoryUnavailableError
+from skipping_time import SkippingLoop
 
 
-class Trying(InProcessBackend):
-    """A backend that counts its calls, and fails or is held up before or after doing what it was asked to."""
+class Trying(InMemoryWorkingMemoryStore):
+    """A store that counts its primitives, and fails or is held up before or after doing one."""
 
-    def __init__(self, *, lease: float = float("inf"), **options: Any) -> None:
-        super().__init__(**options)
-        self.lease = lease  # type: ignore[misc]
+    def __init__(self, *, lease: float = float("inf"), wait: float = 2.0, **options: Any) -> None:
+        self.conversations: dict[str, StoredConversation] = {}
+        super().__init__(conversations=self.conversations, wait=wait, **options)
+        self.lease = lease
         self.calls: Counter[str] = Counter()
         self.before: dict[str, list[Exception]] = {}
         self.after: dict[str, list[Exception]] = {}
         self.held_before: dict[str, asyncio.Event] = {}
         self.held_after: dict[str, asyncio.Event] = {}
         self.reached: dict[str, asyncio.Event] = {}
-        self.times: list[float] = []
 
     async def _around(self, name: str, work: Callable[[], Any]) -> Any:
         self.calls[name] += 1
-        self.times.append(asyncio.get_running_loop().time())
         if self.before.get(name):
             raise self.before[name].pop(0)
         if name in self.held_before:
@@ -58,52 +56,50 @@ class Trying(InProcessBackend):
         where[name] = asyncio.Event()
         return self.reached[name], where[name]
 
-    async def acquire(self, conversation_id: str, token: str) -> Grant | None:
-        work = super().acquire
-        found: Grant | None = await self._around("acquire", lambda: work(conversation_id, token))
-        return found
+    async def _begin(self, conversation_id: str, token: str) -> Turn | None:
+        work = super()._begin
+        turn: Turn | None = await self._around("begin", lambda: work(conversation_id, token))
+        return turn
 
-    async def renew(self, conversation_id: str, token: str, fence: int) -> bool:
-        work = super().renew
-        return bool(await self._around("renew", lambda: work(conversation_id, token, fence)))
+    async def _renew(self, turn: Turn) -> bool:
+        async def work() -> bool:
+            return self.conversations[turn.conversation_id].token == turn.token
 
-    async def release(self, conversation_id: str, token: str) -> bool:
-        work = super().release
-        return bool(await self._around("release", lambda: work(conversation_id, token)))
+        return bool(await self._around("renew", work))
 
-    async def write(self, conversation_id: str, data: bytes, **options: Any) -> int:
-        work = super().write
-        return int(await self._around("write", lambda: work(conversation_id, data, **options)))
+    async def _end(self, conversation_id: str, token: str) -> None:
+        work = super()._end
+        await self._around("end", lambda: work(conversation_id, token))
 
-    async def create(self, conversation_id: str, data: bytes, *, fence: int | None) -> Kept:
-        work = super().create
-        kept: Kept = await self._around("create", lambda: work(conversation_id, data, fence=fence))
-        return kept
+    async def _write(self, turn: Turn, data: bytes, expected: int) -> int:
+        work = super()._write
+        return int(await self._around("write", lambda: work(turn, data, expected)))
 
-    async def read(self, conversation_id: str) -> Kept | None:
-        work = super().read
-        kept: Kept | None = await self._around("read", lambda: work(conversation_id))
-        return kept
+    async def _create(self, conversation_id: str, data: bytes, turn: Turn | None) -> Record:
+        work = super()._create
+        record: Record = await self._around("create", lambda: work(conversation_id, data, turn))
+        return record
 
-    async def presence(self, conversation_id: str) -> Presence:
+    async def _read(self, conversation_id: str) -> Record | None:
+        work = super()._read
+        record: Record | None = await self._around("read", lambda: work(conversation_id))
+        return record
+
+    async def _presence(self, conversation_id: str) -> Presence:
         self.calls["presence"] += 1
-        return await super().presence(conversation_id)
+        return await super()._presence(conversation_id)
+
+    async def free(self) -> bool:
+        """Whether another store gets the turn at once."""
+        other = InMemoryWorkingMemoryStore(conversations=self.conversations, wait=0.0)
+        try:
+            async with other.turn("c1"):
+                return True
+        except LockTimeoutError:
+            return False
 
 
 DOWN = MemoryUnavailableError("The store does not answer", remedy="Start it.")
-
-
-def over(backend: Trying, **options: Any) -> InMemoryWorkingMemoryStore:
-    return InMemoryWorkingMemoryStore(backend=backend, **{"wait": 2.0, **options})
-
-
-async def free(backend: Trying) -> bool:
-    """Whether another store gets the turn at once."""
-    try:
-        async with over(backend, wait=0.0).turn("c1"):
-            return True
-    except LockTimeoutError:
-        return False
 
 
 # --- renewal ------------------------------------------------------------------------------------------------
@@ -111,19 +107,18 @@ async def free(backend: Trying) -> bool:
 
 @pytest.mark.row("W16")
 async def test_a_turn_is_renewed_while_it_lasts_and_no_longer() -> None:
-    backend = Trying(lease=0.003)
-    backend.reached["renew"] = renewed = asyncio.Event()
-    store = over(backend)
+    store = Trying(lease=0.003)
+    store.reached["renew"] = renewed = asyncio.Event()
     async with store.turn("c1"):
         for _ in range(3):
             await asyncio.wait_for(renewed.wait(), 5)
             renewed.clear()
-    at_the_end = backend.calls["renew"]
+    at_the_end = store.calls["renew"]
     await store.close()
     # Longer than several spans of renewing.
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(renewed.wait(), 0.02)
-    assert backend.calls["renew"] <= at_the_end + 1
+    assert store.calls["renew"] <= at_the_end + 1
 
 
 @pytest.mark.row("W16")
@@ -131,10 +126,10 @@ async def test_a_turn_is_renewed_while_it_lasts_and_no_longer() -> None:
 async def test_a_renewal_that_fails_is_tried_again(
     failure: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    backend = Trying(lease=0.003)
-    backend.before["renew"] = [failure] * 3
-    backend.reached["renew"] = renewed = asyncio.Event()
-    async with over(backend).turn("c1"):
+    store = Trying(lease=0.003)
+    store.before["renew"] = [failure] * 3
+    store.reached["renew"] = renewed = asyncio.Event()
+    async with store.turn("c1"):
         await asyncio.wait_for(renewed.wait(), 5)
     assert sum("was not renewed" in message for message in caplog.messages) == 3
     assert "a fault of the backend" not in caplog.text
@@ -142,11 +137,10 @@ async def test_a_renewal_that_fails_is_tried_again(
 
 @pytest.mark.row("W18")
 async def test_a_turn_that_is_lost_is_not_renewed_any_more(caplog: pytest.LogCaptureFixture) -> None:
-    backend = Trying(lease=0.003)
-    backend.reached["renew"] = renewed = asyncio.Event()
-    async with over(backend).turn("c1"):
-        backend.lapse("c1")
-        assert await backend.acquire("c1", "another")
+    store = Trying(lease=0.003)
+    store.reached["renew"] = renewed = asyncio.Event()
+    async with store.turn("c1"):
+        store.conversations["c1"].token = "another"
         await asyncio.wait_for(renewed.wait(), 5)
         renewed.clear()
         with pytest.raises(TimeoutError):
@@ -154,53 +148,24 @@ async def test_a_turn_that_is_lost_is_not_renewed_any_more(caplog: pytest.LogCap
     assert sum("was lost" in message for message in caplog.messages) == 1
 
 
-@pytest.mark.parametrize("ending", ["turn", "operation"])
-async def test_a_renewal_under_way_at_the_end_of_a_turn_does_not_take_it_again(ending: str) -> None:
-    backend = Trying(lease=0.003)
-    store = over(backend)
-    await store.get_or_create("c1", "u1")
-    renewing, let_renew = backend.hold("renew", before=True)
-    _, let_write = backend.hold("write", before=True)
-
-    async def turn() -> None:
-        if ending == "operation":
-            await store.end_turn("c1", "with its release in the write")
-            return
-        async with store.turn("c1"):
-            await renewing.wait()
-
-    leaving = asyncio.create_task(turn())
-    await asyncio.wait_for(renewing.wait(), 5)
-    let_write.set()
-    for _ in range(10):
-        await asyncio.sleep(0)
-    assert not leaving.done()
-    let_renew.set()
-    await leaving
-    assert await free(backend)
-    assert backend.calls["renew"] == 1
-
-
 # --- answers that are lost ----------------------------------------------------------------------------------
 
 
 async def test_a_turn_granted_with_the_answer_lost_is_given_back() -> None:
-    backend = Trying()
-    backend.after["acquire"] = [DOWN]
-    store = over(backend)
+    store = Trying()
+    store.after["begin"] = [DOWN]
     with pytest.raises(MemoryUnavailableError):
         async with store.turn("c1"):
             pytest.fail("it was not heard of")
     await store.close()
-    assert await free(backend)
+    assert await store.free()
     assert store.locks == 0
 
 
 async def test_a_turn_granted_to_a_task_that_is_gone_is_given_back() -> None:
-    backend = Trying()
-    store = over(backend)
+    store = Trying()
     await store.get_or_create("c1", "u1")
-    reached, let_go = backend.hold("acquire")
+    reached, let_go = store.hold("begin")
     task = asyncio.create_task(store.end_turn("c1", "hello"))
     await reached.wait()
     task.cancel()
@@ -208,16 +173,15 @@ async def test_a_turn_granted_to_a_task_that_is_gone_is_given_back() -> None:
         await task
     let_go.set()
     await store.close()
-    assert await free(backend)
+    assert await store.free()
     assert store.locks == 0
 
 
 async def test_a_write_with_its_answer_lost_is_seen_by_the_next_read_in_the_turn() -> None:
-    backend = Trying()
-    store = over(backend)
+    store = Trying()
     async with store.turn("c1"):
         await store.get_or_create("c1", "u1")
-        backend.after["write"] = [DOWN]
+        store.after["write"] = [DOWN]
         with pytest.raises(MemoryUnavailableError):
             await store.end_turn("c1", "written all the same")
         state = await store.get("c1")
@@ -227,22 +191,20 @@ async def test_a_write_with_its_answer_lost_is_seen_by_the_next_read_in_the_turn
 
 
 async def test_a_write_that_was_not_done_is_not_seen() -> None:
-    backend = Trying()
-    store = over(backend)
+    store = Trying()
     async with store.turn("c1"):
         before = await store.get_or_create("c1", "u1")
-        backend.before["write"] = [DOWN]
+        store.before["write"] = [DOWN]
         with pytest.raises(MemoryUnavailableError):
             await store.end_turn("c1", "never written")
         assert await store.get("c1") == before
 
 
 async def test_a_cancelled_write_leaves_the_turn_with_what_is_so() -> None:
-    backend = Trying()
-    store = over(backend)
+    store = Trying()
     async with store.turn("c1"):
         await store.get_or_create("c1", "u1")
-        reached, let_go = backend.hold("write")
+        reached, let_go = store.hold("write")
         task = asyncio.create_task(store.end_turn("c1", "cancelled"))
         await reached.wait()
         task.cancel()
@@ -256,13 +218,12 @@ async def test_a_cancelled_write_leaves_the_turn_with_what_is_so() -> None:
 
 
 async def test_a_release_that_fails_is_logged_and_hides_no_error(caplog: pytest.LogCaptureFixture) -> None:
-    backend = Trying()
-    store = over(backend)
-    backend.before["release"] = [DOWN, DOWN]
+    store = Trying()
+    store.before["end"] = [DOWN, DOWN]
     async with store.turn("c1"):
         pass
     assert "ends with its lease" in caplog.text
-    backend.lapse("c1")
+    store.conversations["c1"].token = ""
     with pytest.raises(ZeroDivisionError):
         async with store.turn("c1"):
             raise ZeroDivisionError
@@ -270,9 +231,8 @@ async def test_a_release_that_fails_is_logged_and_hides_no_error(caplog: pytest.
 
 
 async def test_a_turn_cancelled_while_it_is_given_back_is_given_back() -> None:
-    backend = Trying()
-    reached, let_go = backend.hold("release", before=True)
-    store = over(backend)
+    store = Trying()
+    reached, let_go = store.hold("end", before=True)
 
     async def turn() -> None:
         async with store.turn("c1"):
@@ -285,7 +245,7 @@ async def test_a_turn_cancelled_while_it_is_given_back_is_given_back() -> None:
         await task
     let_go.set()
     await store.close()
-    assert await free(backend)
+    assert await store.free()
 
 
 # --- tasks of one turn --------------------------------------------------------------------------------------
@@ -293,9 +253,8 @@ async def test_a_turn_cancelled_while_it_is_given_back_is_given_back() -> None:
 
 @pytest.mark.row("W16")
 async def test_a_turn_is_not_over_while_a_task_of_it_writes() -> None:
-    backend = Trying()
-    store = over(backend)
-    reached, let_go = backend.hold("write", before=True)
+    store = Trying()
+    reached, let_go = store.hold("write", before=True)
     writing: list[asyncio.Task[Any]] = []
 
     async def turn() -> None:
@@ -308,20 +267,19 @@ async def test_a_turn_is_not_over_while_a_task_of_it_writes() -> None:
     await reached.wait()
     for _ in range(5):
         await asyncio.sleep(0)
-    assert not await free(backend)
+    assert not await store.free()
     let_go.set()
     await leaving
     assert (await writing[0]).last_agent_response == "by a task"
-    assert await free(backend)
+    assert await store.free()
 
 
 async def test_a_read_beside_a_write_does_not_bring_back_what_was_before() -> None:
-    backend = Trying()
-    store = over(backend)
+    store = Trying()
     async with store.turn("c1"):
         await store.get_or_create("c1", "u1")
-        wrote, let_write = backend.hold("write", before=True)
-        _, let_read = backend.hold("read")
+        wrote, let_write = store.hold("write", before=True)
+        _, let_read = store.hold("read")
         writing = asyncio.create_task(store.end_turn("c1", "written"))
         await wrote.wait()
         reading = asyncio.create_task(store.get("c1"))
@@ -335,66 +293,183 @@ async def test_a_read_beside_a_write_does_not_bring_back_what_was_before() -> No
 
 
 @pytest.mark.row("W19")
-async def test_a_record_mended_while_it_is_being_set_aside_stays() -> None:
+async def test_a_record_mended_while_it_is_moved_aside_stays() -> None:
     class Mending(Trying):
-        async def set_aside(self, conversation_id: str, **options: Any) -> str | None:
-            known = self._conversations[conversation_id]
-            known.data, known.version = good, known.version + 1
-            return await super().set_aside(conversation_id, **options)
+        async def _quarantine(self, conversation_id: str, record: Record, cause: str) -> None:
+            stored = self.conversations[conversation_id]
+            self._put(stored, good)
+            await super()._quarantine(conversation_id, record, cause)
 
-    backend = Mending()
-    store = over(backend)
+    store = Mending()
     await store.get_or_create("c1", "ann")
-    good = backend._conversations["c1"].data
-    backend._conversations["c1"].data = b"broken"
+    good = store.conversations["c1"].record.data  # type: ignore[union-attr, assignment]
+    store.conversations["c1"].record = Record(b"broken", 0)
     assert (await store.get_or_create("c1", "bob")).user_id == "ann"
-    assert await store.aside("c1") == []
+    assert await store.quarantined("c1") == []
 
 
 # --- trips to the backend -----------------------------------------------------------------------------------
 
 
 async def test_a_turn_reads_once_whatever_is_done_in_it() -> None:
-    backend = Trying()
-    store = over(backend)
+    store = Trying()
     await store.get_or_create("c1", "u1")
-    backend.calls.clear()
+    store.calls.clear()
     async with store.turn("c1"):
         await store.begin_turn("c1", TurnCache(message_id="m1"))
         await store.start_flow("c1", ActiveFlowState(flow_name="track"))
         await store.get("c1")
         await store.end_turn("c1", "hello")
-    # The one read is that of granting the turn.
-    assert backend.calls == {"acquire": 1, "read": 1, "write": 3, "release": 1}
+    # Beginning the turn reads the record.
+    assert store.calls == {"begin": 1, "write": 3, "end": 1}
 
 
-async def test_an_operation_by_itself_is_two_trips() -> None:
-    backend = Trying()
-    store = over(backend)
+async def test_an_operation_by_itself_is_a_turn() -> None:
+    store = Trying()
     await store.get_or_create("c1", "u1")
-    backend.calls.clear()
+    store.calls.clear()
     await store.end_turn("c1", "hello")
-    assert backend.calls == {"acquire": 1, "read": 1, "write": 1}
-    assert await free(backend)
+    assert store.calls == {"begin": 1, "write": 1, "end": 1}
+    assert await store.free()
 
 
 async def test_the_first_turn_of_a_conversation_does_not_ask_twice_whether_it_is_there() -> None:
-    backend = Trying()
-    store = over(backend)
+    store = Trying()
     async with store.turn("c1"):
         await store.get_or_create("c1", "u1")
-    assert backend.calls == {"acquire": 1, "read": 1, "presence": 1, "create": 1, "release": 1}
+    assert store.calls == {"begin": 1, "presence": 1, "create": 1, "end": 1}
 
 
 # --- what is left behind ------------------------------------------------------------------------------------
 
 
 async def test_closing_waits_for_what_is_under_way() -> None:
-    backend = Trying()
-    backend.after["acquire"] = [DOWN]
-    store = over(backend)
+    store = Trying()
+    store.after["begin"] = [DOWN]
     with pytest.raises(MemoryUnavailableError):
         await store.end_turn("c1", "it was not heard of")
-    assert backend.calls["release"] == 0
+    assert store.calls["end"] == 0
     await store.close()
-    assert backend.calls["release"] == 1
+    assert store.calls["end"] == 1
+
+
+@pytest.mark.row("W21")
+async def test_no_gate_outlives_its_turns() -> None:
+    store = InMemoryWorkingMemoryStore()
+
+    async def turn(number: int) -> None:
+        async with store.turn(f"c{number % 50}"):
+            await asyncio.sleep(0)
+            if number % 7 == 0:
+                raise ValueError("a turn that fails")
+
+    tasks = [asyncio.create_task(turn(number)) for number in range(200)]
+    await asyncio.sleep(0)
+    for task in tasks[::11]:
+        task.cancel()
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    assert {type(one) for one in ended} == {type(None), ValueError, asyncio.CancelledError}
+    assert store.locks == 0
+
+
+async def test_a_task_is_in_no_turn_once_its_turns_are_over() -> None:
+    store = InMemoryWorkingMemoryStore()
+    before = dict(_turns.get())
+    async with store.turn("a"), store.turn("b"):
+        assert len(_turns.get()) == len(before) + 2
+    assert dict(_turns.get()) == before
+
+
+async def test_a_change_that_fails_half_way_changes_nothing() -> None:
+    store = InMemoryWorkingMemoryStore()
+
+    def change(state: Any) -> None:
+        state.started_message_ids.append("half")
+        raise ZeroDivisionError
+
+    async with store.turn("c1"):
+        await store.get_or_create("c1", "u1")
+        before = await store.end_turn("c1", "before")
+        with pytest.raises(ZeroDivisionError):
+            await store.operate("c1", change)
+        assert await store.get("c1") == before
+
+
+def test_leaving_a_turn_is_logged_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+    async def talk() -> None:
+        store = InMemoryWorkingMemoryStore()
+        async with store.turn("c1"):
+            await store.get_or_create("c1", "u1")
+        await store.close()
+
+    with caplog.at_level(logging.DEBUG):
+        asyncio.run(talk(), debug=True)
+    assert [record.message for record in caplog.records if "jazzmine" in record.name] == []
+
+
+async def test_a_clock_that_fails_changes_nothing_and_leaves_no_turn() -> None:
+    now = [1.0]
+    store = Trying(clock=lambda: now[0] if now else [][0])
+    before = await store.get_or_create("c1", "u1")
+    now.clear()
+    with pytest.raises(IndexError):
+        await store.end_turn("c1", "never")
+    with pytest.raises(IndexError):
+        await store.get_or_create("c2", "u1")
+    assert (await store.get("c1"), await store.get("c2")) == (before, None)
+    assert await store.free()
+
+
+# --- waiting ---------------------------------------------------------------------------------------------
+
+
+def tries(wait: float | None = None) -> list[float]:
+    """When a turn is tried for that another one has, from the first time on, and when it is given up."""
+    loop, times = SkippingLoop(), []
+
+    class Busy(InMemoryWorkingMemoryStore):
+        async def _begin(self, conversation_id: str, token: str) -> Turn | None:
+            times.append(loop.time())
+            return None
+
+    async def ask() -> None:
+        store = Busy() if wait is None else Busy(wait=wait)
+        with pytest.raises(LockTimeoutError):
+            async with store.turn("c1"):
+                pytest.fail("two turns at once")
+        await store.close()
+
+    loop.run_until_complete(ask())
+    times.append(loop.time())
+    loop.close()
+    return times
+
+
+@pytest.mark.row("W16", "W17")
+def test_waiting_backs_off_with_jitter_and_ends_in_its_time() -> None:
+    runs = [tries(2.0) for _ in range(20)]
+    pauses = [[later - earlier for earlier, later in pairwise(times)] for times in runs]
+    assert all(0 <= pause <= 0.051 for run in pauses for pause in run)
+    # The first pause is short, later ones are longer, and no two waiters are in step.
+    assert max(run[0] for run in pauses) <= 0.0021
+    assert max(pause for run in pauses for pause in run[8:]) > 0.03
+    assert len({run[6] for run in pauses}) == 20
+    assert all(2.0 <= times[-1] <= 2.051 for times in runs)
+
+
+@pytest.mark.row("W17")
+def test_a_turn_is_waited_for_15_seconds_unless_told_otherwise() -> None:
+    assert 15.0 <= tries()[-1] <= 15.051
+
+
+async def test_of_one_store_only_one_task_tries_for_a_turn() -> None:
+    store = Trying(wait=0.05)
+    store.conversations["c1"] = StoredConversation(token="another")
+
+    async def turn() -> None:
+        async with store.turn("c1"):
+            pytest.fail("two turns at once")
+
+    ended = await asyncio.gather(*(turn() for _ in range(20)), return_exceptions=True)
+    assert all(isinstance(one, LockTimeoutError) for one in ended)
+    assert store.calls["begin"] < 40

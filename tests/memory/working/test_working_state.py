@@ -13,10 +13,10 @@ from jazzmine_dspy.memory.working import (
     TRANSITIONS,
     ActiveFlowState,
     FlowStatus,
-    HeldSlot,
     IllegalTransitionError,
     PendingConfirmation,
     RunningAction,
+    SlotState,
     WorkingMemory,
     transition_table,
 )
@@ -31,11 +31,11 @@ def memory(**fields: object) -> WorkingMemory:
 def test_every_step_is_legal_or_refused_and_then_changes_nothing(old: FlowStatus, new: FlowStatus) -> None:
     flow = ActiveFlowState(flow_name="track_order", status=old)
     if new is old or new in TRANSITIONS[old]:
-        flow.become(new)
+        flow.transition_to(new)
         assert flow.status is new
     else:
         with pytest.raises(IllegalTransitionError, match=f"{old} cannot become {new}.*track_order"):
-            flow.become(new)
+            flow.transition_to(new)
         assert flow.status is old
 
 
@@ -53,9 +53,9 @@ def test_the_conversations_status_follows_from_the_rest() -> None:
     assert (state.status, state.is_in_flow) == ("idle", False)
     state.active_flow = ActiveFlowState(flow_name="track_order")
     assert (state.status, state.is_in_flow) == ("in_flow", True)
-    state.active_flow.become(FlowStatus.COLLECTING_SLOTS)
+    state.active_flow.transition_to(FlowStatus.COLLECTING_SLOTS)
     assert state.status == "collecting_slots"
-    state.active_flow.become(FlowStatus.AWAITING_CONFIRMATION)
+    state.active_flow.transition_to(FlowStatus.AWAITING_CONFIRMATION)
     assert state.status == "awaiting_confirmation"
     state.action = RunningAction(flow_name="track_order")
     assert state.status == "executing_action"
@@ -74,14 +74,14 @@ def test_a_full_state_survives_json() -> None:
     state = memory(turn_number=3, sentiments=[-0.5, 0.25], last_agent_response="Où ça ? 🚚")
     state.active_flow = ActiveFlowState(
         flow_name="newsletter",
-        slots={"topics": HeldSlot(name="topics", value=["lamps", {"n": [0, False, None]}])},
+        slots={"topics": SlotState(name="topics", value=["lamps", {"n": [0, False, None]}])},
     )
     state.paused.append(ActiveFlowState(flow_name="track_order", status=FlowStatus.PAUSED, deferred=True))
     state.pending_confirmation = PendingConfirmation(
         flow_name="newsletter", action_description="Right?", action_payload={"topics": ["lamps"]}
     )
-    state.mention("Order 4471", ["kettle"])
-    state.archive(
+    state.add_mention("Order 4471", ["kettle"])
+    state.archive_flow(
         ActiveFlowState(flow_name="refund_status"), FlowStatus.FAILED, result={"code": 3}, reason="down"
     )
     assert WorkingMemory.model_validate_json(state.model_dump_json()) == state
@@ -99,7 +99,7 @@ def test_ended_flows_are_bounded_and_what_was_dropped_is_counted() -> None:
     state = memory()
     for turn in range(FLOWS_KEPT + 3):
         state.turn_number = turn
-        state.archive(ActiveFlowState(flow_name=f"f{turn}"), FlowStatus.COMPLETED)
+        state.archive_flow(ActiveFlowState(flow_name=f"f{turn}"), FlowStatus.COMPLETED)
     assert (len(state.flow_history), state.flows_dropped) == (FLOWS_KEPT, 3)
     assert (state.flow_history[0].flow_name, state.flow_history[-1].flow_name) == ("f3", f"f{FLOWS_KEPT + 2}")
 
@@ -107,24 +107,24 @@ def test_ended_flows_are_bounded_and_what_was_dropped_is_counted() -> None:
 def test_a_flow_that_has_ended_cannot_end_again() -> None:
     state = memory()
     flow = ActiveFlowState(flow_name="f")
-    state.archive(flow, FlowStatus.COMPLETED)
+    state.archive_flow(flow, FlowStatus.COMPLETED)
     with pytest.raises(StateError):
-        state.archive(flow, FlowStatus.CANCELLED)
+        state.archive_flow(flow, FlowStatus.CANCELLED)
     assert len(state.flow_history) == 1
 
 
 def test_entities_add_up_and_are_forgotten_after_five_turns() -> None:
     state = memory(turn_number=1)
-    state.mention("order 555", ["kettle"])
-    state.mention("blue rug", [])
+    state.add_mention("order 555", ["kettle"])
+    state.add_mention("blue rug", [])
     state.turn_number = 2
-    state.mention("Order #555", ["express", "kettle"])
+    state.add_mention("Order #555", ["express", "kettle"])
     known = list(state.entity_workspace.values())[-1]
     assert (known.name, known.attributes, known.mention_count) == ("order 555", ["kettle", "express"], 2)
     assert [entity.name for entity in state.salient_entities] == ["order 555", "blue rug"]
     state.turn_number = 6
-    state.forget_entities()
+    state.evict_entities()
     assert len(state.entity_workspace) == 2
     state.turn_number = 7
-    state.forget_entities()
+    state.evict_entities()
     assert list(state.entity_workspace) == ["order 555"]

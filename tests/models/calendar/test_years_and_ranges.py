@@ -18,7 +18,7 @@ def slot(name: str = "day", **fields: Any) -> Slot:
 
 
 def read(held: Slot, text: str, at: ReadingContext = HERE) -> Any:
-    return held.type.candidates(held, text, at)
+    return held.kind.candidates(held, text, at)
 
 
 @pytest.mark.row("U7")
@@ -48,9 +48,9 @@ def test_a_day_that_is_behind_is_never_ahead(text: str, day: str) -> None:
     ids=lambda held: held.name,
 )
 def test_a_date_of_birth_needs_its_year(held: Slot, text: str) -> None:
-    assert read(held, text) == [] == held.type.occurrences(held, text, HERE)
-    assert held.type.attempt(held, text, HERE)
-    assert held.type.check(held, held.type.normal(held, text, HERE), HERE) == "The year is missing"
+    assert read(held, text) == [] == held.kind.find_values(held, text, HERE)
+    assert held.kind.is_attempt(held, text, HERE)
+    assert held.kind.check(held, held.kind.normalize(held, text, HERE), HERE) == "The year is missing"
 
 
 @pytest.mark.row("U7")
@@ -90,10 +90,10 @@ def test_only_a_date_has_a_year_and_it_may_be_optional() -> None:
     ],
 )  # fmt: skip
 def test_both_days_of_a_range(text: str, days: list[str]) -> None:
-    assert slot().type.occurrences(slot(), text, HERE) == days
+    assert slot().kind.find_values(slot(), text, HERE) == days
 
 
 @pytest.mark.row("U7")
 def test_a_range_that_is_behind() -> None:
     lost = slot("lost_on", max="today")
-    assert lost.type.occurrences(lost, "monday to friday", HERE) == ["2026-10-05", "2026-10-09"]
+    assert lost.kind.find_values(lost, "monday to friday", HERE) == ["2026-10-05", "2026-10-09"]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from jazzmine_dspy.datasets import LabelledConversation, Labels
+from collections.abc import Sequence
+
+from jazzmine_dspy.datasets import Labels
 from jazzmine_dspy.datasets.importers import (
-    Gathered,
-    Intake,
-    Source,
+    SourceReader,
     importer,
     named_files,
     one_file,
     single,
     words,
 )
-from jazzmine_dspy.models import Command, Flow, Slot, SlotType
+from jazzmine_dspy.models import Command, Flow, Slot
 from jazzmine_dspy.models.commands import SetSlot, StartFlow
 
 
@@ -27,20 +27,17 @@ from jazzmine_dspy.models.commands import SetSlot, StartFlow
     layout=named_files(".csv"),
     out_of_scope_share=0.0,
 )
-def jobs(source: Source, intake: Intake) -> Gathered:
+def jobs(reader: SourceReader) -> Sequence[Flow]:
     """Read CSV files with the columns ``text``, ``task`` and ``place``."""
-    conversations: dict[str, list[LabelledConversation]] = {}
     tasks: set[str] = set()
-    for part in source.parts:
+    for part in reader.parts:
         path = one_file(part, ".csv")
-        rows = conversations.setdefault(part.name, [])
-        for line, (text, task, place) in intake.records(path, ("text", "task", "place")):
-            with intake.row(path, line):
+        for line, (text, task, place) in reader.csv(path, ("text", "task", "place")):
+            with reader.row(path, line):
                 commands: list[Command] = [StartFlow(flow=task)]
                 commands += [SetSlot(name="place", value=place)] if place else []
                 labels = Labels(flows=(task,), intent=task, commands=tuple(commands))
-                rows.append(single(f"jobs-{part.name}-{line:04d}", text, labels))
+                reader.add(part, single(f"jobs-{part.name}-{line:04d}", text, labels))
                 tasks.add(task)
-    place = Slot(name="place", type=SlotType("postcode"), description="Where the work is to be done.")
-    flows = [Flow(name=task, description=words(task), slots=(place,)) for task in sorted(tasks)]
-    return Gathered(flows, conversations)
+    place = Slot(name="place", type="postcode", description="Where the work is to be done.")
+    return [Flow(name=task, description=words(task), slots=(place,)) for task in sorted(tasks)]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jazzmine_dspy.models import Command
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.commands import SetSlot
 from jazzmine_dspy.program.heads import HeadState, head
 from jazzmine_dspy.program.ports import HeadExample, HeadInput, HeadOutput

@@ -1,29 +1,19 @@
-"""The steps of working memory: each a function from a state to a new one.
+"""The operations of working memory: plain functions that change a state in place.
 
-``new = collect_slot(state, "order_id", "4471")`` leaves ``state`` as it is; an error changes nothing. The
-operations with a result, :func:`confirm_action` and :func:`dequeue`, give ``(new, result)``. None of them reads a
-clock, makes an id, or does input or output.
+An error may leave the state half changed: work on a copy, as a store does, which stores nothing then. No operation
+reads a clock, makes an id, or does input or output; ``now`` is Unix time in seconds.
 """
 
-from jazzmine_dspy.memory.working.operations.actions import begin_action, dequeue, enqueue, finish_action
-from jazzmine_dspy.memory.working.operations.confirmation import (
-    confirm_action,
-    deny_action,
-    request_confirmation,
-)
 from jazzmine_dspy.memory.working.operations.flows import (
+    advance_sequential_step,
     cancel_flow,
     complete_flow,
     fail_flow,
     pause_flow,
-    resume_flow,
-    start_flow,
-)
-from jazzmine_dspy.memory.working.operations.progress import (
-    advance_sequential_step,
     record_branch_result,
-    record_tool_call,
+    resume_flow,
     set_condition_branch,
+    start_flow,
 )
 from jazzmine_dspy.memory.working.operations.slots import (
     clear_slot,
@@ -31,13 +21,20 @@ from jazzmine_dspy.memory.working.operations.slots import (
     correct_slot,
     register_slots,
 )
-from jazzmine_dspy.memory.working.operations.step import Answering, Operation, Step
-from jazzmine_dspy.memory.working.operations.turns import begin_turn, end_turn
+from jazzmine_dspy.memory.working.operations.turns import (
+    begin_action,
+    begin_turn,
+    confirm_action,
+    deny_action,
+    dequeue,
+    end_turn,
+    enqueue,
+    finish_action,
+    record_tool_call,
+    request_confirmation,
+)
 
 __all__ = [
-    "Answering",
-    "Operation",
-    "Step",
     "advance_sequential_step",
     "begin_action",
     "begin_turn",

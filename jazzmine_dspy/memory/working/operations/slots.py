@@ -1,29 +1,129 @@
-"""Slots of a flow: registered, filled, corrected, cleared."""
+"""Slots of a flow: registered, filled, corrected, cleared; and what operations require of a state."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working.flow import ActiveFlowState
-from jazzmine_dspy.memory.working.operations._lookup import (
-    follow_slots,
-    json_value,
-    living,
-    refused,
-    running,
-    slot_of,
-)
-from jazzmine_dspy.memory.working.operations.step import Operation
-from jazzmine_dspy.memory.working.records import HeldSlot
+from jazzmine_dspy.memory.working.records import FlowStatus, SlotState
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED, SLOTS_KEPT, WorkingMemory
+from jazzmine_dspy.models.base import JsonData
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.flows import Slot
 
+_JSON: TypeAdapter[Any] = TypeAdapter(JsonData)
 
-@Operation
-def register_slots(state: WorkingMemory, slots: Iterable[HeldSlot | Slot]) -> None:
+
+def require(state: WorkingMemory, condition: object, message: str, remedy: str, *, flow: str = "") -> None:
+    """Refuse an operation that the state does not allow.
+
+    Args:
+        state: Of the conversation that the error names.
+        condition: What has to hold.
+        message: What is wrong.
+        remedy: What to do next.
+        flow: The name of the flow that the error names, if any.
+
+    Raises:
+        StateError: the condition does not hold.
+    """
+    if not condition:
+        where = f"conversation {state.conversation_id!r}" + (f", flow {flow!r}" if flow else "")
+        raise StateError(message, where=where, remedy=remedy)
+
+
+def join_names(names: Iterable[str]) -> str:
+    """Names for the text of an error."""
+    return ", ".join(names) or "none"
+
+
+def require_active_flow(state: WorkingMemory) -> ActiveFlowState:
+    """The running flow.
+
+    Raises:
+        StateError: there is none.
+    """
+    paused = join_names(flow.flow_name for flow in reversed(state.paused))
+    remedy = f"Start one with start_flow, or resume a paused one: {paused}."
+    require(state, state.active_flow, "No flow is running", remedy)
+    assert state.active_flow is not None
+    return state.active_flow
+
+
+def find_flow(state: WorkingMemory, name: str | None) -> ActiveFlowState:
+    """The flow of that name, running or paused; the running one where none is named.
+
+    Raises:
+        StateError: there is none.
+    """
+    if name is None:
+        return require_active_flow(state)
+    flows = {flow.flow_name: flow for flow in reversed(state.open_flows)}
+    message = f"No flow {name!r} is running or paused"
+    require(state, name in flows, message, f"Name one of those that are: {join_names(reversed(flows))}.")
+    return flows[name]
+
+
+def require_slot(state: WorkingMemory, flow: ActiveFlowState, name: str) -> SlotState:
+    """A slot of a flow.
+
+    Raises:
+        StateError: the flow has none of that name.
+    """
+    remedy = f"Its slots are: {join_names(flow.slots)}. Others are added with register_slots."
+    require(state, name in flow.slots, f"The flow has no slot {name!r}", remedy, flow=flow.flow_name)
+    return flow.slots[name]
+
+
+def require_no_action(state: WorkingMemory) -> None:
+    """Refuse what would take the flow from under a running action.
+
+    Raises:
+        StateError: an action is running.
+    """
+    remedy = "End it with finish_action first; queue messages with enqueue meanwhile."
+    flow = state.action.flow_name if state.action else ""
+    require(state, state.action is None, "An action is running", remedy, flow=flow)
+
+
+def json_value(value: Any, where: str) -> Any:
+    """A copy of a JSON value.
+
+    Raises:
+        InputError: it holds what JSON has not.
+    """
+    try:
+        return _JSON.validate_python(value)
+    except (ValidationError, RecursionError) as error:
+        cause = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "it is nested too deep"
+        raise InputError(
+            f"The value is not JSON: {cause}",
+            where=where,
+            remedy="Pass texts, finite numbers, lists and mappings.",
+        ) from error
+
+
+def update_status(state: WorkingMemory, flow: ActiveFlowState) -> None:
+    """Bring the running flow's status in line with its slots.
+
+    It stays as it is while a yes or no is open, which nothing but an answer closes, and while an action runs.
+    """
+    if flow is not state.active_flow or state.action is not None:
+        return
+    if flow.status is FlowStatus.AWAITING_CONFIRMATION:
+        return
+    if flow.needs_values:
+        flow.transition_to(FlowStatus.COLLECTING_SLOTS)
+        flow.ready = False
+    else:
+        flow.transition_to(FlowStatus.ACTIVE)
+
+
+def register_slots(state: WorkingMemory, slots: Iterable[SlotState | Slot]) -> None:
     """Say which slots the running flow has.
 
     It collects them if a required one has no value; where none is required it stays active. Of a slot that is
@@ -34,17 +134,15 @@ def register_slots(state: WorkingMemory, slots: Iterable[HeldSlot | Slot]) -> No
 
     Example:
         >>> state = WorkingMemory(conversation_id="c1", user_id="u1", active_flow=ActiveFlowState(flow_name="track"))
-        >>> register_slots(state, [HeldSlot(name="order_id")]).status.value
+        >>> register_slots(state, [SlotState(name="order_id")])
+        >>> state.status.value
         'collecting_slots'
-        >>> register_slots(state, [HeldSlot(name="note", required=False)]).status.value
-        'in_flow'
     """
-    flow = running(state)
-    held_slots(state, flow, slots)
-    follow_slots(state, flow)
+    flow = require_active_flow(state)
+    add_slots(state, flow, slots)
+    update_status(state, flow)
 
 
-@Operation
 def collect_slot(
     state: WorkingMemory,
     slot_name: str,
@@ -70,24 +168,24 @@ def collect_slot(
         InputError: ``value`` is None, or not JSON.
 
     Example:
-        >>> flow = ActiveFlowState(flow_name="track", slots={"order_id": HeldSlot(name="order_id")})
+        >>> flow = ActiveFlowState(flow_name="track", slots={"order_id": SlotState(name="order_id")})
         >>> state = WorkingMemory(conversation_id="c1", user_id="u1", active_flow=flow)
-        >>> refused = collect_slot(state, "order_id", "12", "an order has four digits")
-        >>> refused.status.value, refused.active_flow.values, refused.active_flow.slots["order_id"].attempts
+        >>> collect_slot(state, "order_id", "12", "an order has four digits")
+        >>> state.status.value, state.active_flow.values, state.active_flow.slots["order_id"].attempts
         ('collecting_slots', {}, 1)
-        >>> collect_slot(refused, "order_id", "4471").status.value
+        >>> collect_slot(state, "order_id", "4471")
+        >>> state.status.value
         'in_flow'
     """
-    owner = living(state, flow)
-    slot = slot_of(state, owner, slot_name)
+    owner = find_flow(state, flow)
+    slot = require_slot(state, owner, slot_name)
     if validation_error:
         _refuse(state, owner, slot, validation_error)
     else:
         _fill(state, owner, slot, value)
-    follow_slots(state, owner)
+    update_status(state, owner)
 
 
-@Operation
 def correct_slot(state: WorkingMemory, slot_name: str, value: Any, *, flow: str | None = None) -> None:
     """Replace a slot's value; the one before is kept as ``previous_value``.
 
@@ -97,41 +195,36 @@ def correct_slot(state: WorkingMemory, slot_name: str, value: Any, *, flow: str 
         StateError: no such flow, or it has no such slot.
         InputError: ``value`` is None, or not JSON.
     """
-    owner = living(state, flow)
-    _fill(state, owner, slot_of(state, owner, slot_name), value)
-    follow_slots(state, owner)
+    owner = find_flow(state, flow)
+    _fill(state, owner, require_slot(state, owner, slot_name), value)
+    update_status(state, owner)
 
 
-@Operation.of_short_texts
 def clear_slot(state: WorkingMemory, slot_name: str, *, flow: str | None = None) -> None:
     """Take a slot's value back; it is kept as ``previous_value``. Its error and attempts go too.
 
     Raises:
         StateError: no such flow, or it has no such slot.
     """
-    owner = living(state, flow)
-    empty(state, slot_of(state, owner, slot_name))
-    follow_slots(state, owner)
+    owner = find_flow(state, flow)
+    clear_value(state, require_slot(state, owner, slot_name))
+    update_status(state, owner)
 
 
-def held_slots(state: WorkingMemory, flow: ActiveFlowState, slots: Iterable[HeldSlot | Slot]) -> None:
+def add_slots(state: WorkingMemory, flow: ActiveFlowState, slots: Iterable[SlotState | Slot]) -> None:
     """Add slots to a flow, or renew the definition of those that it has.
 
     Raises:
         StateError: a name comes twice, or the flow would have too many.
     """
-    new: dict[str, HeldSlot] = {}
+    new: dict[str, SlotState] = {}
     for slot in slots:
-        if slot.name in new:
-            raise refused(
-                state,
-                f"Slot {slot.name!r} comes twice",
-                "Give every slot a name of its own.",
-                flow=flow.flow_name,
-            )
-        new[slot.name] = HeldSlot.of(slot) if isinstance(slot, Slot) else slot.model_copy(deep=True)
-    if len(flow.slots.keys() | new.keys()) > SLOTS_KEPT:
-        raise _too_many(state, flow)
+        message, remedy = f"Slot {slot.name!r} comes twice", "Give every slot a name of its own."
+        require(state, slot.name not in new, message, remedy, flow=flow.flow_name)
+        new[slot.name] = SlotState.of(slot) if isinstance(slot, Slot) else slot.model_copy(deep=True)
+    few = len(flow.slots.keys() | new.keys()) <= SLOTS_KEPT
+    remedy = "Split the flow, or gather values in a slot of type list."
+    require(state, few, f"A flow can have {SLOTS_KEPT} slots", remedy, flow=flow.flow_name)
     for name, slot in new.items():
         known = flow.slots.get(name)
         if known is None:
@@ -142,31 +235,31 @@ def held_slots(state: WorkingMemory, flow: ActiveFlowState, slots: Iterable[Held
             known.value, known.collected_at_turn = slot.value, slot.collected_at_turn
 
 
-def empty(state: WorkingMemory, slot: HeldSlot) -> None:
+def clear_value(state: WorkingMemory, slot: SlotState) -> None:
     """Take a slot's value back, with its error and attempts."""
     if slot.filled:
         slot.previous_value, slot.value, slot.collected_at_turn = slot.value, None, None
-    let_be(state, slot)
+    reset_attempts(state, slot)
 
 
-def let_be(state: WorkingMemory, slot: HeldSlot) -> None:
+def reset_attempts(state: WorkingMemory, slot: SlotState) -> None:
     """Forget the values refused for a slot, and that a person was needed for it."""
     if slot.attempts >= ATTEMPTS_ALLOWED:
         state.escalation = ""
     slot.validation_error, slot.attempts = "", 0
 
 
-def leave_open(slot: HeldSlot) -> None:
+def count_attempt(slot: SlotState) -> None:
     """Count that a slot was asked for in vain: nothing in the answer was understood."""
     slot.attempts += 1
 
 
-def give_up(slot: HeldSlot) -> None:
+def exhaust_attempts(slot: SlotState) -> None:
     """Ask for a slot no more before the conversation gets on."""
     slot.attempts = max(slot.attempts, ATTEMPTS_ALLOWED)
 
 
-def _fill(state: WorkingMemory, flow: ActiveFlowState, slot: HeldSlot, value: Any) -> None:
+def _fill(state: WorkingMemory, flow: ActiveFlowState, slot: SlotState, value: Any) -> None:
     where = f"slot {slot.name!r}"
     if value is None:
         raise InputError("There is no value", where=where, remedy="Take one back with clear_slot.")
@@ -176,7 +269,7 @@ def _fill(state: WorkingMemory, flow: ActiveFlowState, slot: HeldSlot, value: An
     slot.value = good
     slot.skipped = False
     slot.collected_at_turn = state.turn_number
-    let_be(state, slot)
+    reset_attempts(state, slot)
     if flow.awaiting == slot.name:
         flow.awaiting = None
 
@@ -186,17 +279,8 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def _refuse(state: WorkingMemory, flow: ActiveFlowState, slot: HeldSlot, error: str) -> None:
+def _refuse(state: WorkingMemory, flow: ActiveFlowState, slot: SlotState, error: str) -> None:
     slot.validation_error = error
     slot.attempts += 1
     if slot.attempts >= ATTEMPTS_ALLOWED:
         state.escalation = f"{flow.flow_name}: {slot.attempts} values for {slot.name} were refused: {error}"
-
-
-def _too_many(state: WorkingMemory, flow: ActiveFlowState) -> StateError:
-    return refused(
-        state,
-        f"A flow can have {SLOTS_KEPT} slots",
-        "Split the flow, or gather values in a slot of type list.",
-        flow=flow.flow_name,
-    )

@@ -1,4 +1,4 @@
-"""A turn of the user's: begun with what was found out about the message, ended with the reply."""
+"""What happens in a turn: begun, tools called, confirmations, actions and the messages that wait for them, ended."""
 
 from __future__ import annotations
 
@@ -6,25 +6,40 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from jazzmine_dspy.memory.working.enums import FlowStatus
+from jazzmine_dspy.memory.errors import QueueFullError
 from jazzmine_dspy.memory.working.flow import TurnCache
-from jazzmine_dspy.memory.working.operations.flows import end_flow, set_running_aside
-from jazzmine_dspy.memory.working.operations.step import Operation
-from jazzmine_dspy.memory.working.records import TopicShift
+from jazzmine_dspy.memory.working.operations.flows import end_flow, pause_active_flow
+from jazzmine_dspy.memory.working.operations.slots import (
+    clear_value,
+    json_value,
+    require,
+    require_active_flow,
+    require_no_action,
+    require_slot,
+    update_status,
+)
+from jazzmine_dspy.memory.working.records import (
+    FlowStatus,
+    PendingConfirmation,
+    QueuedMessage,
+    RunningAction,
+    ToolCallRecord,
+    TopicShift,
+)
 from jazzmine_dspy.memory.working.state import (
     ENTITIES_A_TURN,
-    HANDLED_KEPT,
     PAUSED_TURNS,
+    PROCESSED_KEPT,
+    QUEUE_KEPT,
     TOOL_CALLS_KEPT,
     TOPICS_KEPT,
     WorkingMemory,
-    cut,
+    truncate,
 )
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.messages import Entity
 
 
-@Operation
 def begin_turn(state: WorkingMemory, turn_cache: TurnCache, *, continues: bool | None = None) -> None:
     """Begin the turn of a message, in one step: all of it happens, or nothing.
 
@@ -45,13 +60,16 @@ def begin_turn(state: WorkingMemory, turn_cache: TurnCache, *, continues: bool |
     Example:
         >>> state = WorkingMemory(conversation_id="c1", user_id="u1")
         >>> cache = TurnCache(message_id="m1", raw_entities=[{"name": "Order #555"}])
-        >>> once = begin_turn(state, cache)
-        >>> once.turn_number, begin_turn(once, cache) == once, list(once.entity_workspace)
-        (1, True, ['Order #555'])
+        >>> begin_turn(state, cache)
+        >>> begin_turn(state, cache)
+        >>> state.turn_number, list(state.entity_workspace)
+        (1, ['Order #555'])
     """
     current = state.current_turn
     message_id = turn_cache.message_id
-    if message_id and (message_id in state.begun or (current and current.message_id == message_id)):
+    if message_id and (
+        message_id in state.started_message_ids or (current and current.message_id == message_id)
+    ):
         return
     entities = _entities(turn_cache.raw_entities)
     cache = turn_cache.model_copy(deep=True)
@@ -59,23 +77,22 @@ def begin_turn(state: WorkingMemory, turn_cache: TurnCache, *, continues: bool |
     cache.turn_number = state.turn_number
     for index, call in enumerate(cache.tool_calls):
         call.turn_number, call.call_index = state.turn_number, index
-    cache.tool_calls_dropped += cut(cache.tool_calls, TOOL_CALLS_KEPT)
+    cache.tool_calls_dropped += truncate(cache.tool_calls, TOOL_CALLS_KEPT)
     state.current_turn = cache
     if message_id:
-        state.begun = [*state.begun, message_id][-HANDLED_KEPT:]
+        state.started_message_ids = [*state.started_message_ids, message_id][-PROCESSED_KEPT:]
     for entity in entities:
-        state.mention(entity.name, entity.attributes)
-    state.forget_entities()
+        state.add_mention(entity.name, entity.attributes)
+    state.evict_entities()
     if not cache.is_continuation:
         state.topic_history = [
             *state.topic_history, TopicShift(turn_number=state.turn_number, intent=cache.intent)
         ]  # fmt: skip
-        state.topics_dropped += cut(state.topic_history, TOPICS_KEPT)
+        state.topics_dropped += truncate(state.topic_history, TOPICS_KEPT)
     _expire_confirmation(state, drifts=not (cache.is_continuation if continues is None else continues))
     _expire_paused(state)
 
 
-@Operation.of_short_texts
 def end_turn(
     state: WorkingMemory, agent_response: str, agent_intent: str = "", topic_summary: str = ""
 ) -> None:
@@ -84,13 +101,241 @@ def end_turn(
     The topic begun last gets its summary, once: ``topic_summary``, else the intent of the answer.
 
     Example:
-        >>> end_turn(WorkingMemory(conversation_id="c1", user_id="u1"), "Hello world", "greeting").last_agent_response
+        >>> state = WorkingMemory(conversation_id="c1", user_id="u1")
+        >>> end_turn(state, "Hello world", "greeting")
+        >>> state.last_agent_response
         'Hello world'
     """
     state.last_agent_response = agent_response
     state.last_agent_intent = agent_intent
     if state.topic_history and not state.topic_history[-1].summary:
         state.topic_history[-1].summary = topic_summary or agent_intent
+
+
+def record_tool_call(state: WorkingMemory, record: ToolCallRecord, *, now: float = 0.0) -> None:
+    """Note a tool call, in the turn and in the running flow.
+
+    Its turn and its number in the turn are the conversation's; of a sequential flow so is its step, where
+    none is given. The last fifty of a turn and of a flow are kept.
+
+    Args:
+        now: Unix time in seconds, where the record has none.
+
+    Raises:
+        StateError: no turn has begun and no flow is running, so that it belongs nowhere.
+        InputError: arguments or result are not JSON.
+
+    Example:
+        >>> from jazzmine_dspy.memory.working import ActiveFlowState
+        >>> state = WorkingMemory(conversation_id="c1", user_id="u1", active_flow=ActiveFlowState(flow_name="f"))
+        >>> for tool in ("stock", "price"):
+        ...     record_tool_call(state, ToolCallRecord(tool_name=tool))
+        >>> [call.call_index for call in state.active_flow.tool_call_history]
+        [0, 1]
+    """
+    flow, turn = state.active_flow, state.current_turn
+    remedy = "Call begin_turn when the message comes, or start_flow."
+    require(state, flow or turn, "No turn has begun and no flow is running", remedy)
+    call = record.model_copy(deep=True)
+    # A model checks what is assigned to it, not what is changed inside.
+    call.arguments = json_value(call.arguments, f"arguments of tool {call.tool_name!r}")
+    call.result = json_value(call.result, f"result of tool {call.tool_name!r}")
+    known = [*(turn.tool_calls if turn else []), *(flow.tool_call_history if flow else [])]
+    indices = [one.call_index for one in known if one.turn_number == state.turn_number]
+    call.turn_number, call.call_index = state.turn_number, max(indices, default=-1) + 1
+    call.called_at = call.called_at or now
+    if flow is not None:
+        call.step = flow.step if call.step is None else call.step
+        flow.tool_call_history = [*flow.tool_call_history, call]
+        flow.tool_calls_dropped += truncate(flow.tool_call_history, TOOL_CALLS_KEPT)
+    if turn is not None:
+        turn.tool_calls = [*turn.tool_calls, call.model_copy(deep=True)]
+        turn.tool_calls_dropped += truncate(turn.tool_calls, TOOL_CALLS_KEPT)
+
+
+def request_confirmation(
+    state: WorkingMemory, confirmation: PendingConfirmation, *, now: float = 0.0
+) -> None:
+    """Ask whether to do what the payload says; the running flow waits for the answer.
+
+    Asking again about the same payload is not asking anew: the question keeps its age.
+
+    Args:
+        now: Unix time in seconds.
+
+    Raises:
+        StateError: no flow is running, the confirmation names another one, or an action is running.
+    """
+    require_no_action(state)
+    flow = require_active_flow(state)
+    asked = confirmation.model_copy(deep=True)
+    other_id = asked.flow_id and flow.flow_id and asked.flow_id != flow.flow_id
+    same = asked.flow_name in ("", flow.flow_name) and not other_id
+    message = f"The confirmation is of flow {asked.flow_name or asked.flow_id!r}, not of the one that runs"
+    require(state, same, message, "Resume that flow first.", flow=flow.flow_name)
+    asked.flow_name, asked.flow_id = flow.flow_name, asked.flow_id or flow.flow_id
+    asked.requested_at_turn, asked.requested_at = state.turn_number, asked.requested_at or now
+    asked.drifted_turns = 0
+    open_now = state.pending_confirmation
+    if open_now is not None and open_now.action_payload == asked.action_payload:
+        asked.requested_at_turn, asked.requested_at = open_now.requested_at_turn, open_now.requested_at
+        asked.drifted_turns = open_now.drifted_turns
+    flow.transition_to(FlowStatus.AWAITING_CONFIRMATION)
+    flow.awaiting, flow.ready = None, False
+    state.pending_confirmation = asked
+
+
+def confirm_action(state: WorkingMemory) -> dict[str, Any] | None:
+    """The answer was yes: pay out what to do, once.
+
+    The flow is active again and ready to be run.
+
+    Returns:
+        The payload that was asked about; None where nothing is open, or it was paid out already.
+
+    Example:
+        >>> from jazzmine_dspy.memory.working import ActiveFlowState
+        >>> state = WorkingMemory(conversation_id="c1", user_id="u1", active_flow=ActiveFlowState(flow_name="pay"))
+        >>> asked = PendingConfirmation(action_description="Pay 5 EUR?", action_payload={"amount": 5})
+        >>> request_confirmation(state, asked)
+        >>> confirm_action(state), confirm_action(state)
+        ({'amount': 5}, None)
+    """
+    asked = state.pending_confirmation
+    if asked is None:
+        return None
+    state.pending_confirmation = None
+    flow = state.active_flow
+    if flow is not None:
+        flow.transition_to(FlowStatus.ACTIVE)
+        flow.ready = True
+    return asked.action_payload
+
+
+def deny_action(state: WorkingMemory, slot_name: str | None = None) -> None:
+    """The answer was no: nothing is done, and the flow goes on.
+
+    Args:
+        slot_name: What is to be different: its value is taken back, and the flow collects it.
+
+    Raises:
+        StateError: no yes or no is open, or the flow has no such slot.
+    """
+    remedy = "Ask with request_confirmation first."
+    require(state, state.pending_confirmation, "No confirmation is open", remedy)
+    flow = require_active_flow(state)
+    slot = require_slot(state, flow, slot_name) if slot_name is not None else None
+    state.pending_confirmation = None
+    flow.transition_to(FlowStatus.ACTIVE)
+    if slot is None:
+        update_status(state, flow)
+        return
+    clear_value(state, slot)
+    flow.transition_to(FlowStatus.COLLECTING_SLOTS)
+    flow.awaiting = slot.name
+
+
+def begin_action(
+    state: WorkingMemory, *, now: float = 0.0, action_id: str = "", message_id: str = ""
+) -> None:
+    """Begin the work of the running flow; until it is finished, messages queue.
+
+    An action that has begun already goes on.
+
+    Args:
+        now: Unix time in seconds.
+        action_id: What its end will be known by.
+        message_id: Of the message that led to it.
+
+    Raises:
+        StateError: no flow is ready to run: none is running, it lacks slots, or a yes or no is open.
+    """
+    if state.action is not None:
+        return
+    flow = state.active_flow
+    require(
+        state,
+        flow and flow.status is FlowStatus.ACTIVE,
+        "No flow is ready to run" + (f": it is {flow.status}" if flow else ""),
+        "Begin an action when a flow has its slots and its yes, before the next message.",
+        flow=flow.flow_name if flow else "",
+    )
+    assert flow is not None
+    state.action = RunningAction(
+        flow_name=flow.flow_name,
+        action_id=action_id,
+        message_id=message_id,
+        started_at_turn=state.turn_number,
+        started_at=max(0, int(now * 1000)),
+    )
+
+
+def finish_action(state: WorkingMemory, result: Any = None, failed: bool = False) -> None:
+    """End the running action and its flow. Messages that waited stay in the queue, for :func:`dequeue`.
+
+    Args:
+        result: What the action gave, as JSON values; kept in the record of the flow.
+        failed: The action came to nothing.
+
+    Raises:
+        StateError: no action is running.
+        InputError: ``result`` is not JSON.
+
+    Example:
+        >>> from jazzmine_dspy.memory.working import ActiveFlowState
+        >>> state = WorkingMemory(conversation_id="c1", user_id="u1", active_flow=ActiveFlowState(flow_name="pay"))
+        >>> begin_action(state)
+        >>> enqueue(state, QueuedMessage(message_id="m2", user_id="u1", text="hello?"))
+        >>> finish_action(state, {"paid": True})
+        >>> state.flow_history[0].result, dequeue(state).text, state.queue
+        ({'paid': True}, 'hello?', [])
+    """
+    require(state, state.action, "No action is running", "Call begin_action first.")
+    given = json_value(result, "result")
+    state.action = None
+    flow = state.active_flow
+    if flow is None:
+        return
+    if failed:
+        end_flow(state, flow, FlowStatus.FAILED, result=given, reason="the action failed")
+    else:
+        end_flow(state, flow, FlowStatus.COMPLETED, result=given)
+
+
+def enqueue(state: WorkingMemory, message: QueuedMessage) -> None:
+    """Let a message wait for the end of the running action, behind those that wait already.
+
+    One that waits already, or whose turn has begun before, is not taken again.
+
+    Raises:
+        StateError: no action is running, so that nothing has to wait.
+        QueueFullError: twenty messages wait.
+    """
+    if any(waiting.message_id == message.message_id for waiting in state.queue):
+        return
+    if message.message_id in state.started_message_ids:
+        return
+    require(state, state.action, "No action is running", "Begin the message's turn with begin_turn.")
+    if len(state.queue) >= QUEUE_KEPT:
+        raise QueueFullError(
+            f"{QUEUE_KEPT} messages wait already",
+            where=f"conversation {state.conversation_id!r}",
+            remedy="Finish the running action with finish_action.",
+        )
+    state.queue = [*state.queue, message.model_copy(deep=True)]
+
+
+def dequeue(state: WorkingMemory) -> QueuedMessage | None:
+    """Take the message that has waited longest out of the queue; its turn is the caller's now.
+
+    Returns:
+        The message; None where none waits, or an action is running, for whose end they have to wait.
+    """
+    if state.action is not None or not state.queue:
+        return None
+    first, *others = state.queue
+    state.queue = others
+    return first
 
 
 def _entities(raw: list[dict[str, Any]]) -> list[Entity]:
@@ -118,7 +363,7 @@ def _expire_confirmation(state: WorkingMemory, *, drifts: bool) -> None:
         return
     asked.drifted_turns += 1
     if asked.is_expired:
-        set_running_aside(state)
+        pause_active_flow(state)
 
 
 def _expire_paused(state: WorkingMemory) -> None:

@@ -1,21 +1,26 @@
-"""Dates made of parts: a weekday beside a day, days counted from a named one, and from the date before it."""
+"""Dates made of parts: a weekday next to a day, days counted from another one, and ranges of two days."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
 
+from jazzmine_dspy.models.slot_types.calendar.context import (
+    DateContext,
+    Reading,
+    counted_by,
+    exact,
+    moved,
+    shifted,
+)
 from jazzmine_dspy.models.slot_types.calendar.english import DAYS, MONTHS
-from jazzmine_dspy.models.slot_types.calendar.frame import Reading
-from jazzmine_dspy.models.slot_types.calendar.near import Near, counted_by, moved
-from jazzmine_dspy.models.slot_types.calendar.ranges import ranged
 
 _DAY = "|".join(DAYS)
 
 
-def composed(text: str, found: list[Reading], near: Near) -> list[Reading]:
+def composed(text: str, found: list[Reading], near: DateContext) -> list[Reading]:
     """The dates of a simplified text, of which the parts have been found."""
-    return ranged(text, _following(text, _counted(text, _paired(text, found), near)), near)
+    return ranged(text, _following(_counted(text, _paired(text, found))), near)
 
 
 _PAIR_GAP = re.compile(r"(?:,|\.)? ?(?:on |the |on the )?")
@@ -60,46 +65,25 @@ def _is_weekday(text: str, each: Reading) -> bool:
     )
 
 
-_STAY = re.compile(r"\b(?:for|stay|book|stays) $")
+_STAY = re.compile(r"\b(?:for|stay|book|stays) $|not $")
 _OFFSET = re.compile(
-    r"(?:\b(?P<n>\d{1,3}|an?|another|a couple of|the) )?\b(?P<u>day|night|week|fortnight|"
-    r"month)s?(?: (?P<way>after|before|from|on|following|past))? (?:the )?$"
+    r"(?:\b(?P<n>\d{1,3}|an?|another|a couple of|the) )?\b(?P<u>day|week|fortnight|month)s? "
+    r"(?:(?P<way>after|before|from|on|following|past) (?:the )?)?$"
 )
 
 
-def _counted(text: str, found: list[Reading], near: Near) -> list[Reading]:
-    """Days counted from a named one: "the day after tomorrow", "a week on monday", "friday week"."""
+def _counted(text: str, found: list[Reading]) -> list[Reading]:
+    """Days counted from a named one: "the day after tomorrow", "two days before christmas", "a week on monday"."""
     kept: list[Reading] = []
     for each in found:
         before = _OFFSET.search(text[: each.start])
-        stay = before and (
-            text[: before.start()].endswith("not ")
-            or before["u"] == "night"
-            or _STAY.search(text[: before.start()])
-        )
-        if (
-            before
-            and each.values
-            and not (stay and before["way"] == "before")
-            and (not kept or before.start() >= kept[-1].end)
-        ):
-            way, unit = before["way"], before["u"]
-            plain = way in (None, "on")
-            if stay and way in (None, "on", "from"):
-                pass
-            elif (plain and unit in ("week", "fortnight") and before["n"] not in (None, "the")) or not plain:
-                number = counted_by(before["n"] or "a") if before["n"] != "the" else 1
-                step = -number if way == "before" else number
-                each = _moved(each, step, unit)._replace(start=before.start())
-        if kept and each.values and kept[-1].values and _is_weekday(text, kept[-1]):
-            relation = re.fullmatch(r" (?P<way>after|before) (?:the )?", text[kept[-1].end : each.start])
-            if relation:
-                weekday = dt.date.fromisoformat(kept[-1].values[0]).weekday()
-                base = near._replace(
-                    date=dt.date.fromisoformat(each.values[0]), past=relation["way"] == "before"
-                )
-                kept[-1] = each._replace(start=kept[-1].start, values=(base.weekday(weekday).isoformat(),))
-                continue
+        if before and each.values and not (_STAY.search(text[: before.start()]) and before["way"] != "after"):
+            number = 1 if before["n"] in (None, "the") else counted_by(before["n"])
+            if before["way"] not in (None, "on") or (
+                before["n"] not in (None, "the") and before["u"] in ("week", "fortnight")
+            ):
+                each = _moved(each, -number if before["way"] == "before" else number, before["u"])
+                each = each._replace(start=before.start())
         kept.append(each)
     return kept
 
@@ -109,23 +93,111 @@ def _moved(each: Reading, number: int, unit: str) -> Reading:
     return each._replace(values=tuple(day.isoformat() for day in days if day is not None))
 
 
-_RETURNS = re.compile(r"\b(?:back|return\w*|home|until|till|to|through)\b")
-
-
-def _following(text: str, found: list[Reading]) -> list[Reading]:
-    """ "the Monday after" counts from the date before it, which is none of its own but where it is a beginning."""
+def _following(found: list[Reading]) -> list[Reading]:
+    """The dates that count from the one before them, in its place: "friday, or the day after", "the Monday after"."""
     kept: list[Reading] = []
     for each in found:
-        if each.after and not each.values:
-            if kept and len(kept[-1].values) == 1:
-                kept[-1] = _moved(kept[-1], 1, "day")._replace(start=each.start, end=each.end)
-        elif each.after and each.values and kept and len(kept[-1].values) == 1:
-            base = Near(dt.date.fromisoformat(kept[-1].values[0]))
-            weekday = dt.date.fromisoformat(each.values[0]).weekday()
-            moved_to = each._replace(values=(base.weekday(weekday).isoformat(),))
-            if not _RETURNS.search(text[kept[-1].end : each.start]):
-                kept.pop()
-            kept.append(moved_to)
-        else:
-            kept.append(each)
+        if each.after and kept and len(kept[-1].values) == 1:
+            base = DateContext(dt.date.fromisoformat(kept.pop().values[0]))
+            weekday = (
+                dt.date.fromisoformat(each.values[0]).weekday() if each.values else base.date.weekday() + 1
+            )
+            each = each._replace(values=(base.weekday(weekday % 7).isoformat(),))
+        kept.append(each)
     return kept
+
+
+_TO = r"(?: ?- ?| (?:to|until|till|through|thru) )"
+_GAP = re.compile(rf"{_TO}(?:the |on )?")
+_BACK = re.compile(
+    r"[ ,.;]*(?:(?:and|n|&|then) )?(?:(?:we're |i'm )?(?:coming |going )?(?:back|home|return\w*))(?: on)? (?:the )?"
+)
+"""What stands between the days of a trip."""
+
+_MONTH = "|".join(MONTHS)
+_NUMBER_OF_DAY = r"(?:the )?(?P<d>\d{1,2})(?:st|nd|rd|th)?"
+_FIRST = re.compile(
+    rf"(?:(?P<between>\bbetween )|(?<![\d/.,:€£$#-])){_NUMBER_OF_DAY}(?:{_TO}|(?P<and> and ))(?:the )?$"
+)
+_IDENTIFIER = re.compile(r"\b(?:order|number|no\.?|booking|room|table|flight|unit|line|platform|invoice) $")
+_LAST = re.compile(
+    rf"{_TO}{_NUMBER_OF_DAY}(?=$|[,.;!?)](?!\d)| (?:please|pls|and|or|for|if|with|in|at|is|would|works?|thanks|instead|"
+    r"then|now)\b)"
+)
+_NUMBERED = re.compile(r"(?:the )?\d{1,2}(?:st|nd|rd|th)")
+_DAY_OF_MONTH = re.compile(
+    rf"(?:the )?\d{{1,2}}(?:st|nd|rd|th)?[ -]?(?:day )?(?:of )?(?:the )?(?:{_MONTH})\b"
+)
+_MONTH_DAY = re.compile(rf"(?:{_MONTH})(?: the|,)?[ -]?\d{{1,2}}(?:st|nd|rd|th)?")
+
+
+def ranged(text: str, found: list[Reading], near: DateContext) -> list[Reading]:
+    """The dates of a simplified text with both ends of its ranges, the second not before the first."""
+    return _ordered(text, _with_ends(text, found), near)
+
+
+def _with_ends(text: str, found: list[Reading]) -> list[Reading]:
+    """With the end that shares the month of the other: of "2 to 6 december" the 2nd, of "december 2-6" the 6th."""
+    kept: list[Reading] = []
+    for each in found:
+        said = text[each.start : each.end]
+        if len(each.values) == 1 and _DAY_OF_MONTH.match(said):
+            before = _FIRST.search(text[: each.start])
+            counts = before is not None and _IDENTIFIER.search(text[: before.start()])
+            if before and not counts and bool(before["between"]) == bool(before["and"]):
+                start = before.start("d")
+                kept = [other for other in kept if other.end <= start and other.start < start]
+                kept += _of_same_month(each, int(before["d"]), start, before.end("d"))
+        kept.append(each)
+        if len(each.values) == 1 and _MONTH_DAY.fullmatch(said) and (after := _LAST.match(text, each.end)):
+            kept += _of_same_month(each, int(after["d"]), after.start("d"), after.end(), later=True)
+    return [each for place, each in enumerate(kept) if not _is_inside(each, kept[:place])]
+
+
+def _of_same_month(other: Reading, day: int, start: int, end: int, *, later: bool = False) -> list[Reading]:
+    """The day of that number that begins or ends a range with another day; none where it cannot."""
+    known = dt.date.fromisoformat(other.values[0])
+    month = known.replace(day=1)
+    if not later and day > known.day:
+        month = shifted(month, months=-1) or month
+    found = exact(month.year, month.month, day)
+    if found is None or (later and found < known):
+        return []
+    return [Reading(start, end, (found.isoformat(),))]
+
+
+def _is_inside(each: Reading, others: list[Reading]) -> bool:
+    return any(other.start <= each.start and each.end <= other.end for other in others)
+
+
+def _ordered(text: str, found: list[Reading], near: DateContext) -> list[Reading]:
+    """A weekday or a day without a month that ends a range is the next one after its beginning."""
+    kept: list[Reading] = []
+    for each in found:
+        last = kept[-1] if kept else None
+        if last is not None and _is_reversed(text, last, each):
+            start, end = (dt.date.fromisoformat(one.values[0]) for one in (last, each))
+            if near.past:
+                moved = _nearest(text, last, start, near._replace(date=end))
+                kept[-1] = last._replace(values=(moved.isoformat(),)) if moved else last
+            else:
+                moved = _nearest(text, each, end, near._replace(date=start))
+                each = each._replace(values=(moved.isoformat(),)) if moved else each
+        kept.append(each)
+    return kept
+
+
+def _is_reversed(text: str, first: Reading, last: Reading) -> bool:
+    """Whether two days stand as a range, the later one first."""
+    if len(first.values) != 1 or len(last.values) != 1 or first.values <= last.values:
+        return False
+    gap = text[first.end : last.start]
+    return _GAP.fullmatch(gap) is not None or _BACK.fullmatch(gap) is not None
+
+
+def _nearest(text: str, each: Reading, day: dt.date, near: DateContext) -> dt.date | None:
+    """The same weekday, or day of a month, nearest to the other end of the range."""
+    said = text[each.start : each.end]
+    if said in DAYS:
+        return near.weekday(day.weekday())
+    return near.on(day.day) if _NUMBERED.fullmatch(said) else None

@@ -7,15 +7,24 @@ import re
 from collections.abc import Callable, Iterable
 
 from jazzmine_dspy.models.slot_types.calendar.compose import composed
+from jazzmine_dspy.models.slot_types.calendar.context import (
+    DateContext,
+    Reading,
+    counted_by,
+    exact,
+    last_day,
+    longest,
+    moved,
+    shifted,
+)
 from jazzmine_dspy.models.slot_types.calendar.english import DAYS, MONTHS
-from jazzmine_dspy.models.slot_types.calendar.frame import Reading, longest
-from jazzmine_dspy.models.slot_types.calendar.near import Near, counted_by, exact, last_day, moved, shifted
-from jazzmine_dspy.models.slot_types.calendar.numeric import NO_YEAR, Said, numeric_days
+from jazzmine_dspy.models.slot_types.calendar.numeric import NO_YEAR, DateMatch, numeric_days
 
 _MONTHS = "|".join(MONTHS)
 _MONTH = f"(?P<m>{_MONTHS})"
 _DAY = "|".join(DAYS)
 _YEAR = r"(?:(?:,? (?:of |in )?|[-/]|, ?)(?P<y>(?:19|20)\d\d)\b(?![:.]\d)|,? '(?P<yy>\d\d)\b)?"
+_SHORT_YEAR = r"(?:,? |[-/])(?P<yy>\d\d)(?P<y>)(?=$|[.,;!?)](?!\d)| (?:please|pls|and|is|i|in|thanks)\b)"
 _COUNT = r"(?P<n>\d{1,3}|an?|another|a couple of|a couple|couple of|couple)"
 _UNIT = r"(?P<u>day|night|week|fortnight|month|year|decade)s?"
 
@@ -59,13 +68,13 @@ _HOLIDAYS = {
 }
 
 
-def english_days(text: str, near: Near) -> list[Reading]:
+def english_days(text: str, near: DateContext) -> list[Reading]:
     """All dates that a simplified text names, in the order of the text."""
     found = [*numeric_days(text, near), *_patterns(text, near)]
     return composed(text, longest(found), near)
 
 
-def _patterns(text: str, near: Near) -> Iterable[Reading]:
+def _patterns(text: str, near: DateContext) -> Iterable[Reading]:
     for needed, pattern, value in _GRAMMAR:
         if needed and not any(word in text for word in needed):
             continue
@@ -77,21 +86,23 @@ def _patterns(text: str, near: Near) -> Iterable[Reading]:
             yield Reading(match.start(), match.end(), values, said.why_not, said.alone, said.after)
 
 
-def _named(match: re.Match[str], near: Near) -> Said | None:
+def _named(match: re.Match[str], near: DateContext) -> DateMatch | None:
     """``14 March``, with a year or without."""
     day, month = int(match["d"]), MONTHS.index(match["m"]) + 1
     year = int(match["y"]) if match["y"] else near.century(match["yy"], month, day) if match["yy"] else None
     if month == 5 and not (match["o"] or year) and _is_verb(match):
         return None
     if near.year_needed and year is None:
-        return Said(why_not=NO_YEAR)
+        return DateMatch(why_not=NO_YEAR)
     found = near.on(day, month, year)
     if found is None:
-        return Said(why_not=f"{MONTHS[month - 1].capitalize()} {year or ''}".strip() + f" has no day {day}")
-    return Said((found,))
+        return DateMatch(
+            why_not=f"{MONTHS[month - 1].capitalize()} {year or ''}".strip() + f" has no day {day}"
+        )
+    return DateMatch((found,))
 
 
-def _short_year(match: re.Match[str], near: Near) -> Said | None:
+def _short_year(match: re.Match[str], near: DateContext) -> DateMatch | None:
     """``15 march 88``, where days behind are meant."""
     return _named(match, near) if near.past or near.year_needed else None
 
@@ -108,13 +119,13 @@ def _is_verb(match: re.Match[str]) -> bool:
     )
 
 
-def _numbered(match: re.Match[str], near: Near) -> Said | None:
+def _numbered(match: re.Match[str], near: DateContext) -> DateMatch | None:
     """``the 14th``, of this month or another one."""
     day, which = int(match["d"]), match["k"]
     if which and re.search("every|each|any", which):
         return None
     if near.year_needed and which is None:
-        return Said(why_not=NO_YEAR, alone=True)
+        return DateMatch(why_not=NO_YEAR, alone=True)
     if which is None or which == "the month":
         found = near.on(day)
     else:
@@ -122,11 +133,11 @@ def _numbered(match: re.Match[str], near: Near) -> Said | None:
         first = shifted(near.date.replace(day=1), months=months)
         found = exact(first.year, first.month, day) if first else None
     if found is None:
-        return Said(
+        return DateMatch(
             why_not=f"there is no day {day} in " + ("that month" if day < 32 else "a month"), alone=True
         )
     written = match["d"].startswith("0") and not which
-    return Said((found,), alone=written and not _DAY_BEFORE.search(match.string[: match.start()]))
+    return DateMatch((found,), alone=written and not _DAY_BEFORE.search(match.string[: match.start()]))
 
 
 _DAY_BEFORE = re.compile(rf"(?:\b(?:on|by|from|until|till|before|for)|\b(?:{_DAY}),?) $")
@@ -134,23 +145,23 @@ _WORDS = {"today": 0, "tonight": 0, "this morning": 0, "this afternoon": 0, "thi
           "later today": 0, "tomorrow": 1, "overmorrow": 2, "yesterday": -1, "last night": -1}  # fmt: skip
 
 
-def _relative(match: re.Match[str], near: Near) -> Said:
+def _relative(match: re.Match[str], near: DateContext) -> DateMatch:
     if match["same"]:
         return _said(shifted(near.date, days=7))
     return _later(match, shifted(near.date, days=_WORDS[match["r"]]))
 
 
-def _weekday(match: re.Match[str], near: Near) -> Said | None:
+def _weekday(match: re.Match[str], near: DateContext) -> DateMatch | None:
     """``friday``, the next one; ``next friday``, the one in the week after this."""
     day, before = DAYS.index(match["w"]), match["q"] or ""
     week = match["k"] or match["j"] or ""
     if match["s"] or before in ("every", "each", "any", "other", "most", "every other", "alternate"):
         return None
     if week == "after next":
-        return Said(tuple(filter(None, (near.in_week(2, day), shifted(near.weekday(day), days=7)))))
+        return DateMatch(tuple(filter(None, (near.in_week(2, day), shifted(near.weekday(day), days=7)))))
     if week:
         if week == "coming":
-            return Said((near._replace(past=False).weekday(day),))
+            return DateMatch((near._replace(past=False).weekday(day),))
         weeks = (
             2
             if "after next" in week
@@ -170,80 +181,48 @@ def _weekday(match: re.Match[str], near: Near) -> Said | None:
     return _later(match, found)._replace(after=after)
 
 
-def _later(match: re.Match[str], day: dt.date | None) -> Said:
+def _later(match: re.Match[str], day: dt.date | None) -> DateMatch:
     """``friday week``, ``tomorrow in a fortnight``."""
     unit = match["lu"] or match["lu2"]
     return _said(moved(day, counted_by(match["ln"] or "a"), unit) if unit and day is not None else day)
 
 
-def _away(match: re.Match[str], near: Near) -> Said:
+def _away(match: re.Match[str], near: DateContext) -> DateMatch:
     """``in two weeks``, ``3 days from now``, ``a month ago``."""
     number, half = counted_by(match["n"]), match["half"]
     back = -1 if match["way"] and re.search("ago|back|before|earlier", match["way"]) else 1
     if half:
-        return Said()
+        return DateMatch()
     return _said(moved(near.date, back * number, match["u"]))
 
 
-def _boundary(match: re.Match[str], near: Near) -> Said | None:
+def _boundary(match: re.Match[str], near: DateContext) -> DateMatch | None:
     """``end of the month``, ``start of June``, ``the last day of next month``."""
-    at_end = match["b"].startswith(("end", "last", "month"))
-    month, which = match["m"], match["k"] or ""
-    if month:
-        number = MONTHS.index(month) + 1
+    at_end, which = match["b"].startswith(("end", "last", "month")), match["k"] or ""
+    this_month = near.date.replace(day=1)
+    if month := match["m"]:
         year = int(match["y"]) if match["y"] else None
-        found = near.on(1, number, year) if not at_end else None
-        if at_end:
-            years = range(near.date.year, near.date.year + 2) if year is None else (year,)
-            ends = [last_day(dt.date(each, number, 1)) for each in years]
-            found = next((each for each in ends if each >= near.date or year), None)
-            if near.past and found is not None and found > near.date and year is None:
-                found = last_day(dt.date(found.year - 1, number, 1))
-        return _said(found)
-    step = 1 if "next" in which else 0
-    if "year" in which:
-        year = near.date.year + (step if at_end or step else 1)
-        return _said(exact(year, 12, 31) if at_end else exact(year, 1, 1))
-    if "week" in which:
-        if not at_end:
-            return _said(near.in_week(step or 1, 0))
-        return Said(tuple(day for n in (4, 6) if (day := near.in_week(step, n)) and day >= near.date))
-    first = shifted(near.date.replace(day=1), months=step if at_end or step else 1)
+        first = near._replace(date=this_month if at_end else near.date).on(1, MONTHS.index(month) + 1, year)
+    else:
+        first = shifted(this_month, months=0 if at_end and "next" not in which else 1)
     return _said(last_day(first) if first and at_end else first)
 
 
-def _nth(match: re.Match[str], near: Near) -> Said:
-    """``the first Monday in April``."""
-    day, number = DAYS.index(match["w"]), 0 if match["i"] == "last" else int(match["i"][:-2])
-    if match["m"]:
-        first = near._replace(past=False).on(1, MONTHS.index(match["m"]) + 1)
-        if near.date.month == MONTHS.index(match["m"]) + 1:
-            first = near.date.replace(day=1)
-    else:
-        first = shifted(near.date.replace(day=1), months=1 if "next" in match["k"] else 0)
-    if first is None:
-        return Said()
-    if number == 0:
-        last = last_day(first)
-        return _said(shifted(last, days=-((last.weekday() - day) % 7)))
-    return _said(shifted(first, days=(day - first.weekday()) % 7 + 7 * (number - 1)))
-
-
-def _holiday(match: re.Match[str], near: Near) -> Said | None:
+def _holiday(match: re.Match[str], near: DateContext) -> DateMatch | None:
     for pattern, (day, month) in _HOLIDAYS.items():
         if re.fullmatch(pattern, match["h"]):
             if near.year_needed and not match["y"]:
-                return Said(why_not=NO_YEAR)
+                return DateMatch(why_not=NO_YEAR)
             return _said(near.on(day, month, int(match["y"]) if match["y"] else None))
     return None
 
 
-def _said(day: dt.date | None) -> Said:
-    return Said((day,)) if day is not None else Said(why_not="that day is not in the calendar")
+def _said(day: dt.date | None) -> DateMatch:
+    return DateMatch((day,)) if day is not None else DateMatch(why_not="that day is not in the calendar")
 
 
 _GRAMMAR: tuple[
-    tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], Near], Said | None]], ...
+    tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], DateContext], DateMatch | None]], ...
 ] = (
     (
         tuple(MONTHS),
@@ -263,12 +242,13 @@ _GRAMMAR: tuple[
     ),
     (
         tuple(MONTHS),
-        re.compile(
-            rf"\b(?:(?:the )?(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?[ -]?(?:of )?{_MONTH}|"
-            rf"{_MONTH.replace('<m>', '<m2>')} (?:the )?(?P<d2>\d{{1,2}})(?P<o2>st|nd|rd|th)?)"
-            r"(?:,? |[-/])(?P<yy>\d\d)(?P<y>)(?P<yy2>)(?P<y2>)(?=$|[.,;!?)](?!\d)| (?:please|pls|and|is|i|in|thanks)\b)"
-        ),
-        lambda match, near: _short_year(_Renamed(match), near),  # type: ignore[arg-type]
+        re.compile(rf"\b(?:the )?(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?[ -]?(?:of )?{_MONTH}{_SHORT_YEAR}"),
+        _short_year,
+    ),
+    (
+        tuple(MONTHS),
+        re.compile(rf"\b{_MONTH} (?:the )?(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?{_SHORT_YEAR}"),
+        _short_year,
     ),
     (
         (),
@@ -295,7 +275,8 @@ _GRAMMAR: tuple[
             r"last week)),?(?: on)?(?: the)? )?"
             r"(?:(?P<q>this coming|this|next|coming|upcoming|last|past|previous|following|every other|"
             r"every|each|any|other|most|alternate) )?"
-            rf"(?P<w>{_DAY})(?P<s>s?)\b(?:,? (?:of |in |on )?(?P<k>this week|next week|coming|"
+            rf"(?P<w>{_DAY})(?P<s>s?)\b(?! (?:of|in) (?:{_MONTHS}|(?:the|this|next) month)\b)"
+            r"(?:,? (?:of |in |on )?(?P<k>this week|next week|coming|"
             rf"(?:the )?week after next|"
             r"(?:the )?week after|after next|(?:the )?following week|last week)\b)?"
             rf"(?P<a> after(?! (?:the|an?|\d|next|lunch|work|school|dinner|noon|christmas|new|my|our|"
@@ -307,39 +288,35 @@ _GRAMMAR: tuple[
     (
         ("day", "night", "week", "month", "year", "decade"),
         re.compile(
-            rf"\b(?:in (?:about |around |roughly |exactly |"
-            rf"just )?{_COUNT} {_UNIT}(?P<half> and a half)?(?:'s?)?(?: time)?(?P<way>)"
-            rf"(?! (?:of|before|after|early|late)\b))"
-            rf"|\b{_COUNT.replace('<n>', '<n2>')} {_UNIT.replace('<u>', '<u2>')}(?P<half2> and a half)?'?s? "
-            r"(?P<way2>from (?:now|today)|ago|back|from this day)\b"
+            rf"\bin (?:about |around |roughly |exactly |just )?{_COUNT} {_UNIT}(?P<half> and a half)?(?:'s?)?"
+            r"(?: time)?(?P<way>)(?! (?:of|before|after|early|late)\b)"
         ),
-        lambda match, near: _away(_Renamed(match), near),  # type: ignore[arg-type]
+        _away,
     ),
     (
-        ("day",),
+        ("day", "night", "week", "month", "year", "decade"),
+        re.compile(
+            rf"\b{_COUNT} {_UNIT}(?P<half> and a half)?'?s? (?P<way>from (?:now|today)|ago|back|from this day)\b"
+        ),
+        _away,
+    ),
+    (
+        ("day after", "next day", "following day"),
         re.compile(
             r"\b(?:the )?(?:day after|next day|following day)\b(?=$|[.,;!?]| (?:would|is|works?|please|"
             r"then|instead|if|and|or)\b)"
         ),
-        lambda *_: Said(after=True),
+        lambda *_: DateMatch(after=True),
     ),
     (
         ("end", "last", "start", "beginning", "first", "1st"),
         re.compile(
             r"\b(?:the )?(?P<b>end|last day|last(?= of)|start|beginning|first day|0?1st day|month end|"
             r"month-end)(?: of| in)?(?: the)? "
-            rf"(?:{_MONTH}(?: (?P<y>20\d\d))?|(?P<k>(?:this |next |the )?(?:month|year|week)))\b(?!'s|"
+            rf"(?:{_MONTH}(?: (?P<y>20\d\d))?|(?P<k>(?:this |next |the )?month))\b(?!'s|"
             rf" from| \d)"
         ),
         _boundary,
-    ),
-    (
-        ("day",),
-        re.compile(
-            rf"\b(?:the )?(?P<i>0?1st|0?2nd|0?3rd|0?4th|last) (?P<w>{_DAY}) (?:of|in) (?:{_MONTH}|"
-            rf"(?P<k>(?:the|this|next|the next) month))\b"
-        ),
-        _nth,
     ),
     (
         ("christmas", "day", "year", "valentine", "hallow", "night", "july", "epiphany", "nye", "hogmanay"),
@@ -347,13 +324,3 @@ _GRAMMAR: tuple[
         _holiday,
     ),
 )
-
-
-class _Renamed:
-    """A match of two alternatives whose groups have the same meaning."""
-
-    def __init__(self, match: re.Match[str]) -> None:
-        self.match = match
-
-    def __getitem__(self, name: str) -> str | None:
-        return self.match[name] or self.match[f"{name}2"]

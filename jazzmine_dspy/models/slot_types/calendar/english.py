@@ -137,13 +137,13 @@ _SECOND = re.compile(
 )
 
 
-def simplified(text: str) -> str:
+def normalize_english(text: str) -> str:
     """A text in small letters with numbers in digits, and days, months and units by one spelling.
 
     "First" to "ninth" get a zero before them, for they seldom are days: "the second is broken".
 
     Example:
-        >>> simplified("Tues the twenty-first, at half past SIX")
+        >>> normalize_english("Tues the twenty-first, at half past SIX")
         'tuesday the 21st, at half past 6'
     """
     text = lowered(text)

@@ -15,10 +15,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from jazzmine_dspy.models.slot_types.calendar.context import DateContext, Reading, longest, moved, shifted
+from jazzmine_dspy.models.slot_types.calendar.durations import UNITS, written
 from jazzmine_dspy.models.slot_types.calendar.english import DAYS, MONTHS
-from jazzmine_dspy.models.slot_types.calendar.frame import Reading, longest
-from jazzmine_dspy.models.slot_types.calendar.lengths import UNITS, written
-from jazzmine_dspy.models.slot_types.calendar.near import Near, moved, shifted
 from jazzmine_dspy.models.slot_types.calendar.numeric import NO_YEAR, numeric_days
 
 _NUMBERS = {
@@ -61,7 +60,7 @@ class Words(NamedTuple):
     counted: tuple[tuple[re.Pattern[str], str, int], ...]
 
 
-def days(text: str, near: Near, locale: str) -> list[Reading]:
+def days(text: str, near: DateContext, locale: str) -> list[Reading]:
     """All dates that a text in another language names beyond doubt."""
     words = _words(_language(locale))
     text = bare(text)
@@ -86,7 +85,7 @@ def lengths(text: str, locale: str) -> list[Reading]:
     return longest(found)
 
 
-def denied(text: str, each: Reading) -> bool:
+def is_negated(text: str, each: Reading) -> bool:
     """Whether a word before a value says that it is not the one."""
     return _DENIED.search(bare(text[: each.start])) is not None
 
@@ -104,7 +103,7 @@ def bare(text: str) -> str:
     )
 
 
-def _named_days(text: str, near: Near, words: Words) -> Iterator[Reading]:
+def _named_days(text: str, near: DateContext, words: Words) -> Iterator[Reading]:
     month = "|".join(sorted(map(re.escape, words.months), key=len, reverse=True))
     # 14. März 2026, 14 de marzo de 2026
     for match in (

@@ -6,11 +6,10 @@ import datetime as dt
 import re
 from typing import NamedTuple
 
-from jazzmine_dspy.models.slot_types.calendar.frame import Reading
-from jazzmine_dspy.models.slot_types.calendar.near import Near, exact
+from jazzmine_dspy.models.slot_types.calendar.context import DateContext, Reading, exact
 
 
-class Said(NamedTuple):
+class DateMatch(NamedTuple):
     """What a part of a text names: days, or why there is none; ``alone`` and ``after`` as in ``Reading``."""
 
     days: tuple[dt.date, ...] = ()
@@ -40,7 +39,7 @@ _MEASURED = re.compile(
 )
 
 
-def numeric_days(text: str, near: Near) -> list[Reading]:
+def numeric_days(text: str, near: DateContext) -> list[Reading]:
     """All dates in digits in a simplified text."""
     found = [_iso(match) for match in _ISO.finditer(text)]
     if match := _BASIC.fullmatch(text.strip(" .!")):
@@ -64,7 +63,7 @@ def _iso(match: re.Match[str]) -> Reading:
     return Reading(match.start(), match.end(), (day.isoformat(),))
 
 
-def _short(match: re.Match[str], near: Near) -> Reading | None:
+def _short(match: re.Match[str], near: DateContext) -> Reading | None:
     first, sign, second = int(match[1]), match[2].strip(), int(match[3])
     written = match[4]
     if (sign == "-" or " " in match[2]) and written is None:
@@ -90,7 +89,7 @@ def _short(match: re.Match[str], near: Near) -> Reading | None:
     return Reading(match.start(), match.end(), values, alone=alone)
 
 
-def _day(near: Near, pair: tuple[int, int], written: str | None) -> dt.date | None:
+def _day(near: DateContext, pair: tuple[int, int], written: str | None) -> dt.date | None:
     """The day of a day and a month, and of a year in two or four digits."""
     day, month = pair
     if written is None:

@@ -7,15 +7,20 @@ import re
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-from jazzmine_dspy.models.other_languages import day_language
-from jazzmine_dspy.models.slot_types.calendar.english import lowered, simplified
-from jazzmine_dspy.models.slot_types.calendar.frame import Reading, inside, relates, whole
-from jazzmine_dspy.models.slot_types.calendar.near import Near, orders
+from jazzmine_dspy.models.language import day_language
+from jazzmine_dspy.models.slot_types.calendar.context import (
+    DateContext,
+    Reading,
+    matches_in,
+    only_match,
+    orders,
+    relates,
+)
+from jazzmine_dspy.models.slot_types.calendar.english import lowered, normalize_english
 from jazzmine_dspy.models.slot_types.calendar.numeric import numeric_days
 from jazzmine_dspy.models.slot_types.text import TextType
 from jazzmine_dspy.models.slots import (
     ANYWHERE,
-    Ambiguous,
     ReadingContext,
     Slot,
     breaks_pattern,
@@ -31,14 +36,12 @@ _LONGEST = 2000
 """Characters of a message that are read; further on people tell stories."""
 
 
-class CalendarType(Ambiguous, TextType):
+class CalendarType(TextType):
     """What dates, times and durations have in common; each says how it finds its readings in a text."""
 
     example_shown = False
     form: ClassVar[re.Pattern[str]]
     """What a value looks like in normal form."""
-    what: ClassVar[str]
-    """What a value is called, with its article."""
 
     @abstractmethod
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
@@ -54,32 +57,32 @@ class CalendarType(Ambiguous, TextType):
             return values or ([] if own is None else [own])
         return values
 
-    def occurrences(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
+    def find_values(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
         """Values in a longer message, without those that it denies or takes back again."""
         said = _said(text, at)
         found = self.readings(slot, said, at)
         if _is_english(at):
-            found = [] if self._counts_from_another(said, found) else inside(said, found)
+            found = [] if self._counts_from_another(said, found) else matches_in(said, found)
             if not found and (language := day_language(text[:_LONGEST])) is not None:
-                return self.occurrences(slot, text, at._replace(locale=language))
+                return self.find_values(slot, text, at._replace(locale=language))
         else:
             from jazzmine_dspy.models.slot_types.calendar import foreign
 
             found = [
                 each
                 for each in found
-                if len(each.values) == 1 and not foreign.denied(said, each) and not each.alone
+                if len(each.values) == 1 and not foreign.is_negated(said, each) and not each.alone
             ]
         return list(dict.fromkeys(value for each in found for value in each.values))
 
     def _counts_from_another(self, said: str, found: list[Reading]) -> bool:
-        return self.value in ("date", "time") and relates(said, found, hours=self.value == "time")
+        return self.name in ("date", "time") and relates(said, found, hours=self.name == "time")
 
-    def normal(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
+    def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """The normal form of a value however it is written; as it is where it has none or several."""
         if not isinstance(value, str) or (slot.pattern is not None and not breaks_pattern(slot, value)):
             return value
-        values = self.candidates(slot, value, at) or self.occurrences(slot, value, at)
+        values = self.candidates(slot, value, at) or self.find_values(slot, value, at)
         return values[0] if len(values) == 1 else value
 
     def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
@@ -87,19 +90,19 @@ class CalendarType(Ambiguous, TextType):
         if slot.pattern is not None and isinstance(value, str) and not breaks_pattern(slot, value):
             return ""
         if not isinstance(value, str) or not value.strip():
-            return f"{value!r} is no {self.value}"
+            return f"{value!r} is no {self.name}"
         found = self._whole(slot, value, at)
         if found is not None and found.why_not:
             return found.why_not[0].upper() + found.why_not[1:]
         values = self.candidates(slot, value, at)
         if len(values) > 1:
             return f"{value!r} may be {' or '.join(values)}"
-        return self.outside(slot, values[0], at) if values == [value] else f"{value!r} is no {self.value}"
+        return self.outside(slot, values[0], at) if values == [value] else f"{value!r} is no {self.name}"
 
-    def attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
+    def is_attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
         """Also a text that names nothing but a value that there is not, or that lacks a part."""
         found = self._whole(slot, text, at)
-        return (found is not None and bool(found.why_not)) or super().attempt(slot, text, at)
+        return (found is not None and bool(found.why_not)) or super().is_attempt(slot, text, at)
 
     def outside(self, slot: Slot, value: str, at: ReadingContext) -> str:
         """Why a value in normal form is outside of what the slot allows; "" where it is not."""
@@ -111,7 +114,7 @@ class CalendarType(Ambiguous, TextType):
         if _is_english(at):
             if not found and (language := day_language(text[:_LONGEST])) is not None:
                 return self._whole(slot, text, at._replace(locale=language))
-            return whole(said, found)
+            return only_match(said, found)
         beside = said[: found[0].start] + "|" + said[found[0].end :] if len(found) == 1 else ""
         from jazzmine_dspy.models.slot_types.calendar import foreign
 
@@ -119,7 +122,7 @@ class CalendarType(Ambiguous, TextType):
 
 
 def _said(text: str, at: ReadingContext) -> str:
-    return simplified(text[:_LONGEST]) if _is_english(at) else lowered(text[:_LONGEST])
+    return normalize_english(text[:_LONGEST]) if _is_english(at) else lowered(text[:_LONGEST])
 
 
 def _is_english(at: ReadingContext) -> bool:
@@ -138,18 +141,17 @@ class Date(CalendarType):
     example = "2026-03-14"
     ranged = ranged_in_words = dated = True
     form = re.compile(r"\d{4}-\d\d-\d\d")
-    what = "a date"
 
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
         """Dates in words and digits; of those without a year in a text without a date, none."""
         if at.date is None:
-            near = Near(dt.date(2000, 1, 1), orders(at.locale, at.region))
+            near = DateContext(dt.date(2000, 1, 1), orders(at.locale, at.region))
             return [
                 each for each in numeric_days(text, near) if re.search(r"\d{4}", text[each.start : each.end])
             ]
         latest = bound(slot.max, at.date)
         past = latest is not None and latest <= at.date
-        near = Near(at.date, orders(at.locale, at.region), past, _needs_year(slot, past=past))
+        near = DateContext(at.date, orders(at.locale, at.region), past, _needs_year(slot, past=past))
         if _is_english(at):
             from jazzmine_dspy.models.slot_types.calendar.days import english_days
 
@@ -158,7 +160,7 @@ class Date(CalendarType):
 
         return foreign.days(text, near, at.locale)
 
-    def misdefined(self, slot: Slot) -> str:
+    def definition_error(self, slot: Slot) -> str:
         """Bounds that are no days."""
         first, last = ((given, bound(given, _SOME_DAY)) for given in (slot.min, slot.max))
         if any(given is not None and day is None for given, day in (first, last)):
@@ -185,17 +187,16 @@ class Time(CalendarType):
     example = "18:30"
     ranged = ranged_in_words = True
     form = re.compile(r"\d\d:\d\d")
-    what = "a time"
 
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
         """Times in words and digits."""
-        from jazzmine_dspy.models.slot_types.calendar.clock import Hours, english_times, plain_times
+        from jazzmine_dspy.models.slot_types.calendar.times import Hours, english_times, plain_times
 
         first, last = minutes(slot.min), minutes(slot.max)
         hours = Hours() if first is last is None else Hours(first or 0, 1440 if last is None else last)
         return english_times(text, hours) if _is_english(at) else plain_times(text)
 
-    def misdefined(self, slot: Slot) -> str:
+    def definition_error(self, slot: Slot) -> str:
         """Bounds that are no times."""
         first, last = ((given, minutes(given)) for given in (slot.min, slot.max))
         if any(given is not None and (time is None or time > _DAY) for given, time in (first, last)):
@@ -221,14 +222,13 @@ class Duration(CalendarType):
 
     example = "P2W"
     form = re.compile(r"P[\dT.YMWDHS]+")
-    what = "a duration"
 
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
-        """Lengths, and the time since a day that is named."""
-        from jazzmine_dspy.models.slot_types.calendar.lengths import english_lengths, iso_lengths
+        """Lengths of time."""
+        from jazzmine_dspy.models.slot_types.calendar.durations import english_lengths, iso_lengths
 
         if _is_english(at):
-            return english_lengths(text, at.date)
+            return english_lengths(text)
         from jazzmine_dspy.models.slot_types.calendar import foreign
 
         return iso_lengths(text) or foreign.lengths(text, at.locale)
@@ -264,8 +264,8 @@ def bound(given: Any, date: dt.date | None) -> dt.date | None:
     except ValueError:
         from jazzmine_dspy.models.slot_types.calendar.days import english_days
 
-        said = simplified(given)
-        found = whole(said, english_days(said, Near(date))) if date is not None else None
+        said = normalize_english(given)
+        found = only_match(said, english_days(said, DateContext(date))) if date is not None else None
         return (
             dt.date.fromisoformat(found.values[0]) if found is not None and len(found.values) == 1 else None
         )

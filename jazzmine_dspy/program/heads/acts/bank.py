@@ -8,10 +8,10 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from jazzmine_dspy.models._base import freeze
+from jazzmine_dspy.models.base import freeze
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.messages import MessageRole
-from jazzmine_dspy.models.slots import SLOT_TYPES, Slot
+from jazzmine_dspy.models.slots import Slot
 from jazzmine_dspy.models.turn import Confirming, ConversationStatus, HistoryMessage, Turn
 
 FILE = "phrases.txt"
@@ -176,5 +176,5 @@ def _show(phrase: Phrase, dice: random.Random) -> Said:
 
 def _slot(name: str, kind: str) -> Slot:
     if kind == "id":
-        return Slot(name=name, type=SLOT_TYPES["text"], pattern=r"[A-Z]{0,2} ?\d{4,6}")
-    return Slot(name=name, type=SLOT_TYPES[kind], options=_OPTIONS if kind == "choice" else ())
+        return Slot(name=name, type="text", pattern=r"[A-Z]{0,2} ?\d{4,6}")
+    return Slot(name=name, type=kind, options=_OPTIONS if kind == "choice" else ())

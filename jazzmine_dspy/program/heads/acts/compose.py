@@ -24,7 +24,7 @@ from jazzmine_dspy.models.commands import (
     SlotValue,
     StartFlow,
 )
-from jazzmine_dspy.models.phrases import is_english
+from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.edits import edits, named_alone
 from jazzmine_dspy.program.heads.acts.free_texts import is_name, is_telling, only_answers

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rapidfuzz.distance import OSA
 
 from jazzmine_dspy.models.commands import ClearSlot, Command, CorrectSlot
-from jazzmine_dspy.models.phrases import is_english, words
+from jazzmine_dspy.models.language import is_english, words
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.free_texts import awaited_text
 from jazzmine_dspy.program.heads.acts.questions import corrects
@@ -90,11 +90,11 @@ def edits(turn: Turn, slots: Sequence[Slot], at: ReadingContext) -> list[Command
     text = turn.text.replace("\u2019", "'")
     held = [slot for slot in slots if slot.name in turn.slots.names]
     for slot in held:
-        if slot.type.value == "list" and isinstance(value := turn.slots.get(slot.name), list | tuple):
+        if slot.type == "list" and isinstance(value := turn.slots.get(slot.name), list | tuple):
             changed = _list(text, list(value))
             if changed is not None:
                 return [_changed(slot, changed)]
-        elif slot.type.value == "text" and not slot.pattern and slot.name != turn.awaiting:
+        elif slot.type == "text" and not slot.pattern and slot.name != turn.awaiting:
             named = _renamed(text, str(turn.slots.get(slot.name)), slot)
             if named is not None:
                 return [CorrectSlot(name=slot.name, value=named)]
@@ -210,6 +210,6 @@ def named_alone(text: str, slots: Sequence[Slot]) -> Slot | None:
     named = [
         slot
         for slot in slots
-        if said and said <= {stem(word) for word in [*_words(slot), *kinds.get(slot.type.value, "").split()]}
+        if said and said <= {stem(word) for word in [*_words(slot), *kinds.get(slot.type, "").split()]}
     ]
     return named[0] if len(named) == 1 else None

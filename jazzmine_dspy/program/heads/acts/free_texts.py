@@ -157,7 +157,7 @@ def only_answers(slot: Slot, text: str) -> bool:
         >>> [only_answers(slot, text) for text in ("stolen bike fund", "block my card", "Stop Hunger")]
         [True, False, True]
     """
-    if slot.type.value not in ("text", "list") or slot.pattern:
+    if slot.type not in ("text", "list") or slot.pattern:
         return False
     if is_name(text):
         return True
@@ -177,7 +177,7 @@ def is_name(text: str) -> bool:
 def is_telling(slot: Slot) -> bool:
     """Whether a slot's text is a telling: a comment, a reason, what is wrong."""
     told = f"{slot.name} {slot.description} {slot.ask}"
-    return slot.type.value == "text" and not slot.pattern and _TELLS.search(told) is not None
+    return slot.type == "text" and not slot.pattern and _TELLS.search(told) is not None
 
 
 def awaited_text(slot: Slot, text: str) -> str | None:

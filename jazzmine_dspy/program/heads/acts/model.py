@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from jazzmine_dspy.models._base import sha256
 from jazzmine_dspy.models.agreement import stance
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.models.turn import Confirming
@@ -166,7 +166,7 @@ def signs(p: Mapping[str, float], scene: Scene, commands: Sequence[Command]) -> 
     on = acts_on(p, scene)
     shares = [max(1e-3, share if act in on else 1.0 - share) for act, share in p.items()]
     best = sorted(p.values(), reverse=True)
-    values = [c for c in commands if c.place == "value"]
+    values = [c for c in commands if c.order == "value"]
     awaited = scene.awaited
     loose = awaited is not None and not awaited.pattern and awaited.type in ("text", "list", "boolean")
     return [

@@ -97,16 +97,14 @@ def named_texts(flow: Flow, text: str) -> Named:
         Named(values={'reference': 'thx for pizza'}, rest=' , goes to Dave')
     """
     found: dict[str, Any] = {}
-    slots = [slot for slot in flow.slots if slot.type.value in ("text", "list") and not slot.pattern]
+    slots = [slot for slot in flow.slots if slot.type in ("text", "list") and not slot.pattern]
     for slot in slots:
         for pattern in (*_patterns(slot), *_behind_verb(flow, slot)):
             match = pattern.search(text)
             if match is None:
                 continue
             said = next(value for value in match.groupdict().values() if value is not None)
-            value = (
-                items(NO_BETWEEN.sub(",", said)) if slot.type.value == "list" else free_text(said, led=True)
-            )
+            value = items(NO_BETWEEN.sub(",", said)) if slot.type == "list" else free_text(said, led=True)
             if value:
                 found[slot.name] = value
                 text = f"{text[: match.start()]} {text[match.end() :]}"
@@ -118,7 +116,7 @@ def named_texts(flow: Flow, text: str) -> Named:
 def _behind_verb(flow: Flow, slot: Slot) -> tuple[re.Pattern[str], ...]:
     """A name behind a verb of the flow: "send Marta 50 bucks", "book Rosa Keane"."""
     asked = f"{slot.name} {slot.description} {slot.ask}"
-    if slot.type.value != "text" or not re.search(r"\bwho\b|\bname\b|patient|person", asked, re.IGNORECASE):
+    if slot.type != "text" or not re.search(r"\bwho\b|\bname\b|patient|person", asked, re.IGNORECASE):
         return ()
     verbs = "|".join(re.escape(word) for word in flow.keywords if word.isalpha()) or "(?!)"
     return (re.compile(rf"\b(?i:{verbs}) (?P<v>(?!I\b){_UPPER}(?: {_UPPER})?)(?=$|[ ,.;!?])"),)
@@ -168,9 +166,9 @@ def _patterns(slot: Slot) -> tuple[re.Pattern[str], ...]:
             rf"our )?{name}(?: first)? ?[:=] ?{_SAID}", re.IGNORECASE),
         ]  # fmt: skip
     asked = f"{slot.name.replace('_', ' ')} {slot.description} {slot.ask}"
-    if slot.type.value == "list" and AVOIDED.search(asked):
+    if slot.type == "list" and AVOIDED.search(asked):
         told.append(_AVOIDS)
-    elif slot.type.value == "text":
+    elif slot.type == "text":
         told += [_NAMED] if re.search(r"\bname\b", asked, re.IGNORECASE) else []
         told += [_ABOUT] if re.search(r"\babout\b", slot.ask, re.IGNORECASE) else []
     return tuple(told)

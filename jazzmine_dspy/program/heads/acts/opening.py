@@ -87,11 +87,11 @@ def texts_in(flow: Flow, text: str, *, opening: bool = True) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for slot in flow.slots:
-        if slot.type.value not in ("text", "list") or slot.pattern:
+        if slot.type not in ("text", "list") or slot.pattern:
             continue
         value = _text_of(slot, flow, text, opening=opening)
         if value is not None and value not in found.values():
-            found[slot.name] = items(value) if slot.type.value == "list" else value
+            found[slot.name] = items(value) if slot.type == "list" else value
     return found
 
 
@@ -104,7 +104,7 @@ def _text_of(slot: Slot, flow: Flow, text: str, *, opening: bool) -> str | None:
         return None
     if _TROUBLE.search(asked):
         return _trouble(text)
-    return _thing(flow, text, wished=slot.type.value == "list") or (
+    return _thing(flow, text, wished=slot.type == "list") or (
         _more(flow, text) if _WHICH.match(slot.ask) else None
     )
 

@@ -9,10 +9,17 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from jazzmine_dspy.models.phrases import denied, is_english, puts_right
-from jazzmine_dspy.models.slot_types._numbers import PEOPLE, count_apart, is_measure, numbers
-from jazzmine_dspy.models.slot_types.calendar.frame import relates
-from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type, out_of_range, pattern_matches
+from jazzmine_dspy.models.language import is_correction, is_english, is_negated
+from jazzmine_dspy.models.slot_types.calendar.context import relates
+from jazzmine_dspy.models.slot_types.numbers import PEOPLE, count_apart, is_measure, numbers
+from jazzmine_dspy.models.slots import (
+    ANYWHERE,
+    ReadingContext,
+    Slot,
+    call_type,
+    out_of_range,
+    pattern_matches,
+)
 from jazzmine_dspy.models.text import plain
 
 _AROUND = re.compile(
@@ -92,7 +99,7 @@ def values_in(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]
 # Several parts of a turn read the same slots in the same message.
 @lru_cache(maxsize=256)
 def _values_in(slot: Slot, text: str, at: ReadingContext) -> tuple[Any, ...]:
-    found = pattern_matches(slot, text) if slot.pattern else ask_type(slot, "occurrences", text, [], at)
+    found = pattern_matches(slot, text) if slot.pattern else call_type(slot, "find_values", text, [], at)
     once: list[Any] = []
     for value in found:
         if value not in once:
@@ -126,7 +133,7 @@ def _is_in(value: Any, slot: Slot, text: str, at: ReadingContext) -> bool:
 
 def whole_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
     """The value that a text is and nothing else, or None."""
-    return ask_type(slot, "read", text, None, at)
+    return call_type(slot, "parse", text, None, at)
 
 
 _OF_NAME = re.compile(r"\b(?:No|Ok|Okay|Well|Just|So|Say|Wait|Never|Hold On|Please) (?=[A-Z]\w)")
@@ -190,7 +197,7 @@ def part_value(
             return number
         place = _ordinal(slot, text, at)
         return None if place is not None and is_day(place, taken) else place
-    return found[-1] if last or (len(found) > 1 and puts_right(text)) else found[0]
+    return found[-1] if last or (len(found) > 1 and is_correction(text)) else found[0]
 
 
 _DATE = re.compile(r"\d{4}-\d\d-(\d\d)")
@@ -243,7 +250,7 @@ def lone_number(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:
         )
         and not NO_COUNT_AFTER.match(text, each.end)
         and (money or not (_EACH.match(text, each.end) or is_measure(text, each, _told_of(slot))))
-        and not denied(text, each.start, no_denies=False)
+        and not is_negated(text, each.start, no_denies=False)
         and sum(map(str.isdigit, text[each.start : each.end])) < (6 if money else 4)
         and not any(
             _NEIGHBOURS.fullmatch(text[one.end : other.start])

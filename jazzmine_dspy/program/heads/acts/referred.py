@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.messages import MessageRole
-from jazzmine_dspy.models.phrases import is_english
-from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, ask_type
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, call_type
 from jazzmine_dspy.program.heads.acts.moved import day_of_month, moved_date, moved_time
 from jazzmine_dspy.program.heads.acts.readings import free_text, part_value, values_in
 
@@ -119,7 +119,7 @@ def _with_year(slot: Slot, turn: Turn, at: ReadingContext) -> Any:
     last = next((message for message in reversed(turn.history) if message.role is MessageRole.USER), None)
     if year is None or last is None:
         return None
-    return ask_type(slot, "read", f"{last.text.strip(' .!?')} {year[1]}", None, at)
+    return call_type(slot, "parse", f"{last.text.strip(' .!?')} {year[1]}", None, at)
 
 
 def _counts(text: str, value: str) -> bool:
@@ -194,7 +194,7 @@ def changed_part(
     elif not fresh and (slot.pattern or slot.type == "phone") and (match := _END.search(text)):
         end = match["end"] or match["before"]
         made = held[: -len(end)] + end if len(end) < len(held) else None
-    if made is None or made == held or ask_type(slot, "check", made, "", at):
+    if made is None or made == held or call_type(slot, "check", made, "", at):
         return None
     return made
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.program.heads.acts.bank import FILE
 from jazzmine_dspy.program.heads.acts.model import Acts
 
@@ -56,7 +56,7 @@ def write(head: Acts, embedder: EmbedderPort, practice: str) -> bytes:
     """What the shipped file holds; ``practice`` is the SHA-256 of the registries that it was fitted on."""
     from safetensors.numpy import save
 
-    from jazzmine_dspy.models._base import canonical_json
+    from jazzmine_dspy.models.base import canonical_json
 
     state = head.to_state()
     metadata = {

@@ -6,7 +6,7 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from jazzmine_dspy.models.phrases import is_english
+from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot
 from jazzmine_dspy.program.heads.acts.readings import place_of, values_in
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.patterns import asks_for_digits
-from jazzmine_dspy.models.phrases import is_english
-from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, ask_type
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, call_type
 from jazzmine_dspy.program.heads.acts.readings import NO_COUNT_AFTER, free_text
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def tried_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> str | N
     if slot.pattern:
         words = text.split()
         tails = (
-            ask_type(slot, "read", " ".join(words[-n:]), None, at)
+            call_type(slot, "parse", " ".join(words[-n:]), None, at)
             for n in range(1, min(_SHORT, len(words)) + 1)
         )
         if (value := next((tail for tail in tails if tail is not None), None)) is not None:
@@ -65,7 +65,7 @@ def tried_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> str | N
         said = _BORN.sub("", said)
     like = _LIKE.get(str(slot.type))
     digits = like is not None and like.search(said) is not None and len(said.split()) <= _SHORT
-    return said if digits and ask_type(slot, "attempt", said, False, at) else None
+    return said if digits and call_type(slot, "is_attempt", said, False, at) else None
 
 
 def named_try(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> str | None:

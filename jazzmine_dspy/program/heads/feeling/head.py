@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from jazzmine_dspy.models._base import sha256
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.models.errors import ArtifactError, InputError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.floating[Any]]
 
 WEIGHTS = "weights.safetensors"
-SHIPPED = "5aa1be93574b8887bfaf3f82042b4780b12fd900f5ae6d2b4f13345475a026b8"
+SHIPPED = "9290535a90a27be2c95721ffe0c8dfbc2f09249ac6f29ab82b3d0d34d065550b"
 """SHA-256 of the shipped head; what a program decides may change with it."""
 
 _FORMAT = 1
@@ -161,7 +161,7 @@ def to_bytes(made: FeelingHead, embedder: EmbedderPort, dataset: str) -> bytes:
     """What the shipped file holds; ``dataset`` is the fingerprint of what it was fitted on."""
     from safetensors.numpy import save
 
-    from jazzmine_dspy.models._base import canonical_json
+    from jazzmine_dspy.models.base import canonical_json
 
     state = made.to_state()
     metadata = {

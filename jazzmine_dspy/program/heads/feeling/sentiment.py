@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jazzmine_dspy.models.phrases import words
+from jazzmine_dspy.models.language import words
 from jazzmine_dspy.program.heads.acts.view import hashed
 from jazzmine_dspy.program.heads.feeling.linear import Linear, fit_linear
 
@@ -33,6 +33,40 @@ _SMILE = re.compile(
     "[:;]-?[)D]|<3|[\U0001f600-\U0001f60f\U0001f642\U0001f64c\U0001f970\u2764\U0001f44d\U0001f389]"
 )
 _FROWN = re.compile(":-?\\(|[\U0001f621\U0001f92c\U0001f620\U0001f624\U0001f644\U0001f61e\U0001f622]")
+_RAGE = re.compile(
+    r"\b(?:disgust\w*|disgrace\w*|outrag\w*|furious|livid|fuming|unacceptable|not acceptable|ridiculous|pathetic|"
+    r"useless|incompeten\w*|idiot\w*|stupid|scam\w*|fraud\w*|theft|thie(?:f|ves|ving)|crooks?|liars?|lied|lying|"
+    r"cowboys|clowns?|joke of|a joke|garbage|shambles|appalling|atrocious|dreadful|abysmal|terrible|horr\w+|awful|"
+    r"worst|hate|shame(?:ful)? on|shameful|how dare|nerve to|what the (?:hell|heck|fuck)|wtf|ffs|bloody|fuck\w*|"
+    r"bullshit|crap|damn|lawyer|solicitor|court|police|sue|ombudsman|unbelievable|insult\w*|sick of|fed up|tired of|"
+    r"had it with|had enough|never again|(?:out of|los\w+) patience|disappoint\w*|rude|ruined|wasted?|"
+    r"(?:nobody|no one) (?:cares|came|called))\b",
+    re.IGNORECASE,
+)
+_CHASING = re.compile(
+    r"\b(?:how (?:many|much) (?:more )?times?|(?:second|third|fourth|fifth|\d+(?:st|nd|rd|th)) time|yet again|"
+    r"still (?:no|not|nothing|waiting)|again and again|over and over|keep (?:asking|saying|telling|sending|charging)|"
+    r"already (?:told|said|gave|sent|given|typed)|(?:like|as) i said|told you|are you (?:kidding|serious|joking|deaf|"
+    r"blind|insane)|do you (?:even|people|ever)|can(?:'t)? (?:someone|anybody|you people)|you people|you lot|"
+    r"waste of|come on|seriously|hours?|weeks?|months?|wait(?:ed|ing))\b",
+    re.IGNORECASE,
+)
+_MOCKING = re.compile(
+    r"^\W*(?:(?:oh|wow|well|yeah)\W+)?(?:(?:isn'?t that|how|so|just|what an?) )?(?:nice|great|brilliant|lovely|kind|"
+    r"wonderful|congrat\w+|bravo|fantastic|amazing|glad|thanks|cheers|\d stars)\b.*\b(?:another|again|broken?|late|"
+    r"wrong|lost|los(?:e|ing)|never|still|charg\w+|fee|wait\w*|cancel\w*|fail\w*|nothing|nobody|closed|down)\b",
+    re.IGNORECASE,
+)
+"""Praise that is followed by what went wrong."""
+
+_CONTRAST = re.compile(r"\b(?:but|though|although|however|except|shame|pity)\b", re.IGNORECASE)
+
+_WARM = re.compile(
+    r"\b(?:(?<!no )thanks?|thank you|thx|ty|cheers|ta|love(?:ly|d)?|brilliant|perfect|great|amazing|awesome|"
+    r"wonderful|fantastic|appreciate\w*|star|legends?|kind|helpful|happy|glad|impressed|best|delighted|beautiful|excellent|superb|yay|"
+    r"phew|grateful|bless|sweet|nice)\b",
+    re.IGNORECASE,
+)
 _ENGLISH = words(
     "the a an is are was were be am do does did have has had i you it this that they we he she my your and or not no "
     "yes yeah ok okay to of in on at for with from by but if so please thanks thank hi hello hey what when where why "
@@ -40,7 +74,8 @@ _ENGLISH = words(
     "again never nothing one two three order i'm it's don't"
 )
 _LETTERS = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
-_FEWEST_WORDS = 4
+_FEWEST_WORDS, _WORDS_PER_ENGLISH = 4, 10
+"""A message of at least 4 words has one common English word in 10."""
 
 
 def is_foreign(text: str) -> bool:
@@ -50,15 +85,41 @@ def is_foreign(text: str) -> bool:
         >>> is_foreign("wo bleibt mein Paket, das ist eine Frechheit"), is_foreign("where is my parcel")
         (True, False)
     """
-    said = _LETTERS.findall(text.lower())
-    letters = "".join(said)
+    tokens = _LETTERS.findall(text.lower())
+    letters = "".join(tokens)
     if sum(ord(letter) > 0x24F for letter in letters) * 2 > len(letters):
         return True
-    return len(said) >= _FEWEST_WORDS and sum(word in _ENGLISH for word in said) * 10 < len(said)
+    english = sum(word in _ENGLISH for word in tokens) + len(_RAGE.findall(text)) + len(_WARM.findall(text))
+    return len(tokens) >= _FEWEST_WORDS and english * _WORDS_PER_ENGLISH < len(tokens)
+
+
+def limits(text: str) -> tuple[float, float] | None:
+    """The lowest and the highest score of a message whose feeling words contradict each other; None for any other.
+
+    Sarcasm is never positive. Praise next to a complaint is at most slightly negative.
+
+    Example:
+        >>> limits("oh great, another delay"), limits("lovely lamp, but the box was awful"), limits("lovely lamp")
+        ((-1.0, 0.0), (-0.3, 0.0), None)
+    """
+    if _MOCKING.search(text):
+        return -1.0, 0.0
+    if _WARM.search(text) and (_CONTRAST.search(text) or _RAGE.search(text)):
+        return -0.3, 0.0
+    return None
+
+
+def _cues(text: str) -> list[bool]:
+    """Which kinds of words for a feeling a message has."""
+    rage, chasing, warm = len(_RAGE.findall(text)), bool(_CHASING.search(text)), len(_WARM.findall(text))
+    return [
+        rage > 0, rage > 1, chasing, rage > 0 and chasing, bool(_MOCKING.search(text)), warm > 0, warm > 1,
+        warm > 0 and (rage > 0 or chasing), len(text.split()) > 25,
+    ]  # fmt: skip
 
 
 def row_of(text: str, message: Floats) -> Floats:
-    """A message as numbers: meaning, n-grams, and how it is written.
+    """A message as numbers: meaning, n-grams, words for feelings, and how it is written.
 
     Args:
         text: The message.
@@ -72,7 +133,7 @@ def row_of(text: str, message: Floats) -> Floats:
         "!" in text, "!!" in text, bool(re.search(r"\?\?|\?!|!\?", text)), ".." in text or "\u2026" in text,
         bool(shouted), len(shouted) >= 3, sum(c.isupper() for c in text) > 0.7 * letters and letters > 6,
         any(word in ("you", "your", "u", "ur") for word in plain), "?" in text, min(len(said), 30) / 30.0,
-        bool(_SMILE.search(text)), bool(_FROWN.search(text)), 1.0 / _STYLE,
+        bool(_SMILE.search(text)), bool(_FROWN.search(text)), 1.0 / _STYLE, *_cues(text),
     ]  # fmt: skip
     return np.concatenate([message / _UPPER, hashed(text), np.multiply(style, _STYLE)]).astype(np.float32)
 
@@ -101,13 +162,14 @@ def fit_sentiment(
     Args:
         rows: Of :func:`row_of`.
         labels: Sentiments from -1 to 1.
-        groups: Rows of one group are left out together; those of "" set no threshold.
+        groups: Rows of one group are left out together; those of "" are left out one by one, and set no threshold.
         counts: What each row counts.
         start: Weights to stay near to.
     """
     gold = np.asarray(labels)
     right = np.stack([gold <= -LEAST, gold >= LEAST, gold <= ANGRY], axis=1)
-    model, shares = fit_linear(rows, right, groups, counts, start.model if start else None)
+    apart = [group or f"row {place}" for place, group in enumerate(groups)]
+    model, shares = fit_linear(rows, right, apart, counts, start.model if start else None)
     judged = np.array([group != "" for group in groups])
     if start is not None and judged.sum() < 100:
         return Sentiment(model, start.least)

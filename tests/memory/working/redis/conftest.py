@@ -14,7 +14,6 @@ from redis.asyncio import Redis
 
 import redis_servers as servers
 from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore
-from jazzmine_dspy.memory.working.redis.keys import Keys
 from jazzmine_dspy.testing.working_memory import Harness
 
 KINDS = ["given"] if os.environ.get(servers.GIVEN) else list(servers.binaries())
@@ -26,7 +25,6 @@ class RedisHarness(Harness):
     def __init__(self, url: str) -> None:
         self.url = url
         self.prefix = f"test-{uuid.uuid4().hex[:8]}"
-        self.keys = Keys(self.prefix)
         self.client = Redis.from_url(url)
         self._made: list[RedisWorkingMemoryStore] = []
 
@@ -38,14 +36,14 @@ class RedisHarness(Harness):
         return self._made[-1]
 
     def key(self, conversation_id: str, part: str) -> str:
-        return self.keys.part(conversation_id, part)
+        return RedisWorkingMemoryStore(self.url, prefix=self.prefix).key(conversation_id, part)
 
     async def put_raw(self, conversation_id: str, data: bytes) -> None:
         assert await self.client.exists(self.key(conversation_id, "state"))
-        await self.client.hset(self.key(conversation_id, "state"), "d", data)
+        await self.client.set(self.key(conversation_id, "state"), data, keepttl=True)
 
     async def raw(self, conversation_id: str) -> bytes | None:
-        found: bytes | None = await self.client.hget(self.key(conversation_id, "state"), "d")
+        found: bytes | None = await self.client.get(self.key(conversation_id, "state"))
         return found
 
     async def pass_time(self, seconds: float) -> None:

@@ -1,0 +1,112 @@
+"""What is wrong with flows that are well formed: texts, and what makes flows hard to tell apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.models.flows import Flow
+    from jazzmine_dspy.models.registry import FlowRegistry
+
+_FIELD = re.compile(r"\{([^{}]*)\}")
+_FEW = 3
+
+
+class FlowProblem(NamedTuple):
+    """A problem of a flow.
+
+    Args:
+        severity: ``error`` or ``warning``.
+        field: Where it is.
+        message: What is wrong.
+        remedy: What to do.
+    """
+
+    severity: str
+    field: str
+    message: str
+    remedy: str
+
+
+_warning = partial(FlowProblem, "warning")
+
+
+def flow_problems(registry: FlowRegistry) -> Iterator[FlowProblem]:
+    """Problems of flows in their order: examples, conditions, questions, and texts of the flow and its subflows."""
+    if not registry:
+        yield _warning("flows", "There is no flow", "Write one; without flows nothing is ever selected.")
+    examples: dict[str, str] = {}
+    words: dict[str, tuple[str, str]] = {}
+    for flow in registry.values():
+        yield from _example_problems(flow, examples, words)
+        place = f"flow {flow.name!r}"
+        if not flow.condition:
+            remedy = "Say when the flow is the right one: language models choose by it."
+            yield _warning(f"{place}, condition", "No condition", remedy)
+        for slot in flow.slots:
+            if slot.required and not slot.ask:
+                field, remedy = f"{place}, slot {slot.name!r}", "Write the question that gets the value."
+                yield _warning(field, "A required slot has no 'ask'", remedy)
+        for part in _with_subflows(flow):
+            for problem in _text_problems(part):
+                yield problem._replace(field=f"flow {part.name!r}, {problem.field}")
+
+
+def _example_problems(
+    flow: Flow, flow_by_example: dict[str, str], example_by_words: dict[str, tuple[str, str]]
+) -> Iterator[FlowProblem]:
+    """Too few examples, and those that another flow has too: letter for letter, or in another order."""
+    field = f"flow {flow.name!r}, examples"
+    if (number := len(flow.examples)) < _FEW:
+        message = f"{number or 'no'} example{'' if number == 1 else 's'}"
+        yield _warning(field, message, f"Write {_FEW} or more messages that want it.")
+    for example in flow.examples:
+        key = " ".join(example.casefold().split())
+        if (other := flow_by_example.setdefault(key, flow.name)) != flow.name:
+            message = f"Example {example!r} is also one of {other!r}"
+            yield FlowProblem("error", field, message, "Keep it with the flow that it wants.")
+        elif words := " ".join(sorted(re.findall(r"\w+", key))):
+            other, theirs = example_by_words.setdefault(words, (flow.name, example))
+            if other != flow.name:
+                message = f"Example {example!r} has the words of {theirs!r} of {other!r}"
+                yield _warning(field, message, "Say in each what tells the flows apart.")
+
+
+def _with_subflows(flow: Flow) -> Iterator[Flow]:
+    yield flow
+    for part in flow.subflows:
+        yield from _with_subflows(part)
+
+
+def _text_problems(flow: Flow) -> Iterator[FlowProblem]:
+    """Fields of texts that are no slot of the flow, actions without a confirmation, and slots that it never shows."""
+    slots = {slot.name for slot in flow.slots}
+    for field, text, own in _texts(flow):
+        for name in dict.fromkeys(_FIELD.findall(text)):
+            if name not in slots | own:
+                remedy = f"Name one that it has: {', '.join(sorted(slots | own)) or 'none'}."
+                yield FlowProblem("error", field, f"{{{name}}} is no slot of the flow", remedy)
+    if flow.tools and not flow.confirm:
+        remedy = "Write a 'confirm' text, unless the tools only look something up."
+        yield _warning("confirm", "The flow has tools and runs them without asking", remedy)
+    fields = _FIELD.findall(flow.confirm)
+    for slot in flow.slots if flow.confirm else ():
+        if slot.required and slot.name not in fields:
+            message = f"The confirmation never shows the slot {slot.name!r}, which the flow needs"
+            remedy = f"Write {{{slot.name}}} into the text, so that the user sees what is agreed to."
+            yield _warning("confirm", message, remedy)
+
+
+def _texts(flow: Flow) -> Iterator[tuple[str, str, set[str]]]:
+    """Each text of a flow: where it is, the text, and what it may name besides slots."""
+    from jazzmine_dspy.dialogue.texts import DEFAULTS
+
+    yield "confirm", flow.confirm, set()
+    for key, text in flow.responses:
+        yield f"responses, {key}", text, {"task", *_FIELD.findall(DEFAULTS.get(key, ""))}
+    for slot in flow.slots:
+        for key in ("ask", "reask", "confirm"):
+            yield f"slot {slot.name!r}, {key}", getattr(slot, key), set()

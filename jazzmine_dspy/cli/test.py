@@ -1,0 +1,121 @@
+"""``test``: conversations with expectations, held with a program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jazzmine_dspy.cli._errors import CHECK_FAILED
+from jazzmine_dspy.cli._output import AsJson, output, table
+from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption, open_program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from jazzmine_dspy.eval.suite import Overlap, SuiteResult
+    from jazzmine_dspy.models.registry import FlowRegistry
+    from jazzmine_dspy.program.turn import TurnProgram
+
+
+def test(
+    suite: Annotated[
+        Path, typer.Argument(metavar="SUITE", help="Folder of conversations with expectations, or one file.")
+    ],
+    program: Name,
+    lm: LM = None,
+    api_base: APIBase = None,
+    policy: PolicyOption = "shipped",
+    wording: WordingOption = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this registry, kind or id; may be given again."),
+    ] = None,
+    turns: Annotated[
+        bool, typer.Option("--turns", help="Judge turn by turn: a wrong turn's state is put right after it.")
+    ] = False,
+    at_least: Annotated[
+        float, typer.Option(min=0, max=1, metavar="SHARE", help="Conversations that must be right.")
+    ] = 1.0,
+    overlap: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DATASET", help="Say how much of the suite's wording stands in its training texts."
+        ),
+    ] = None,
+    _json: AsJson = False,
+) -> None:
+    """Hold a suite's conversations with a program, and compare each turn's state with the expected one.
+
+    Exit code 1: fewer conversations are right than --at-least says. Opening unseen registries is logged in the suite.
+    """
+    from jazzmine_dspy.datasets import load_dataset
+    from jazzmine_dspy.eval.suite import load_suite, log_opening, overlaps, run_suite, training_texts
+    from jazzmine_dspy.lm.recording import in_words, recordings_of
+
+    out = output()
+    loaded = load_suite(suite, only=only or ())
+    lms: list[Any] = []
+
+    def bound(flows: FlowRegistry) -> TurnProgram:
+        opened = open_program(
+            program, lm=lm, api_base=api_base, serving=False, flows=flows, policy=policy, wording=wording
+        )
+        lms.append(opened.program.bindings.lm)
+        return opened.program
+
+    if log_opening(loaded, f"test {program}"):
+        out.note(f"note: unseen registries are opened, which is logged: {', '.join(sorted(loaded.unseen))}")
+    shared = [] if overlap is None else overlaps(loaded, training_texts(load_dataset(overlap)))
+    result = run_suite(loaded, bound, turns=turns)
+    recorded = recordings_of(lms)
+    document = result.to_json() | {
+        "unseen": sorted(loaded.unseen),
+        "at_least": at_least,
+        "recording": recorded,
+        **({} if overlap is None else {"overlap": [each.to_json() for each in shared]}),
+    }
+    out.show(*_tables(result), *(line for each in shared for line in _overlap_lines(each)), document=document)
+    if recorded is not None:
+        out.show(f"recording: {in_words(recorded)}")
+    if result.share < at_least:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _tables(result: SuiteResult) -> Iterator[RenderableType]:
+    if diff := result.diff():
+        yield from (diff, "")
+    yield table(
+        ("right", "%", "95 %", "n", "conversations"),
+        (
+            (
+                name,
+                f"{100 * share.value:.1f}",
+                "" if share.low is None else f"{100 * share.low:.0f} to {100 * (share.high or 0):.0f}",
+                str(share.n),
+                str(share.clusters),
+            )
+            for name, share in result.shares().items()
+        ),
+    )
+    yield ""
+    for title, counts in result.coverage().items():
+        columns = (title, *next(iter(counts.values()), {}))
+        rows = ((name, *map(str, numbers.values())) for name, numbers in counts.items())
+        yield table(columns, rows, title=title)
+        yield ""
+    right = sum(each.right for each in result.conversations)
+    yield f"{right} of {len(result.conversations)} conversations are right in every turn."
+
+
+def _overlap_lines(overlap: Overlap) -> Iterator[str]:
+    shares = overlap.to_json()
+    yield (
+        f"{overlap.n} words in a row: {overlap.shared} of {overlap.grams} ({shares['share']:.1%}) stand in training "
+        f"texts, {overlap.touched} of {overlap.messages} messages hold one ({shares['share_of_messages']:.1%})"
+    )
+    for worst in overlap.worst:
+        yield f"    {worst.message!r}: {worst.run!r}, in {worst.text!r}"

@@ -1,0 +1,370 @@
+"""Checks of the labels in a conversation: unknown names, contradictions, and values of doubtful form or origin."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels
+from jazzmine_dspy.models.base import freeze, thaw
+from jazzmine_dspy.models.commands import Command, Dialogue, SlotValue, StartFlow
+from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.slot_types.boolean import NO, YES
+from jazzmine_dspy.models.slots import ReadingContext, call_type
+from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.models.turn import ConversationStatus, Turn
+
+Catalogue = Mapping[str, Mapping[str, Slot]]
+"""The slots of each flow, by name; a flow with subflows has their slots too."""
+
+Severity = Literal["error", "warning"]
+
+
+class Fault(NamedTuple):
+    """A fault inside a conversation; the caller knows file and line."""
+
+    severity: Severity
+    field: str
+    message: str
+    remedy: str
+
+
+def catalogue(flows: Mapping[str, Flow]) -> dict[str, dict[str, Slot]]:
+    """All flows, nested ones included, with their slots."""
+    found: dict[str, dict[str, Slot]] = {}
+    for flow in flows.values():
+        _collect(flow, found)
+    return found
+
+
+def _collect(flow: Flow, found: dict[str, dict[str, Slot]]) -> dict[str, Slot]:
+    slots = {slot.name: slot for slot in flow.slots}
+    for part in flow.subflows:
+        slots = _collect(part, found) | slots
+    found[flow.name] = found.get(flow.name, {}) | slots
+    return slots
+
+
+def unknown_names(conversation: LabelledConversation, known: Catalogue) -> Iterator[Fault]:
+    """Turn ids given twice, and flows and slots that ``flows.yaml`` does not have."""
+    seen: dict[str, int] = {}
+    for index, turn in enumerate(conversation.turns):
+        if turn.id or turn.role == "user":
+            name = conversation.turn_id(index)
+            if name in seen:
+                yield Fault(
+                    "error",
+                    f"turns.{index}.id",
+                    f"Turn id {name!r} is already that of turn {seen[name]}",
+                    "Rename one.",
+                )
+            seen.setdefault(name, index)
+        at = f"turns.{index}"
+        for field, flow in _flow_names(turn):
+            if flow not in known:
+                yield Fault(
+                    "error",
+                    f"{at}.{field}",
+                    f"Unknown flow {flow!r}",
+                    "Add it to flows.yaml, or correct the name.",
+                )
+        for fault in _unknown_slots(turn, known):
+            yield fault._replace(field=f"{at}.{fault.field}")
+
+
+def _flow_names(turn: LabelledTurn) -> Iterator[tuple[str, str]]:
+    before, labels = turn.before, turn.labels
+    if before.flow is not None:
+        yield "before.flow", before.flow
+    if before.confirming is not None and before.confirming.flow:
+        yield "before.confirming.flow", before.confirming.flow
+    if before.offering is not None:
+        yield "before.offering", before.offering
+    for number, name in enumerate(before.paused):
+        yield f"before.paused.{number}", name
+    if labels is None:
+        return
+    for number, name in enumerate(labels.flows or ()):
+        yield f"labels.flows.{number}", name
+    for number, command in enumerate(labels.commands or ()):
+        for field in command.flow_fields:
+            named = getattr(command, field)
+            if isinstance(named, tuple):
+                yield from ((f"labels.commands.{number}.{field}.{i}", name) for i, name in enumerate(named))
+            elif named is not None:
+                yield f"labels.commands.{number}.{field}", named
+
+
+def _unknown_slots(turn: LabelledTurn, known: Catalogue) -> Iterator[Fault]:
+    before = turn.before
+    held = [(f"before.slots.{name}", name) for name in before.slots.names]
+    held += [("before.awaiting", before.awaiting)] if before.awaiting is not None else []
+    if before.flow is not None and before.flow in known:
+        for field, name in held:
+            if name not in known[before.flow]:
+                yield _unknown_slot(field, name, [before.flow])
+    for name, values in before.paused_slots.as_dict().items():
+        yield from (
+            _unknown_slot(f"before.paused.{before.paused.index(name)}.slots.{slot}", slot, [name])
+            for slot in values
+            if name in known and slot not in known[name]
+        )
+    commands = (turn.labels.commands or ()) if turn.labels else ()
+    in_play = [before.flow, *before.paused, *(turn.labels.flows or () if turn.labels else ())]
+    in_play += [command.opens(before) for command in commands]
+    flows = [name for name in dict.fromkeys(in_play) if name is not None and name in known]
+    for number, command in enumerate(commands):
+        owner = command.owner
+        named = [owner] if owner is not None and owner in known else flows
+        for field in command.slot_fields:
+            slot = getattr(command, field)
+            if slot is not None and not any(slot in known[flow] for flow in named):
+                yield _unknown_slot(f"labels.commands.{number}.{field}", slot, named)
+
+
+def _unknown_slot(field: str, name: str, flows: list[str]) -> Fault:
+    of = f"of the flow {', '.join(flows)}" if flows else "here, where no flow runs or is started"
+    return Fault("error", field, f"Unknown slot {name!r} {of}", "Add it to flows.yaml, or correct the name.")
+
+
+# --- contradictions --------------------------------------------------------------------------------
+
+
+def contradictions(turn: LabelledTurn, known: Catalogue) -> Iterator[Fault]:
+    """Labels that cannot be true at once, or not in the state before the turn. Fields count from the turn."""
+    yield from _state(turn)
+    yield from _unlabelled_answer(turn)
+    labels = turn.labels
+    if labels is None or labels.commands is None:
+        return
+    started = tuple(command.flow for command in labels.commands if isinstance(command, StartFlow))
+    if labels.flows is not None and labels.flows != started:
+        yield Fault(
+            "error",
+            "labels.flows",
+            f"The flows are {list(labels.flows)}, and the commands start {list(started)}",
+            "Name the same flows in the same order in both.",
+        )
+    running = turn.before.flow is not None or turn.before.paused
+    if labels.is_cancellation and running and all(c.cancellation == "never" for c in labels.commands):
+        yield Fault(
+            "warning",
+            "labels.is_cancellation",
+            "The turn takes something back, and no command does",
+            "Add cancel_flow, clear_slot or deny, or make the label false.",
+        )
+    if labels.is_cancellation is False and any(c.cancellation == "always" for c in labels.commands):
+        yield Fault(
+            "warning",
+            "labels.is_cancellation",
+            "A flow is left or a value taken back, and the turn is no cancellation",
+            "Make the label true, or leave cancel_flow and clear_slot out.",
+        )
+    yield from _Followed(turn, known).faults(labels.commands)
+
+
+def _unlabelled_answer(turn: LabelledTurn) -> Iterator[Fault]:
+    said, labels = plain(turn.text), turn.labels
+    if labels is None or turn.before.confirming is None or said not in YES | NO:
+        return
+    if not any(command.answers or command.type == "cancel_flow" for command in labels.commands or ()):
+        kind = "affirm" if said in YES else "deny"
+        yield Fault(
+            "warning",
+            "labels.commands",
+            f"The message answers the open question, and no command does: {kind!r}",
+            f"Label it {kind}; a table has a column for `commands`.",
+        )
+
+
+def _state(turn: LabelledTurn) -> Iterator[Fault]:
+    before = turn.before
+    if before.flow is None and (before.awaiting is not None or before.slots.names):
+        yield Fault(
+            "error",
+            "before.flow",
+            "Slots are held or awaited, and no flow runs",
+            "Name the flow, or drop the slots.",
+        )
+    confirms = before.confirming is not None and not before.confirming.handoff
+    if (before.status is ConversationStatus.AWAITING_CONFIRMATION) != confirms:
+        yield Fault(
+            "warning",
+            "before.confirming",
+            f"Status is {before.status.value!r}, which does not fit confirming",
+            "Give both for an open yes or no, neither without one.",
+        )
+    if before.offering is not None and (before.flow is not None or before.offering not in before.paused):
+        yield Fault(
+            "warning",
+            "before.offering",
+            f"Flow {before.offering!r} is offered, and another runs or it is not paused",
+            "An offer is made of a paused flow, while none runs.",
+        )
+    if before.awaiting is not None and before.awaiting in before.slots.names:
+        yield Fault(
+            "warning",
+            "before.awaiting",
+            f"Slot {before.awaiting!r} is awaited and held",
+            "Drop one of the two.",
+        )
+
+
+class _Followed(Dialogue):
+    """Follows the commands one by one, as the state machine would, and notes what cannot be."""
+
+    def __init__(self, turn: LabelledTurn, known: Catalogue) -> None:
+        self._before, self._known = turn.before, known
+        self._flow, self._held = turn.before.flow, set(turn.before.slots.names)
+        self._resumed = False  # a turn need not say what a paused flow holds
+        self._at, self._kind = "", ""
+        self._found: list[Fault] = []
+
+    def faults(self, commands: Sequence[Command]) -> list[Fault]:
+        """The faults of a turn's commands."""
+        for number, command in enumerate(commands):
+            self._at, self._kind = f"labels.commands.{number}", command.type
+            command.apply(self)
+        return self._found
+
+    def start(self, name: str) -> bool:
+        if name == self._flow:
+            self._note("error", "flow", f"Flow {name!r} runs already", f"Leave {self._kind} out.")
+        if name in self._before.paused:
+            self._note("warning", "flow", f"Flow {name!r} is paused", "Use resume_flow.")
+        self._flow, self._held, self._resumed = name, set(), False
+        return True
+
+    def resume(self, name: str | None) -> bool:
+        paused = self._before.paused
+        if name not in paused if name is not None else not paused:
+            self._note("error", "flow", f"Flow {name!r} is not paused", "Correct the state or the name.")
+        self._flow = name or (paused[-1] if paused else None)
+        held = self._before.paused_slots.get(self._flow or "")
+        self._held, self._resumed = set(held or ()), held is None
+        return True
+
+    def leave(self, name: str | None) -> bool:
+        if name in (None, self._flow):
+            if self._flow is None:
+                self._note("error", "flow", "No flow runs that could be cancelled", "Leave it out.")
+            self._flow, self._held = None, set()
+        elif name not in self._before.paused:
+            self._note("error", "flow", f"Flow {name!r} neither runs nor is paused", "Correct the name.")
+        return True
+
+    def restart(self) -> bool:
+        self._held = set()
+        return True
+
+    def affirm(self) -> bool:
+        return self._answer()
+
+    def deny(self, name: str | None) -> bool:
+        # Without a question it rejects what the assistant has just understood.
+        return self._before.flow is not None or self._answer()
+
+    def put(self, name: str, value: object, flow: str | None = None) -> bool:
+        if flow not in (None, self._flow):
+            return True
+        if name in self._held:
+            self._note(
+                "error", "name", f"{self._kind} of {name!r}, which is held already", "Use correct_slot."
+            )
+        self._held.add(name)
+        return True
+
+    def correct(self, name: str, value: object, flow: str | None = None) -> bool:
+        if flow not in (None, self._flow):
+            return True
+        if self._surely_empty(name):
+            self._note("error", "name", f"{self._kind} of {name!r}, which is not held", "Use set_slot.")
+        self._held.add(name)
+        return True
+
+    def clear(self, name: str, flow: str | None = None) -> bool:
+        if flow not in (None, self._flow):
+            return True
+        if self._surely_empty(name):
+            message = f"{self._kind} of {name!r}, which is not held"
+            self._note("warning", "name", message, "Use skip_slot, or leave it.")
+        self._held.discard(name)
+        return True
+
+    def _answer(self) -> bool:
+        if self._before.confirming is None:
+            message = f"{self._kind} answers a confirmation, and none is open"
+            remedy = "Set before.confirming; a yes or no to a boolean slot is set_slot."
+            self._note("error", "type", message, remedy)
+        return True
+
+    def _surely_empty(self, name: str) -> bool:
+        of_flow = not self._resumed and name in self._known.get(self._flow or "", ())
+        return name not in self._held and of_flow
+
+    def _note(self, severity: Severity, field: str, message: str, remedy: str) -> None:
+        self._found.append(Fault(severity, f"{self._at}.{field}", message, remedy))
+
+
+# --- values ----------------------------------------------------------------------------------------
+
+_WORD = re.compile(r"\w+")
+
+
+def with_normal_values(labels: Labels, turn: Turn, flows: Mapping[str, Flow], at: ReadingContext) -> Labels:
+    """Labels whose values have the form that a decision gives them: "2 weeks" and "P2W" are one duration."""
+    if labels.commands is None:
+        return labels
+    flow, commands = turn.flow, list[Command]()
+    for command in labels.commands:
+        if command.order == "opens":
+            flow = command.opens(turn)
+        if isinstance(command, SlotValue):
+            owner = flows.get(command.flow or flow or "")
+            slot = owner.slot(command.name) if owner is not None else None
+            value = thaw(command.value)
+            if slot is not None and (normal := call_type(slot, "normalize", value, value, at)) != value:
+                command = command.model_copy(update={"value": freeze(normal)})
+        commands.append(command)
+    return labels.model_copy(update={"commands": tuple(commands)})
+
+
+def doubtful_values(conversation: LabelledConversation, index: int, known: Catalogue) -> Iterator[Fault]:
+    """Values of the wrong type, and texts that neither the message, the state nor the history has."""
+    turn = conversation.turns[index]
+    labels = turn.labels
+    flow = turn.before.flow
+    said = [earlier.text for earlier in conversation.turns[: index + 1]]
+    said += [str(value) for value in turn.before.slots.as_dict().values()]
+    said += [text for entity in turn.before.entities for text in (entity.name, *entity.attributes)]
+    heard = " ".join(said).casefold()
+    for number, command in enumerate((labels.commands or ()) if labels else ()):
+        at = f"labels.commands.{number}.value"
+        if command.order == "opens":
+            flow = command.opens(turn.before)
+        if not isinstance(command, SlotValue):
+            continue
+        slot = known.get(command.flow or flow or "", {}).get(command.name)
+        if slot is None:
+            continue
+        value = thaw(command.value)
+        wanted = slot.kind.label_error(slot, value)
+        if wanted:
+            yield Fault(
+                "warning", at, f"Value {value!r} of {slot.name!r} is not {wanted}", "Correct the value."
+            )
+        for text in slot.kind.spans(value):
+            if not _occurs(text.casefold(), heard):
+                yield Fault(
+                    "warning",
+                    at,
+                    f"Value {text!r} of {slot.name!r} occurs neither in a message nor in the state",
+                    "Write it as it was said, or complete the history.",
+                )
+
+
+def _occurs(text: str, heard: str) -> bool:
+    """Whole, or in words that were all said: an address is often put together from two messages."""
+    joined = "".join(_WORD.findall(text))
+    return joined in "".join(_WORD.findall(heard)) or set(_WORD.findall(text)) <= set(_WORD.findall(heard))

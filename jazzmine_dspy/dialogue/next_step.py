@@ -1,0 +1,348 @@
+"""The state machine: a state and a decision give a new state and the next step. It has no side effects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jazzmine_dspy.dialogue import escalation, questions, slots, stack
+from jazzmine_dspy.dialogue.apply import CommandApplier, Validate, continues, turn_cache
+from jazzmine_dspy.dialogue.events import Events, turn_events
+from jazzmine_dspy.dialogue.questions import Flows, await_slot, pending_question, reconcile, wait
+from jazzmine_dspy.dialogue.replies import compose, join
+from jazzmine_dspy.dialogue.texts import choice, plain_question, say
+from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
+from jazzmine_dspy.memory.working.operations import begin_turn
+from jazzmine_dspy.memory.working.operations.slots import count_attempt, exhaust_attempts
+from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED, SENTIMENTS_KEPT
+from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.next_step import NextStep
+from jazzmine_dspy.models.registry import reading_context
+from jazzmine_dspy.models.slots import ReadingContext
+from jazzmine_dspy.models.talk import asks_for_time
+from jazzmine_dspy.models.validators import ValidatorRegistry
+
+
+def apply(
+    state: WorkingMemory, decision: TurnDecision, registry: Flows, *, message_id: str = ""
+) -> tuple[WorkingMemory, NextStep]:
+    """Carry out what a turn was decided to be: :func:`apply_decision` on any state, and without its events."""
+    applied = apply_decision(reconcile(state, registry), decision, registry, message_id=message_id)
+    return applied.state, applied.next
+
+
+class Applied(NamedTuple):
+    """What a turn came to."""
+
+    state: WorkingMemory
+    next: NextStep
+    events: Events
+
+
+def apply_decision(
+    state: WorkingMemory,
+    decision: TurnDecision,
+    registry: Flows,
+    *,
+    message_id: str = "",
+    at: ReadingContext | None = None,
+    validate: Validate = ValidatorRegistry.validate,
+) -> Applied:
+    """Carry out what a turn was decided to be.
+
+    A command that is unknown here or does not fit the state changes nothing. The answer to an open yes or no
+    is taken first, then the others in their order. A pause leaves all as it is. The turn is begun with what the
+    decision found out: see :func:`~jazzmine_dspy.memory.working.operations.begin_turn`.
+
+    Args:
+        state: The state before, as :func:`~jazzmine_dspy.dialogue.questions.reconcile` gives it; it is left as it is.
+        decision: What the message was understood as.
+        registry: The flows, by name.
+        message_id: Of the message; the turn of one id is begun once.
+        at: Where and when the message was said; None says what the registry tells of it.
+        validate: Asks a slot's validator about a value; None while it has not answered, and then the value is stored.
+    """
+    before, state = state, state.model_copy(deep=True)
+    key_before = questions.progress_key(state)
+    person_offered = escalation.offer_is_open(state)
+    expired = _begin(state, decision, registry, message_id)
+    record = decision.stages.get("enhance")
+    # The neutral default of an outage is no observation.
+    if record is None or not record.degraded:
+        state.sentiments = [*state.sentiments, decision.enhancement.sentiment_score][-SENTIMENTS_KEPT:]
+    if _asks_for_time(decision):
+        # An offer stays open while the user thinks.
+        state.person_offered_at = state.turn_number if person_offered else state.person_offered_at
+        step = wait(state, registry)
+    else:
+        at = at or reading_context(registry)
+        turn = NextStepPolicy(state, registry, decision, at, person_offered=person_offered, validate=validate)
+        step = turn.run(key_before)
+    state.pending_events = []
+    new_topic = not decision.enhancement.is_continuation
+    return Applied(state, step, turn_events(before, state, registry, expired=expired, new_topic=new_topic))
+
+
+def _asks_for_time(decision: TurnDecision) -> bool:
+    """Whether a message asks for time and nothing else, whether or not something is open."""
+    if decision.pause:
+        return not decision.commands
+    talk = all(command.type == "chitchat" for command in decision.commands)
+    return talk and asks_for_time(decision.enhancement.enhanced_query)
+
+
+def _begin(state: WorkingMemory, decision: TurnDecision, registry: Flows, message_id: str) -> bool:
+    """Begin the turn; return whether the open question was left unanswered for too long."""
+    cache = turn_cache(decision, registry, agent_id=state.agent_id, message_id=message_id)
+    asked = state.pending_confirmation
+    begin_turn(state, cache, continues=continues(state, decision, registry))
+    return asked is not None and state.pending_confirmation is None
+
+
+class NextStepPolicy(CommandApplier):
+    """Chooses the next step once the commands are applied."""
+
+    def run(self, key_before: object) -> NextStep:
+        """Apply the commands and return the next step.
+
+        Args:
+            key_before: The progress key of the state before the turn.
+        """
+        # A flow whose question lapsed and that is taken up again is where it was.
+        was = (key_before, questions.progress_key(self.state))
+        for command in self.commands:
+            self.done_anything |= command.apply(self)
+        self.validate_values()
+        offer = stack.next_in_line(self.state, self.registry) if self.ended else None
+        progressed = questions.progress_key(self.state) not in was
+        if progressed:
+            questions.reset_counts(self.state)
+        # A slot that cannot be skipped is no progress, though the wish is noted.
+        progressed &= self.done_anything
+        self.state.handed_over &= not progressed
+        step = self._reply_aside(progressed) or self._next(offer)
+        if not self.suppress_question:
+            if not questions.may_ask(self.state, self._asks(step)):
+                step = self._elsewhere(step)
+            questions.count(self.state, self._asks(step))
+        if step.kind == "resume":
+            self.state.offered_flow = step.flow
+        # A question that is put again is open again.
+        self.state.handed_over &= step.kind != "confirm"
+        self.state.handed_over |= step.kind == "handoff"
+        if self.person_offered and step.kind not in ("offer", "handoff"):
+            self.state.escalation = ""
+        self._apologize(progressed)
+        return compose(self.replies, step, self._flow(), self._values())
+
+    # --- feeling -----------------------------------------------------------------------------------------
+
+    @property
+    def _aside(self) -> bool:
+        """Whether the message is talk alone, or was not understood."""
+        acted = (
+            self.handed_over
+            or self.escalated
+            or self.refused
+            or self.affirmed
+            or self.denied
+            or self.declined
+        )
+        if acted or self.repeated or self.slot_to_change or self.flows_to_choose_from is not None:
+            return False
+        return not self.done_anything or all(
+            command.digression or command.is_small_talk for command in self.commands
+        )
+
+    @property
+    def _waits(self) -> bool:
+        """Whether nothing runs without a word of the user: no flow, or one that lacks a value or a yes."""
+        running = self.state.active_flow
+        if running is None or self.state.pending_confirmation is not None:
+            return True
+        return slots.pending(self.registry[running.flow_name], running) is not None
+
+    def _reply_aside(self, progressed: bool) -> NextStep | None:
+        """The offer of a person, or the answer of who has called one; None where the dialogue goes on."""
+        if progressed or not self._aside:
+            return None
+        flow = self._flow()
+        if self.state.handed_over and self._waits:
+            self.suppress_question = True
+            brief = bool(self.replies) and self.talk in ("thanks", "farewell", "noted")
+            return escalation.after_hand_over(self.state, flow, brief=brief)
+        if self.decision.escalation and escalation.may_offer(self.state):
+            return escalation.offer(self.state, self.decision.escalation.reason, flow)
+        return None
+
+    def _apologize(self, progressed: bool) -> None:
+        """Answer a complaint as one: any in talk, and one that escalates also where the task goes on."""
+        complains = self.talk == "complaint" and self._aside and not progressed
+        sorry = say("complaint", self._flow(), self._values())
+        if (complains or self.decision.escalation) and sorry not in self.replies:
+            self.replies.insert(0, sorry)
+
+    # --- the next step -----------------------------------------------------------------------------------
+
+    def _next(self, offer: NextStep | None) -> NextStep:
+        running = self.state.active_flow
+        name = running.flow_name if running else None
+        unchanged_no = self.denied and not self.changed and running is self.flow_before
+        if self.handed_over:
+            if running is not None and not unchanged_no:
+                self._hold(running)
+            return NextStep(kind="handoff", flow=name, text=say("handoff", self._flow(), self._values()))
+        if self.escalated is not None and _given_up(*self.escalated):
+            return self._escalate(*self.escalated)
+        if self.flows_to_choose_from is not None:
+            return self._clarify(self.flows_to_choose_from, name, asking=not unchanged_no)
+        if self.refused is not None and running is not None and self.refused[0] is running:
+            name = self.refused[1]
+            why = running.slots[name].validation_error
+            flow = self.registry[running.flow_name]
+            step = await_slot(self.state, running, flow, name, again=True, why=why, readings=self.unsure)
+            # Who answers, if wrongly, goes along: only values refused count then, not the talk before.
+            self.state.question_counts[f"{step.flow}.{step.slot}"] = running.slots[self.refused[1]].attempts
+            return step
+        if unchanged_no and running is not None:
+            text = say("rejected" if self.rejected else "denied", self._flow(), self._values())
+            return NextStep(kind="reask", flow=name, text=text, question=text)
+        if self.slot_to_change and running is not None and running is self.flow_before:
+            held = running.slots[self.slot_to_change]
+            if not held.filled and not held.skipped:
+                # Also one that the flow does without is asked for, since it is what should be different.
+                flow = self.registry[running.flow_name]
+                return await_slot(self.state, running, flow, self.slot_to_change, again=False)
+        if self.commands and all(command.digression or command.is_small_talk for command in self.commands):
+            return self._digress()
+        return self._question(offer)
+
+    def _hold(self, running: ActiveFlowState) -> None:
+        """Let the flow wait as it stands: a person takes over, so nothing is run, not even after a yes."""
+        pending_question(self.state, self.registry)
+        running.ready = False
+
+    def _asks(self, step: NextStep) -> set[str]:
+        """What a step asks; of what is said again, anything that was asked before."""
+        question = questions.question_of(self.state, step)
+        again = (
+            {*self.state.question_counts, "lost"}
+            if self.repeated and step.kind in ("answer", "resume")
+            else set()
+        )
+        return again | ({question} if question else set())
+
+    def _elsewhere(self, step: NextStep) -> NextStep:
+        """A question was put too often in vain: ask for another slot, once, else leave it to a person."""
+        running = self.state.active_flow
+        if running is None or step.slot is None:
+            self.state.escalation = f"{step.flow or 'no flow'}: asked in vain too often ({step.kind})"
+            if running is not None:
+                self._hold(running)
+            name = running.flow_name if running else None
+            return NextStep(kind="handoff", flow=name, text=say("handoff", self._flow(), self._values()))
+        exhaust_attempts(running.slots[step.slot])
+        flow = self.registry[running.flow_name]
+        other = slots.pending(flow, running)
+        if other is None or other.name == step.slot or self._been_elsewhere(running, step.slot):
+            return self._escalate(running, step.slot)
+        asked = await_slot(self.state, running, flow, other.name, again=False)
+        return asked.model_copy(update={"text": f"{say('unclear', flow)} {asked.text}"})
+
+    def _been_elsewhere(self, running: ActiveFlowState, name: str) -> bool:
+        """Whether another slot was asked for in vain, too."""
+        others = (f"{running.flow_name}.{other}" for other in running.slots if other != name)
+        return any(self.state.question_counts.get(other, 0) >= ATTEMPTS_ALLOWED for other in others)
+
+    def _escalate(self, flow: ActiveFlowState, name: str) -> NextStep:
+        """Too many values were refused for a slot, or it was asked for in vain: a person is to ask for it."""
+        running = self.state.active_flow
+        if not self.state.escalation:
+            given_up = next((n for n, held in flow.slots.items() if held.attempts >= ATTEMPTS_ALLOWED), name)
+            times = flow.slots[given_up].attempts
+            self.state.escalation = f"{flow.flow_name}: {given_up} was asked for {times} times in vain"
+        if flow is running:
+            await_slot(self.state, flow, self.registry[flow.flow_name], name, again=True)
+        elif running is not None:
+            self._hold(running)
+        text = say("handoff", self.registry[flow.flow_name], flow.values)
+        return NextStep(kind="handoff", flow=flow.flow_name, slot=name, text=text)
+
+    def _clarify(self, flows: Sequence[str], name: str | None, *, asking: bool) -> NextStep:
+        known = [flow for flow in flows if flow in self.registry]
+        text = say("clarify", None, {"tasks": choice(known)}) if known else say("idle")
+        step = pending_question(self.state, self.registry, confirmed=self._confirmed) if asking else None
+        if step is not None and step.kind == "run_flow":
+            both = join(step.text, text)
+            return step.model_copy(update={"text": both, "choices": tuple(known), "question": text})
+        again = NextStep(kind="clarify", flow=name, text=text, choices=tuple(known), question=text)
+        return questions.rephrase(self.state, again, self._flow())
+
+    def _digress(self) -> NextStep:
+        """Nothing but talk: the stack stays as it is, and what was asked is asked again, if not too often."""
+        if self.repeated and self.person_offered:
+            return escalation.offer(self.state, self.state.escalation, self._flow())
+        waiting = stack.find_paused(self.state, self.offered) if self.repeated and self.offered else None
+        if waiting is not None:
+            again, last = stack.offer(waiting, self.registry), self.state.last_agent_response
+            # The last reply may have been the one before a flow ran, without the offer.
+            return again.model_copy(update={"text": last}) if last.endswith(again.text) else again
+        step = pending_question(self.state, self.registry)
+        if step is not None and step.kind == "run_flow":
+            return step
+        if step is None:
+            idle = say("idle") if self.talk == "greeting" and not self.repeated else ""
+            step = NextStep(kind="answer", text=idle, question=idle)
+        if self.repeated:
+            text = self.state.last_agent_response
+            text = "" if text == say("wait", self._flow(), self._values()) else text
+            text = text or " ".join(filter(None, (say("repeat", self._flow()), step.text)))
+        else:
+            self.suppress_question = not questions.may_ask(self.state, self._asks(step))
+            text = "" if self.suppress_question else step.text
+        return NextStep(kind="answer", flow=step.flow, slot=step.slot, text=text, question=step.question)
+
+    def _question(self, offer: NextStep | None) -> NextStep:
+        running = self.state.active_flow
+        awaited = running.awaiting if running is not None and running is self.flow_before else None
+        step = pending_question(self.state, self.registry, confirmed=self._confirmed)
+        if step is None:
+            clear = self.done_anything or self.talk == "complaint"
+            step = offer or NextStep(kind="none", text=say("idle" if clear else "lost"), question=say("idle"))
+        if self.done_anything:
+            return step
+        if running is not None and awaited is not None and (step.kind, step.slot) == ("ask_slot", awaited):
+            return self._ask_in_vain(running, awaited)
+        return questions.rephrase(self.state, step, self._flow())
+
+    def _ask_in_vain(self, running: ActiveFlowState, name: str) -> NextStep:
+        """Nothing was understood: ask again, then in other words, then for something else."""
+        held = running.slots[name]
+        count_attempt(held)
+        if self._been_elsewhere(running, name):
+            return self._escalate(running, name)
+        flow = self.registry[running.flow_name]
+        slot = flow.slot(name)
+        assert slot is not None
+        if self.commands and held.attempts == 1 and self.talk != "complaint":
+            # Who cannot say it was understood.
+            step = await_slot(self.state, running, flow, name, again=True)
+            needed = "" if slot.reask else say("needed", flow, running.values)
+            return step.model_copy(update={"text": join(needed, step.question), "question": step.question})
+        # Not the question after a bad value: there was none.
+        step = await_slot(self.state, running, flow, name, again=False)
+        asked = step.text if held.attempts == 1 else plain_question(flow, slot, again=True)
+        unclear = "" if self.talk == "complaint" else say("unclear", flow, running.values)
+        return step.model_copy(update={"kind": "reask", "text": join(unclear, asked), "question": asked})
+
+    @property
+    def _confirmed(self) -> bool:
+        running = self.state.active_flow
+        if not self.affirmed or running is None or running is not self.flow_before:
+            return False
+        # The yes is for the values in the question: another value is a new question.
+        return all(running.values.get(name, value) == value for name, value in self.agreed.items())
+
+
+def _given_up(flow: ActiveFlowState, name: str) -> bool:
+    return not flow.ended and flow.slots[name].attempts >= ATTEMPTS_ALLOWED

@@ -1,0 +1,242 @@
+"""Questions: what a state waits for, how often a question is put, and what follows when a flow is done."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from jazzmine_dspy.dialogue import slots, stack
+from jazzmine_dspy.dialogue.events import flow_changes
+from jazzmine_dspy.dialogue.replies import compose, join
+from jazzmine_dspy.dialogue.texts import fill, question, say
+from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
+from jazzmine_dspy.memory.working.operations import finish_action, request_confirmation
+from jazzmine_dspy.memory.working.operations.flows import end_flow
+from jazzmine_dspy.memory.working.operations.slots import reset_attempts
+from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
+from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.next_step import NextStep
+from jazzmine_dspy.models.registry import reading_context
+
+Flows = Mapping[str, Flow]
+
+OTHER_WORDS = {"confirm": "confirm_again", "clarify": "clarify_again", "none": "lost_again"}
+"""The key of what is said before a question of each kind that was put in vain twice."""
+
+
+def reconcile(state: WorkingMemory, registry: Flows) -> WorkingMemory:
+    """A copy of the state, in line with the registry.
+
+    Flows are done in it that were handed out to run and not begun as actions; ``pending_events`` reports it to the next
+    trace.
+    """
+    before, state = state, state.model_copy(deep=True)
+    if state.action is None:
+        stack.drop_unknown(state, registry)
+        for flow in state.open_flows:
+            slots.align(state, flow, registry[flow.flow_name], reading_context(registry))
+        _finish_ready(state, registry)
+    if state.active_flow is not None or state.offered_flow not in [flow.flow_name for flow in state.paused]:
+        state.offered_flow = None
+    state.pending_events += flow_changes(before, state)
+    return state
+
+
+def complete(
+    state: WorkingMemory, registry: Flows, *, result: object = None, failed: bool = False
+) -> tuple[WorkingMemory, NextStep]:
+    """End the running action and its flow; what waited next is taken up or offered.
+
+    Raises:
+        StateError: no action is running.
+        InputError: ``result`` is not JSON.
+    """
+    before, state = state, state.model_copy(deep=True)
+    running = state.active_flow
+    finish_action(state, result, failed)
+    said = ""
+    if running is not None:
+        key = "failed" if failed else "done"
+        said = say(key, registry.get(running.flow_name), running.values, task=running.flow_name)
+    stack.drop_unknown(state, registry)
+    offer = stack.next_in_line(state, registry)
+    step = _awaited(state, registry)
+    state.pending_events += flow_changes(before, state)
+    if step is None and offer is not None:
+        state.offered_flow, step = offer.flow, offer
+    if step is None:
+        return state, NextStep(kind="none", text=said)
+    if step.kind == "run_flow":
+        # The next flow has not run yet, so there is nothing to say of it.
+        return state, step.model_copy(update={"text": said, "begun": said})
+    return state, compose([said], step)
+
+
+def pending_question(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) -> NextStep | None:
+    """What the state waits for, with the state brought to wait for it; None where it waits for nothing.
+
+    Of a flow with all its slots: the question whether to go ahead where it has one, else the flow itself, to
+    be run, and what is to be said and run after it.
+    """
+    step = _awaited(state, registry, confirmed=confirmed)
+    if step is None or step.kind != "run_flow":
+        return step
+    ahead = state.model_copy(deep=True)
+    following = _finish_ready(ahead, registry)
+    return step.model_copy(
+        update={
+            "then": tuple(after.flow for after in following if after.kind == "run_flow"),
+            "text": join(step.text, *(after.text for after in following)),
+        }
+    )
+
+
+def _awaited(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) -> NextStep | None:
+    running = state.active_flow
+    if running is None:
+        return None
+    flow = registry[running.flow_name]
+    slot = slots.pending(flow, running)
+    if slot is not None:
+        return await_slot(state, running, flow, slot.name, again=False)
+    running.awaiting = None
+    for held in running.slots.values():
+        # Whoever goes on without correcting a value has let that be.
+        reset_attempts(state, held)
+    if flow.confirm and not confirmed:
+        asked = PendingConfirmation(
+            action_description=fill(flow.confirm, running.values) or say("confirm", flow),
+            action_payload=running.values,
+        )
+        request_confirmation(state, asked)
+        text = asked.action_description
+        return NextStep(kind="confirm", flow=flow.name, text=text, question=text)
+    state.pending_confirmation = None
+    running.transition_to(FlowStatus.ACTIVE)
+    running.ready = True
+    return NextStep(kind="run_flow", flow=flow.name, text=say("done", flow, running.values))
+
+
+def _finish_ready(state: WorkingMemory, registry: Flows) -> list[NextStep]:
+    """End flows that are ready, one after another, and tell what each makes room for."""
+    steps: list[NextStep] = []
+    while (running := state.active_flow) is not None and running.ready:
+        end_flow(state, running, FlowStatus.COMPLETED)
+        offer = stack.next_in_line(state, registry)
+        step = _awaited(state, registry)
+        state.offered_flow = offer.flow if offer is not None else None
+        steps += [each for each in (step or offer,) if each is not None]
+    return steps
+
+
+def await_slot(
+    state: WorkingMemory,
+    running: ActiveFlowState,
+    flow: Flow,
+    name: str,
+    *,
+    again: bool,
+    why: str = "",
+    readings: Sequence[object] = (),
+) -> NextStep:
+    """Ask for a slot of the running flow, or ask again.
+
+    Args:
+        why: Why the last value was refused; left out if the slot has a ``reask``, unless it has a validator.
+        readings: What the last value may mean, where that is not clear: the user is asked which.
+    """
+    slot = flow.slot(name)
+    assert slot is not None
+    running.transition_to(FlowStatus.COLLECTING_SLOTS)
+    running.awaiting, running.ready = name, False
+    state.pending_confirmation = None
+    text = question(flow, slot, running.values, again=again, why=why, readings=readings)
+    # A refusal stands before the question as it was put first.
+    first = question(flow, slot, running.values)
+    asked = first if text.endswith(first) else text
+    return NextStep(
+        kind="reask" if again else "ask_slot", flow=flow.name, slot=name, text=text, question=asked
+    )
+
+
+def wait(state: WorkingMemory, registry: Flows) -> NextStep:
+    """The answer to a message that asks for time: what was asked stays open, is not said again, and does not count."""
+    running = state.active_flow
+    flow = registry.get(running.flow_name) if running is not None else None
+    last = state.processed[-1].next_step if state.processed else None
+    return NextStep(
+        kind="answer",
+        flow=running.flow_name if running is not None else None,
+        slot=running.awaiting if running is not None else None,
+        text=say("wait", flow, running.values if running is not None else {}),
+        # The next message may still answer which of these is meant.
+        choices=last.choices if isinstance(last, NextStep) else (),
+    )
+
+
+# --- how often a question is put ----------------------------------------------------------------------------
+
+
+def question_of(state: WorkingMemory, step: NextStep) -> str | None:
+    """What a step asks, by a name that is the same for all its wordings; None where it asks nothing."""
+    if step.slot is not None and step.kind in ("ask_slot", "reask", "answer"):
+        return f"{step.flow}.{step.slot}"
+    if step.kind == "offer":
+        return "person"
+    if step.kind in ("confirm", "answer") and (step.flow or not step.question):
+        return f"{step.flow}?" if step.flow and state.pending_confirmation is not None else None
+    if step.kind in ("reask", "resume"):
+        return f"{step.flow}: {step.kind}"
+    if step.choices:
+        return "clarify"
+    if step.kind == "answer" and step.question:
+        return "idle"
+    return "lost" if step.kind in ("none", "clarify") else None
+
+
+def may_ask(state: WorkingMemory, questions: Collection[str]) -> bool:
+    """Return whether these questions may be put once more."""
+    return all(state.question_counts.get(key, 0) < ATTEMPTS_ALLOWED for key in questions)
+
+
+def count(state: WorkingMemory, questions: Collection[str]) -> None:
+    """Count that these questions are put."""
+    for key in questions:
+        state.question_counts[key] = state.question_counts.get(key, 0) + 1
+
+
+def rephrase(state: WorkingMemory, step: NextStep, flow: Flow | None) -> NextStep:
+    """A question that is put again, since nothing of the answer to it was understood."""
+    key = question_of(state, step)
+    times = state.question_counts.get(key or "", 0)
+    if times == 0 or step.kind not in OTHER_WORDS:
+        return step
+    if key == "lost":
+        again = say("lost_again")
+        return step.model_copy(update={"text": f"{say('unclear')} {again}", "question": again})
+    before = say(OTHER_WORDS[step.kind] if times > 1 else "unclear", flow)
+    return step.model_copy(update={"text": f"{before} {step.text}"})
+
+
+def progress_key(state: WorkingMemory) -> object:
+    """What a conversation has got to: it gets on with a turn after which this is another."""
+    flows = {
+        flow.flow_name: (flow.values, flow.ready, [name for name, held in flow.slots.items() if held.skipped])
+        for flow in state.open_flows
+    }
+    running = state.active_flow.flow_name if state.active_flow else None
+    return running, flows, len(state.flow_history) + state.flows_dropped
+
+
+def reset_counts(state: WorkingMemory) -> None:
+    """Something came of the turn: what was asked in vain before counts no longer, values refused do."""
+    given_up = any(times >= ATTEMPTS_ALLOWED for times in state.question_counts.values())
+    state.question_counts = {}
+    for flow in state.open_flows:
+        for held in flow.slots.values():
+            if held.attempts and not held.validation_error:
+                reset_attempts(state, held)
+    refused = any(
+        held.attempts >= ATTEMPTS_ALLOWED for flow in state.open_flows for held in flow.slots.values()
+    )
+    if given_up and not refused:
+        state.escalation = ""

@@ -1,0 +1,150 @@
+"""What an optimizer learns from: one number for a turn, and in words what is wrong with its answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+
+from jazzmine_dspy.datasets.schema import Labels
+from jazzmine_dspy.eval.feedback import Feedback, feedback
+from jazzmine_dspy.eval.metrics import stage_score
+from jazzmine_dspy.eval.objective import Objective
+from jazzmine_dspy.models.decision import STAGES, Enhancement, Selection, Stage, TurnDecision
+from jazzmine_dspy.models.errors import InputError, LMUnansweredError
+from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.trainable import left_to_others
+
+ENOUGH = 0.8
+"""Score from which an answer is good enough to be shown as a demonstration."""
+
+_OUTAGES = (
+    "LMUnansweredError", "LMNoAnswerError", "LMPausedError", "LMRateLimitError", "LMServerError", "LMTimeoutError",
+    "LMTransportError", "AttemptLateError", "DeadlineError", "TimeoutError", "ConnectionError", "LMMissingError",
+)  # fmt: skip
+
+
+def worth(objective: Objective, decision: TurnDecision, labels: Labels, turn: Turn) -> float:
+    """What an answer is worth as something to learn from, from 0 to 1.
+
+    A demonstration shows every answer of its prompt, so the parts that the objective says nothing of must be right too:
+    they would be learnt as well. A degraded decision is worth nothing: a floor answered it.
+    """
+    if decision.degraded:
+        return 0.0
+    right = objective.smooth(decision, labels, turn)
+    scores = [stage_score(stage, decision, labels, turn) for stage in STAGES]
+    known = [score for score in scores if score is not None]
+    values = [sum(known) / len(known)] if known else []
+    # Where nothing was to be found and nothing was, an F1 of counts says nothing, and the stages decide.
+    return min(values if right is None else [right, *values], default=0.0)
+
+
+def metric(
+    gold: dspy.Example,
+    pred: dspy.Prediction,
+    trace: Any = None,
+    pred_name: str | None = None,
+    pred_trace: Any = None,  # noqa: ARG001 - GEPA passes it
+    *,
+    objective: str = "commands_exact",
+) -> float | bool | dspy.Prediction:
+    """A metric for DSPy's optimizers and ``dspy.Evaluate``, and for GEPA, on examples of ``Dataset.to_dspy``.
+
+    Args:
+        gold: An example of ``Dataset.to_dspy``.
+        pred: What ``program.trainable()`` answered, or a program itself.
+        trace: Given by optimizers that gather demonstrations: they are told whether the answer is good enough.
+        pred_name: Given by GEPA, which wants words: the predictor that they are about.
+        pred_trace: Given by GEPA.
+        objective: What counts most, as a recipe's ``objective``; use ``functools.partial`` to name another.
+
+    Returns:
+        A number from 0 to 1; with a trace alone, whether it is 0.8 or more; with a predictor's name a prediction of
+        ``score`` and ``feedback``.
+
+    Raises:
+        InputError: the example is not one of ``Dataset.to_dspy``, or the prediction none of a program.
+        LMUnansweredError: the language model did not answer, so that there is nothing to score.
+
+    Example:
+        >>> gold = dspy.Example(turn={"text": "hi"}, gold={"flows": [], "commands": [{"type": "chitchat"}]})
+        >>> said = {"enhanced_query": "hi"}
+        >>> pred = dspy.Prediction(enhancement=said, selection={}, commands=[{"type": "handoff"}], failed="")
+        >>> metric(gold, pred)
+        0.0
+        >>> metric(gold, pred, None, "fused").feedback
+        "expected chitchat, got handoff; the user said 'hi'"
+    """
+    labels, turn = _gold(gold)
+    decision, failed = _answer(pred)
+    score = 0.0 if failed else worth(Objective(objective), decision, labels, turn)
+    if pred_name is not None:
+        return dspy.Prediction(score=score, feedback=_words(decision, failed, labels, turn, pred_name))
+    return score if trace is None else score >= ENOUGH
+
+
+def _gold(gold: Any) -> tuple[Labels, Turn]:
+    try:
+        return Labels.model_validate(gold["gold"]), Turn.model_validate(gold["turn"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            "The example holds no labelled turn", remedy="Use examples of load_dataset(path).to_dspy(split, program)."
+        ) from error  # fmt: skip
+
+
+def _answer(pred: Any) -> tuple[TurnDecision, str]:
+    """The decision, and why a floor answered in the place of the language model."""
+    whole = pred.get("decision") if hasattr(pred, "get") else None
+    if isinstance(whole, TurnDecision):
+        lost = [call.error for call in whole.calls if not call.success and call.error]
+        if whole.degraded and any(error.startswith(_OUTAGES) for error in (*lost, *_causes(whole))):
+            raise LMUnansweredError(
+                "The language model did not answer, and a floor's answer is not scored as its own",
+                remedy="Try again when it does.",
+            )
+        return whole.model_copy(update={"stages": {}}), left_to_others(whole)
+    try:
+        found = TurnDecision(
+            enhancement=Enhancement.model_validate(pred["enhancement"]),
+            selection=Selection.model_validate(pred["selection"]),
+            commands=pred["commands"],
+        )
+        return found, str(pred.get("failed") or "")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            "The prediction is none of a program", remedy="Compile program.trainable(), or pass its own prediction."
+        ) from error  # fmt: skip
+
+
+def _causes(decision: TurnDecision) -> list[str]:
+    said = [record.cause or "" for record in decision.stages.values() if record.degraded]
+    return [part.partition(": ")[2] for cause in said for part in cause.split("; ")]
+
+
+def feedback_of(gold: Any, pred: Any, predictor: str = "") -> tuple[Feedback, ...]:
+    """What is wrong with a prediction, finding by finding; empty where it is right.
+
+    Args:
+        gold: An example of ``Dataset.to_dspy``.
+        pred: What ``program.trainable()`` answered, or a program itself.
+        predictor: Whose answers are looked at; "" for all.
+
+    Raises:
+        InputError: as :func:`metric`.
+        LMUnansweredError: as :func:`metric`.
+    """
+    labels, turn = _gold(gold)
+    decision, failed = _answer(pred)
+    return feedback(decision, failed, labels, turn, _stages_of(predictor))
+
+
+def _stages_of(predictor: str) -> list[Stage]:
+    name = predictor.rpartition(".")[2]
+    return [stage for stage in STAGES if name in (stage, "fused")] or list(STAGES)
+
+
+def _words(decision: TurnDecision, failed: str, labels: Labels, turn: Turn, predictor: str) -> str:
+    """What is wrong with an answer, for a language model that rewrites the prompt."""
+    found = feedback(decision, failed, labels, turn, _stages_of(predictor))
+    return "\n".join(each.text for each in found) or "The answer is right."

@@ -1,0 +1,211 @@
+"""Feedback on answers for optimizers that write prompts; labels, decisions and states in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jazzmine_dspy.datasets.schema import Labels
+from jazzmine_dspy.eval.equality import command_keys
+from jazzmine_dspy.eval.metrics import stage_score
+from jazzmine_dspy.models.base import thaw
+from jazzmine_dspy.models.commands import Command
+from jazzmine_dspy.models.decision import STAGES, Stage, TurnDecision
+from jazzmine_dspy.models.turn import Turn
+
+UNUSABLE = "unusable"
+"""The class of an answer that could not be read, or did not fit the state."""
+
+_SHOWN = 200
+"""Characters of a message that a finding quotes."""
+
+LABELLED: Mapping[Stage, tuple[tuple[str, str], ...]] = {
+    "enhance": (
+        ("enhanced", "enhanced_query"), ("sentiment", "sentiment_score"), ("intent", "intent"),
+        ("is_cancellation", "is_cancellation"), ("is_continuation", "is_continuation"),
+    ),
+    "select": (("flows", "flows"),),
+    "understand": (("commands", "commands"),),
+}  # fmt: skip
+"""The labels of each stage, with the fields of an answer that they are for."""
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """One thing that is wrong with an answer.
+
+    Args:
+        field: Of the answer, such as ``commands``; "" where no field could be read.
+        wanted: What the label says, in words.
+        got: What was answered, in words.
+        kind: Its class: findings of one class are mended by one sentence of a prompt.
+        text: The whole of it, in words.
+        said: What the user said.
+    """
+
+    field: str
+    wanted: str
+    got: str
+    kind: tuple[str, ...]
+    text: str
+    said: str
+
+
+def feedback(
+    decision: TurnDecision, failed: str, labels: Labels, turn: Turn, stages: Sequence[Stage] = STAGES
+) -> tuple[Feedback, ...]:
+    """What is wrong with an answer, by the labels of its turn.
+
+    Args:
+        decision: The answer.
+        failed: Why it could not be used, "" where it could.
+        labels: What is right; what was not labelled is never wrong.
+        turn: What was asked about.
+        stages: The stages that are looked at.
+
+    Example:
+        >>> from jazzmine_dspy.models import Enhancement, Selection
+        >>> right = {"type": "correct_slot", "name": "day", "value": "2026-03-14"}
+        >>> labels = Labels.model_validate({"commands": [right]})
+        >>> said = {"enhancement": Enhancement(enhanced_query="x"), "selection": Selection()}
+        >>> found = TurnDecision(**said, commands=[{**right, "type": "set_slot"}])
+        >>> print(feedback(found, "", labels, Turn(text="no, the 14th"))[0].text)
+        expected correct_slot day=2026-03-14, got set_slot; the user said 'no, the 14th'
+    """
+    said = " ".join(turn.text.split())[:_SHOWN]
+    if failed:
+        return (unusable(failed, said),)
+    wanted = labels.model_dump(mode="json")
+    given = {**decision.enhancement.model_dump(mode="json"), "flows": list(decision.selection.flows)}
+    found: list[Feedback] = []
+    for stage in stages:
+        if stage != "enhance" and stage_score(stage, decision, labels, turn) == 1.0:
+            continue
+        for label, field in LABELLED[stage]:
+            if wanted[label] is None:
+                continue
+            if field == "commands":
+                found += _of_commands(decision.commands, labels.commands or (), turn, said)
+            elif wanted[label] != given[field]:
+                right, wrong = _shown(wanted[label]), _shown(given[field])
+                text = f"{field} should be {right}, not {wrong}."
+                found.append(Feedback(field, right, wrong, (field,), text, said))
+    return tuple(found)
+
+
+def unusable(why: str, said: str = "") -> Feedback:
+    """The finding that an answer could not be used."""
+    return Feedback("", "", "", (UNUSABLE,), f"The answer could not be used: {why.rstrip('.')}.", said)
+
+
+def in_words(command: Command, beside: Command | None = None) -> str:
+    """A command in words; of one that has the same arguments as another its type alone.
+
+    Example:
+        >>> from jazzmine_dspy.models.commands import command
+        >>> in_words(command({"type": "set_slot", "name": "day", "value": "Monday"}))
+        'set_slot day=Monday'
+    """
+    mine = command.model_dump(mode="json", exclude={"type"}, exclude_none=True)
+    if beside is not None and mine == beside.model_dump(mode="json", exclude={"type"}, exclude_none=True):
+        return command.type
+    if "name" in mine and "value" in mine:
+        value = mine.pop("value")
+        mine["name"] = f"{mine['name']}={value if isinstance(value, str) else _shown(value)}"
+    return " ".join(
+        [command.type, *(each if isinstance(each, str) else _shown(each) for each in mine.values())]
+    )
+
+
+def _of_commands(
+    given: Sequence[Command], wanted: Sequence[Command], turn: Turn, said: str
+) -> list[Feedback]:
+    """What is missing, wrong or too much; what lies nearest together is told as one."""
+    mine, right = command_keys(given, turn), command_keys(wanted, turn)
+    missing = [one for one, key in zip(wanted, right, strict=True) if key not in mine]
+    extra = [one for one, key in zip(given, mine, strict=True) if key not in right]
+    pairs: list[tuple[Command | None, Command | None]] = []
+    for lost in missing:
+        alike = [_alike(lost, each) for each in extra]
+        near = extra.pop(alike.index(max(alike))) if alike else None
+        pairs.append((lost, near))
+    pairs += [(None, each) for each in extra]
+    found = []
+    for one, other in pairs:
+        expected = in_words(one) if one is not None else "no command"
+        got = in_words(other, one) if other is not None else "nothing"
+        kind = ("commands", one.type if one is not None else "", other.type if other is not None else "")
+        text = f"expected {expected}, got {got}; the user said {said!r}"
+        found.append(Feedback("commands", expected, got, kind, text, said))
+    if not found:
+        expected, got = (", ".join(map(in_words, commands)) for commands in (wanted, given))
+        text = f"expected the commands in this order: {expected}; got {got}; the user said {said!r}"
+        found.append(Feedback("commands", expected, got, ("commands", "order", "order"), text, said))
+    return found
+
+
+def _alike(one: Command, other: Command) -> int:
+    name, theirs = (getattr(each, "name", getattr(each, "flow", None)) for each in (one, other))
+    return 2 * (name is not None and name == theirs) + (one.type == other.type)
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# --- one line for people ---------------------------------------------------------------------------
+
+
+def describe_decision(decision: TurnDecision | None) -> str:
+    """Rewrite, flows and commands of a decision; ``crashed`` where there is none."""
+    if decision is None:
+        return "crashed"
+    query, flows = decision.enhancement.enhanced_query, decision.selection.flows
+    said = f"“{query}” · flows {flows} · {describe_commands(decision.commands)}"
+    return f"{said} · degraded" if decision.degraded else said
+
+
+def describe_labels(labels: Labels) -> str:
+    """The same of labels; what is not labelled is left out."""
+    parts = [] if labels.enhanced is None else [f"“{labels.enhanced}”"]
+    parts += [] if labels.flows is None else [f"flows {list(labels.flows)}"]
+    parts += [] if labels.commands is None else [describe_commands(labels.commands)]
+    return " · ".join(parts) or "no label"
+
+
+def describe_commands(commands: Sequence[Command]) -> str:
+    """Commands with their arguments.
+
+    Example:
+        >>> from jazzmine_dspy.models.commands import command
+        >>> describe_commands([command({"type": "set_slot", "name": "size", "value": "XL"})])
+        'set_slot(size, XL)'
+    """
+    shown = []
+    for each in commands:
+        data = each.model_dump(mode="json")
+        rest = ", ".join(
+            str(value) for key, value in data.items() if key != "type" and value not in (None, "")
+        )
+        shown.append(f"{data['type']}({rest})" if rest else data["type"])
+    return " ".join(shown) or "no command"
+
+
+def describe_state(turn: Turn) -> str:
+    """The state that a message came into.
+
+    Example:
+        >>> describe_state(Turn(text="4471", flow="track_order", awaiting="order_id"))
+        'track_order, asked for order_id'
+    """
+    if turn.flow is None:
+        parts = ["no task"]
+    else:
+        parts = [turn.flow, *([f"asked for {turn.awaiting}"] if turn.awaiting else [])]
+        parts += ["asked to confirm"] if turn.confirming is not None else []
+    values = ", ".join(f"{name}={thaw(value)}" for name, value in turn.slots)
+    parts += [f"holds {values}"] if values else []
+    parts += [f"paused: {', '.join(turn.paused)}"] if turn.paused else []
+    return ", ".join(parts)

@@ -1,0 +1,134 @@
+"""Where selection goes wrong, and whether it knows: confusions of flows, and how far confidence can be
+believed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from jazzmine_dspy.eval.evaluation import TurnResult
+from jazzmine_dspy.eval.intervals import wilson
+
+NONE = "(none)"
+CRASHED = "(crashed)"
+
+
+def confusions(turns: Iterable[TurnResult]) -> Counter[tuple[str, str]]:
+    """How often a wanted flow was answered by which flow.
+
+    Flows on both sides count as found. What is missing is paired with what is too much, in order; what
+    remains is paired with ``(none)``, as is an answer of no flow where none is wanted. A crash answers
+    ``(crashed)``.
+    """
+    found: Counter[tuple[str, str]] = Counter()
+    for turn in turns:
+        if turn.example.labels.flows is None:
+            continue
+        gold = list(dict.fromkeys(turn.example.labels.flows))
+        if turn.decision is None:
+            found.update((flow, CRASHED) for flow in gold or [NONE])
+            continue
+        answer = list(dict.fromkeys(turn.decision.selection.flows))
+        if not gold and not answer:
+            found[NONE, NONE] += 1
+        found.update((flow, flow) for flow in gold if flow in answer)
+        missing = [flow for flow in gold if flow not in answer]
+        extra = [flow for flow in answer if flow not in gold]
+        for index in range(max(len(missing), len(extra))):
+            wanted = missing[index] if index < len(missing) else NONE
+            found[wanted, extra[index] if index < len(extra) else NONE] += 1
+    return found
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Turns of about the same confidence: how many, how sure they were on average, how often they were
+    right."""
+
+    n: int
+    confidence: float
+    accuracy: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Bins by rising confidence, and the expected calibration error over them, both in [0, 1]."""
+
+    bins: tuple[Bin, ...]
+    ece: float
+    n: int
+
+
+def reliability(turns: Iterable[TurnResult], bins: int = 10) -> Reliability | None:
+    """Compare the confidence of selections with how often their set of flows is right.
+
+    Bins are of equal width, so that a figure means the same for every program. Crashed turns have no
+    confidence and are left out. The bounds of a bin are Wilson's over its turns.
+
+    Returns:
+        None where no labelled turn has a selection.
+    """
+    pairs = [
+        (turn.decision.stages["select"].confidence, turn.scores["flow_set_exact"].value or 0.0)
+        for turn in turns
+        if turn.decision is not None and "select" in turn.decision.stages and "flow_set_exact" in turn.scores
+    ]
+    return reliability_of(pairs, bins)
+
+
+def reliability_of(pairs: Sequence[tuple[float, float]], bins: int = 10) -> Reliability | None:
+    """The same over pairs of confidence and whether it was right, from 0 to 1; None where there are none.
+
+    Example:
+        >>> found = reliability_of([(0.9, 1.0), (0.9, 1.0), (0.3, 0.0)])
+        >>> len(found.bins), round(found.ece, 3)
+        (2, 0.167)
+    """
+    if not pairs:
+        return None
+    found = []
+    for number in range(bins):
+        held = [pair for pair in pairs if min(bins - 1, int(pair[0] * bins)) == number]
+        if held:
+            found.append(_bin(held))
+    ece = sum(one.n * abs(one.confidence - one.accuracy) for one in found) / len(pairs)
+    return Reliability(tuple(found), ece, len(pairs))
+
+
+def sent_on(
+    confidences: Sequence[float], right: Sequence[float], otherwise: Sequence[float], points: int = 21
+) -> tuple[tuple[float, float], ...]:
+    """Quality against the share of turns that are sent on to another source, the least sure ones first.
+
+    Args:
+        confidences: Of the first source.
+        right: Whether it was right, from 0 to 1.
+        otherwise: The same of the source that turns are sent to.
+        points: Shares to give, from 0 to 1, evenly spread.
+
+    Returns:
+        Pairs of share and quality, both from 0 to 1; none where there are no turns.
+
+    Example:
+        >>> sent_on([0.9, 0.2], [1, 0], [1, 1], points=3)
+        ((0.0, 0.5), (0.5, 1.0), (1.0, 1.0))
+    """
+    order = sorted(range(len(confidences)), key=lambda row: confidences[row])
+    if not order:
+        return ()
+    totals = [float(sum(right))]
+    for row in order:
+        totals.append(totals[-1] + otherwise[row] - right[row])
+    n = len(order)
+    counts = dict.fromkeys(round(n * step / (points - 1)) for step in range(points))
+    return tuple((count / n, totals[count] / n) for count in counts)
+
+
+def _bin(pairs: Sequence[tuple[float, float]]) -> Bin:
+    n = len(pairs)
+    accuracy = sum(right for _, right in pairs) / n
+    low, high = wilson(accuracy, n)
+    return Bin(n, sum(sure for sure, _ in pairs) / n, accuracy, low, high)

@@ -1,0 +1,264 @@
+"""Tests of a difference between two programs on the same turns, by conversation: turns of one are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from jazzmine_dspy.eval.differences import POWER, Linear
+from jazzmine_dspy.eval.intervals import ENOUGH_CLUSTERS, ENOUGH_VARIED, FEWEST_CLUSTERS, Resamples
+from jazzmine_dspy.eval.metrics import LARGEST, LOWER_IS_BETTER
+from jazzmine_dspy.eval.score_terms import TurnScores
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.eval.intervals import Floats
+
+SIGNIFICANT = 0.05
+"""A difference counts where chance alone would show one as large in fewer than one of twenty samples."""
+
+FLIPS = 10_000
+
+_EXACT = 13
+"""Up to that many conversations that differ, all ways to swap the programs in them are tried."""
+
+
+@dataclass(frozen=True)
+class Paired:
+    """One metric of two programs, ``before`` and ``after``, on the same turns.
+
+    Args:
+        difference: ``after`` less ``before``.
+        low, high: Its 95 % interval over conversations; None under ten conversations.
+        p: How often chance alone shows a difference as large, up or down, were the two programs alike: the share of
+            ways to swap their answers, whole conversations at a time, that do.
+        adjusted: The same, corrected for the number of metrics or slices compared (Holm); None where one was.
+        n, conversations: Turns that the metric scores, and the conversations that they are from.
+        gained, lost: Turns whose own score is better, and worse, with ``after``.
+        detectable: The difference that so many conversations show with 80 % power.
+        method: How the interval was made: ``bootstrap``, ``student_t`` or ``none``.
+    """
+
+    metric: str
+    before: float
+    after: float
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+    n: int
+    conversations: int
+    gained: int
+    lost: int
+    detectable: float
+    method: Literal["bootstrap", "student_t", "none"]
+    adjusted: float | None = None
+
+    @property
+    def significant(self) -> bool:
+        """Whether the difference is more than chance."""
+        return (self.p if self.adjusted is None else self.adjusted) < SIGNIFICANT
+
+    @property
+    def better(self) -> bool:
+        """Whether ``after`` is the better one, by however little."""
+        return self.difference < 0 if self.metric in LOWER_IS_BETTER else self.difference > 0
+
+
+def paired(
+    before: Sequence[TurnScores],
+    after: Sequence[TurnScores],
+    clusters: Sequence[str],
+    metric: str,
+    *,
+    seed: int = 0,
+) -> Paired:
+    """Compare one metric of two programs.
+
+    Args:
+        before, after: Scores of the same turns, in the same order.
+        clusters: The conversation of each turn.
+        seed: Of the draws.
+
+    Raises:
+        InputError: no turn of a side is scored by the metric.
+
+    Example:
+        >>> from jazzmine_dspy.eval.score_terms import mean
+        >>> old = [{"right": mean(i % 2)} for i in range(80)]
+        >>> new = [{"right": mean(i % 4 > 0)} for i in range(80)]
+        >>> pair = paired(old, new, [f"c{i // 2}" for i in range(80)], "right")
+        >>> pair.difference, pair.gained, pair.lost, pair.significant
+        (0.25, 20, 0, True)
+    """
+    old, new, names = _scored(before, after, clusters, metric)
+    pair = Linear(new, old, names, metric)
+    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
+    moves = [sign * (_own(two, metric) - _own(one, metric)) for one, two in zip(old, new, strict=True)]
+    low, high, method = _interval(pair, names, LARGEST.get(metric, 1.0), seed)
+    return Paired(
+        metric=metric,
+        before=pair.values[1],
+        after=pair.values[0],
+        difference=pair.value,
+        low=low,
+        high=high,
+        p=sign_flips(pair.parts, seed=seed)[0],
+        n=pair.n,
+        conversations=pair.conversations,
+        gained=sum(move > 1e-9 for move in moves),
+        lost=sum(move < -1e-9 for move in moves),
+        detectable=(pair.t(0.975) + pair.t(POWER)) * pair.error,
+        method=method,
+    )
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Whether a metric lost more than it may, on one side.
+
+    Args:
+        loss: What was lost, below 0 where something was gained.
+        margin: What may be lost.
+        p: How often chance alone shows such a loss, were the true one just the margin.
+        detectable: The true loss, margin included, that is found with 80 % power.
+    """
+
+    metric: str
+    loss: float
+    margin: float
+    p: float
+    detectable: float
+
+
+def loss(
+    before: Sequence[TurnScores],
+    after: Sequence[TurnScores],
+    clusters: Sequence[str],
+    metric: str,
+    *,
+    margin: float = 0.0,
+    seed: int = 0,
+) -> Loss:
+    """Test whether ``after`` loses more of a metric than ``margin``; arguments as in :func:`paired`.
+
+    Raises:
+        InputError: as :func:`paired`.
+    """
+    pair = Linear(*_scored(before, after, clusters, metric), metric)
+    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
+    beyond = sign * pair.parts - margin * pair.counts / pair.n
+    return Loss(
+        metric=metric,
+        loss=sign * pair.value,
+        margin=margin,
+        p=sign_flips(beyond, seed=seed)[1],
+        detectable=margin + (pair.t(0.95) + pair.t(POWER)) * pair.error,
+    )
+
+
+def sign_flips(parts: Floats | Sequence[float], *, flips: int = FLIPS, seed: int = 0) -> tuple[float, float]:
+    """The paired permutation test: how often a sum is as large when the sign of each part is left to chance.
+
+    ``scipy.stats.permutation_test`` does the same, 50 times slower at 300 parts.
+
+    Args:
+        parts: What each conversation adds to a difference.
+        flips: Draws, where the parts are too many to try all ways.
+        seed: Of the draws.
+
+    Returns:
+        Two p-values: of a sum as far from 0, and of one as high. Both are 1 where all parts are 0.
+
+    Example:
+        >>> sign_flips([1.0, 1.0, 1.0, 1.0])
+        (0.125, 0.0625)
+    """
+    import numpy as np
+
+    moved = np.asarray(parts, dtype=np.float64)
+    size = float(np.abs(moved).sum())
+    moved = moved[np.abs(moved) > 1e-12 * size]
+    if not moved.size:
+        return 1.0, 1.0
+    exact = moved.size <= _EXACT
+    draws = 2**moved.size if exact else flips
+    chance = np.random.default_rng(seed)
+    # Sums in another order differ in their last bits.
+    total, tie = float(moved.sum()), 1e-9 * size
+    far = high = 0 if exact else 1
+    for done in range(0, draws, rows := max(1, 2_000_000 // moved.size)):
+        shape = (min(draws - done, rows), moved.size)
+        if exact:
+            turned = (np.arange(done, done + shape[0])[:, None] >> np.arange(moved.size)) & 1
+        else:
+            turned = chance.integers(0, 2, shape, dtype=np.int8)
+        sums = total - 2.0 * (turned.astype(np.float64) @ moved)
+        far += int((np.abs(sums) >= abs(total) - tie).sum())
+        high += int((sums >= total - tie).sum())
+    tried = draws if exact else draws + 1
+    return far / tried, high / tried
+
+
+def mcnemar(only_before: int, only_after: int) -> float:
+    """McNemar's exact test: the p-value of so many turns right with one program alone, and with the other alone.
+
+    It counts each turn by itself, so it claims too much where several turns of one conversation changed.
+
+    Example:
+        >>> mcnemar(0, 0)
+        1.0
+    """
+    from scipy.stats import binomtest
+
+    total = only_before + only_after
+    return float(binomtest(only_before, total).pvalue) if total else 1.0
+
+
+def holm(values: Iterable[float]) -> list[float]:
+    """P-values corrected for their number, by Holm: one below 0.05 is by chance in at most one of twenty families.
+
+    Example:
+        >>> [round(value, 3) for value in holm([0.01, 0.04, 0.03])]
+        [0.03, 0.06, 0.06]
+    """
+    given = list(values)
+    adjusted, largest = [0.0] * len(given), 0.0
+    for rank, index in enumerate(sorted(range(len(given)), key=given.__getitem__)):
+        largest = max(largest, min(1.0, (len(given) - rank) * given[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
+def _scored(
+    before: Sequence[TurnScores], after: Sequence[TurnScores], clusters: Sequence[str], metric: str
+) -> tuple[list[TurnScores], list[TurnScores], list[str]]:
+    """The turns that the metric scores with either program."""
+    rows = [
+        row for row, pair in enumerate(zip(before, after, strict=True)) if any(metric in one for one in pair)
+    ]
+    return [before[row] for row in rows], [after[row] for row in rows], [clusters[row] for row in rows]
+
+
+def _own(scores: TurnScores, metric: str) -> float:
+    """A turn's own score; 1 where nothing was expected and nothing answered, 0 where it has none."""
+    if metric not in scores:
+        return 0.0
+    value = scores[metric].value
+    return 1.0 if value is None else value
+
+
+def _interval(
+    pair: Linear, names: Sequence[str], largest: float, seed: int
+) -> tuple[float | None, float | None, Literal["bootstrap", "student_t", "none"]]:
+    import numpy as np
+
+    differing = int((np.abs(pair.parts) > 1e-12).sum())
+    if pair.conversations < FEWEST_CLUSTERS:
+        return None, None, "none"
+    if pair.conversations < ENOUGH_CLUSTERS or differing < ENOUGH_VARIED:
+        return *pair.interval(largest), "student_t"
+    draws = Resamples(names, seed=seed)
+    one, two = (np.nan_to_num(draws.ratios(*sums)) for sums in pair.sums)
+    low, high = (float(bound) for bound in np.percentile(one - two, [2.5, 97.5]))
+    return min(low, pair.value), max(high, pair.value), "bootstrap"

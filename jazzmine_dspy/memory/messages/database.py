@@ -1,0 +1,252 @@
+"""A SQLite or PostgreSQL database that coroutines use: one thread for each connection, one deadline for each call."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool, StaticPool
+
+from jazzmine_dspy.memory.errors import MissingExtraError
+from jazzmine_dspy.memory.messages.tables import METADATA
+from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
+
+T = TypeVar("T")
+
+_DRIVERS = {
+    "sqlite": "sqlite",
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+}
+_LOCK_SHARE = 0.8
+"""Share of the deadline that may pass waiting for a lock; the rest is for reporting it."""
+
+_TABLES_LOCK = 0x6A61_7A7A
+"""Number of the advisory lock under which processes create the tables in PostgreSQL."""
+
+
+class Database:
+    """A database by URL. The first call connects and creates the tables.
+
+    A database in memory has one connection, used in the thread of the caller: a call takes less than a thread costs.
+    A SQLite file has one thread for writing, so that writers of this process neither race nor starve each other. A
+    call that is cancelled or late leaves its thread to finish; a late one first closes its connection to PostgreSQL,
+    which may never answer. A forked child opens connections of its own.
+
+    Args:
+        url: ``sqlite://``, ``sqlite:///file.db`` or ``postgresql://user:password@host/database``.
+        deadline: Seconds that one call may take.
+        pool_size: Connections at most.
+
+    Raises:
+        InputError: an argument cannot be used.
+        MissingExtraError: psycopg is not installed.
+    """
+
+    def __init__(self, url: str, *, deadline: float, pool_size: int) -> None:
+        if not 0 < deadline < float("inf") or pool_size < 1:
+            raise InputError(
+                f"The deadline is {deadline} and pool_size {pool_size}",
+                where="deadline, pool_size",
+                remedy="Pass seconds above 0 and 1 connection or more.",
+            )
+        self._url = _parse(url)
+        self._pid = 0
+        self._deadline = deadline
+        self._pool_size = pool_size
+        self._sqlite = self._url.get_backend_name() == "sqlite"
+        self._in_memory = self._sqlite and self._url.database in (None, "", ":memory:")
+        self.address = _address(self._url)
+        self._open()
+
+    async def run(self, work: Callable[[sa.Connection], T], *, write: bool = False) -> T:
+        """Do work in a transaction and return its result.
+
+        Args:
+            work: Synchronous code on a connection.
+            write: Whether it changes anything.
+
+        Raises:
+            MemoryUnavailableError: the database failed, or did not answer within the deadline.
+        """
+        if self._pid != os.getpid():
+            # A reference, so that a forked child does not close connections that its parent uses.
+            self._inherited = self._engine
+            self._open()
+        connections: list[Any] = []
+        try:
+            if self._in_memory:
+                with self._lock:
+                    return self._work(work, write, connections)
+            threads = self._writers if write else self._readers
+            loop = asyncio.get_running_loop()
+            async with asyncio.timeout(self._deadline):
+                return await loop.run_in_executor(threads, self._work, work, write, connections)
+        except TimeoutError:
+            for connection in () if self._sqlite else connections:
+                connection.close()
+            raise MemoryUnavailableError(
+                f"The message store did not answer within {self._deadline:g} s",
+                where=self.address,
+                remedy="Check that the database runs and can be reached, then repeat the call.",
+            ) from None
+        except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+            raise MemoryUnavailableError(
+                f"The message store failed: {_cause(error)}",
+                where=self.address,
+                remedy="Check the database, its disk and this process's rights, then repeat the call.",
+            ) from error
+
+    async def close(self) -> None:
+        """Close the connections. The next call opens new ones; a database in memory stays open."""
+        if self._pid == os.getpid() and not self._in_memory:
+            self._pid = 0
+            for threads in {self._readers, self._writers}:
+                threads.shutdown(wait=False, cancel_futures=True)
+            self._engine.dispose()
+
+    # --- within ------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Create an engine and its threads for this process."""
+        self._pid = os.getpid()
+        self._has_tables = False
+        self._lock = threading.Lock()
+        self._engine: sa.Engine = _engine(
+            self._url, self._deadline, 0 if self._in_memory else self._pool_size
+        )
+        if self._in_memory:
+            weakref.finalize(self, self._engine.dispose)
+        self._readers: ThreadPoolExecutor = ThreadPoolExecutor(self._pool_size, "jazzmine-messages")
+        self._writers: ThreadPoolExecutor = (
+            ThreadPoolExecutor(1, "jazzmine-writes") if self._sqlite else self._readers
+        )
+
+    def _work(self, work: Callable[[sa.Connection], T], write: bool, connections: list[Any]) -> T:
+        if not self._has_tables:
+            if not self._transaction(_has_tables, False, connections):
+                self._transaction(_create_tables, True, connections)
+            self._has_tables = True
+        try:
+            return self._transaction(work, write, connections)
+        except DBAPIError as error:
+            # The server restarted since the connection was last used, or ended a deadlock. Repeating is safe.
+            if not error.connection_invalidated and getattr(error.orig, "sqlstate", "") != "40P01":
+                raise
+            return self._transaction(work, write, connections)
+
+    def _transaction(self, work: Callable[[sa.Connection], T], write: bool, connections: list[Any]) -> T:
+        with self._engine.connect() as connection:
+            connections.append(connection.connection.driver_connection)
+            try:
+                with connection.execution_options(jazzmine_write=write).begin():
+                    return work(connection)
+            finally:
+                connections.clear()
+
+
+def _engine(url: sa.URL, deadline: float, pool_size: int) -> sa.Engine:
+    """Create an engine; ``pool_size`` 0 is one connection for all."""
+    wait_ms = max(1, int(deadline * _LOCK_SHARE * 1000))
+    sqlite = url.get_backend_name() == "sqlite"
+    seconds = max(1, int(deadline))
+    arguments: dict[str, Any] = {"check_same_thread": False}
+    if not sqlite:
+        arguments = {
+            "connect_timeout": seconds,
+            "keepalives_idle": seconds,
+            "tcp_user_timeout": 1000 * seconds,
+        }
+    pool: dict[str, Any] = {"poolclass": StaticPool}
+    if pool_size:
+        size = {"pool_size": pool_size, "max_overflow": 0, "pool_timeout": deadline}
+        pool = {"poolclass": QueuePool, "pool_recycle": 1800, **size}
+    try:
+        engine = sa.create_engine(url, connect_args=arguments, hide_parameters=True, **pool)
+    except ImportError as error:
+        raise MissingExtraError(
+            "SqlMessageStore needs the package psycopg for PostgreSQL, which is not installed",
+            where="jazzmine_dspy.memory.messages",
+            remedy="Run: pip install 'jazzmine-dspy[sql]'.",
+        ) from error
+
+    def prepare(connection: Any, _: Any) -> None:
+        # `begin` below starts the transactions: the driver does so too late, and never for reading.
+        connection.isolation_level = None
+        # Damage may have left bytes that are no UTF-8; one such text must not break the query for its neighbours.
+        connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+        connection.execute("PRAGMA foreign_keys = ON")
+        # The file may be locked because another process is switching it.
+        connection.execute("PRAGMA busy_timeout = 100")
+        with contextlib.suppress(sqlite3.OperationalError):
+            connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA busy_timeout = {wait_ms}")
+
+    def begin(connection: sa.Connection) -> None:
+        if sqlite:
+            write = connection.get_execution_options().get("jazzmine_write")
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+        else:
+            # The server ends what waits too long for a lock.
+            connection.exec_driver_sql(f"SET LOCAL statement_timeout = {wait_ms}")
+
+    if sqlite:
+        sa.event.listen(engine, "connect", prepare)
+    sa.event.listen(engine, "begin", begin)
+    return engine
+
+
+def _has_tables(connection: sa.Connection) -> bool:
+    return bool(sa.inspect(connection).has_table("jazzmine_messages"))
+
+
+def _create_tables(connection: sa.Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_TABLES_LOCK)))
+    METADATA.create_all(connection)
+
+
+def _parse(url: str) -> sa.URL:
+    """Return the URL with the driver that the store uses; errors do not repeat it, as it may hold a password."""
+    parsed = None
+    with contextlib.suppress(ArgumentError, ValueError):
+        parsed = sa.make_url(url)
+    if parsed is None or parsed.drivername not in _DRIVERS:
+        raise InputError(
+            "The message store cannot use this database URL",
+            where="url",
+            remedy="Use sqlite:///file.db, sqlite:// or postgresql://user:password@host/database.",
+        )
+    return parsed.set(drivername=_DRIVERS[parsed.drivername])
+
+
+def _address(url: sa.URL) -> str:
+    """Name a database in errors, without user and password.
+
+    Example:
+        >>> _address(sa.make_url("postgresql+psycopg://ann:secret@db.example:5433/talks?password=secret"))
+        'postgresql db.example:5433/talks'
+        >>> _address(sa.make_url("sqlite://"))
+        'sqlite in memory'
+    """
+    if url.get_backend_name() == "sqlite":
+        return f"sqlite {url.database or 'in memory'}"
+    port = f":{url.port}" if url.port else ""
+    return f"postgresql {url.host or url.query.get('host') or 'local socket'}{port}/{url.database or ''}"
+
+
+def _cause(error: Exception) -> str:
+    """Name a failure by class and code: a driver's text may quote values."""
+    cause = getattr(error, "orig", None) or error if isinstance(error, DBAPIError) else error
+    code = getattr(cause, "sqlstate", None) or getattr(cause, "sqlite_errorname", None)
+    return f"{type(cause).__name__} {code}" if code else type(cause).__name__

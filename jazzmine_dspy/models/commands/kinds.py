@@ -1,0 +1,437 @@
+"""The kinds of commands: the model of each, how a language model writes it, when the state allows it, what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, PlainSerializer
+
+from jazzmine_dspy.models.base import FrozenMap, freeze, thaw
+from jazzmine_dspy.models.commands.base import BaseCommand, Dialogue, DialogueState, SlotCommand
+from jazzmine_dspy.models.flows import Flow, Slot
+
+
+class StartFlow(BaseCommand):
+    """Start a flow; a running one is paused by the machine."""
+
+    type: Literal["start_flow"] = "start_flow"
+    flow: str
+
+    understood = False
+    order = "opens"
+    flag = "intent_change"
+    flow_fields = ("flow",)
+
+    def opens(self, state: DialogueState) -> str | None:
+        return self.flow
+
+    def is_about(self, flow: Flow) -> bool:
+        return self.flow == flow.name
+
+    def apply(self, dialogue: Dialogue) -> bool:
+        return dialogue.start(self.flow)
+
+
+class PausedFlowCommand(BaseCommand):
+    """What may name a paused flow."""
+
+    flow: str | None = None
+
+    flow_fields = ("flow",)
+
+    @classmethod
+    def names(cls, state: DialogueState, slots: Sequence[Slot]) -> Sequence[str]:
+        return state.paused
+
+
+class ResumeFlow(PausedFlowCommand):
+    """Go back to a paused flow; None means the newest."""
+
+    type: Literal["resume_flow"] = "resume_flow"
+
+    lm_arguments = ("name",)
+    lm_place = 2
+    order = "opens"
+    flag = "resume_request"
+
+    @classmethod
+    def possible(cls, state: DialogueState) -> bool:
+        return bool(state.paused)
+
+    @classmethod
+    def read(
+        cls, name: str | None, value: Any, state: DialogueState, slots: Sequence[Slot]
+    ) -> BaseCommand | None:
+        meant = cls(flow=name)
+        return meant if meant.fits(state) else None
+
+    def as_answer(self) -> dict[str, Any]:
+        return {"type": self.type, "name": self.flow} if self.flow else {"type": self.type}
+
+    def fits(self, state: DialogueState) -> bool:
+        return self.possible(state) and self.flow in (None, *state.paused)
+
+    def opens(self, state: DialogueState) -> str | None:
+        return self.flow or (state.paused[-1] if state.paused else None)
+
+    def is_about(self, flow: Flow) -> bool:
+        return self.flow == flow.name
+
+    def key(self, state: DialogueState, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
+        return self.type, self.opens(state)
+
+    def apply(self, dialogue: Dialogue) -> bool:
+        return dialogue.resume(self.flow)
+
+
+class CancelFlow(PausedFlowCommand):
+    """Leave a flow without finishing it; None means the running one."""
+
+    type: Literal["cancel_flow"] = "cancel_flow"
+
+    lm_may_name = True
+    lm_place = 1
+    order = "leave"
+    flag = "intent_change"
+    cancellation = "always"
+    replies = {"cancelled": "All right, I've dropped it: {task}."}
+
+    @classmethod
+    def possible(cls, state: DialogueState) -> bool:
+        return bool(state.flow or state.paused)
+
+    @classmethod
+    def read(
+        cls, name: str | None, value: Any, state: DialogueState, slots: Sequence[Slot]
+    ) -> BaseCommand | None:
+        if not cls.possible(state):
+            return None
+        if name in state.paused:
+            return cls(flow=name)
+        # With nothing running only a flow that was set aside can be meant: the newest.
+        return cls(flow=None if state.flow else state.paused[-1])
+
+    def fits(self, state: DialogueState) -> bool:
+        return self.possible(state) and self.flow in (None, state.flow, *state.paused)
+
+    def leaves(self, state: DialogueState) -> str | None:
+        return self.flow or state.flow
+
+    def is_about(self, flow: Flow) -> bool:
+        return self.flow in (None, flow.name)
+
+    def key(self, state: DialogueState, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
+        return self.type, self.flow or state.flow
+
+    def apply(self, dialogue: Dialogue) -> bool:
+        return dialogue.leave(self.flow)
+
+
+SlotContent = Annotated[
+    Any,
+    AfterValidator(freeze),
+    PlainSerializer(thaw, return_type=Any),
+]
+
+
+class SlotValue(SlotCommand):
+    """What gives a slot a value."""
+
+    value: SlotContent
+
+    corrects: ClassVar[bool]
+    lm_arguments = ("name", "value")
+    order = "value"
+    flag = "slot_value"
+
+    @classmethod
+    def names(cls, state: DialogueState, slots: Sequence[Slot]) -> Sequence[str]:
+        return [slot.name for slot in slots if (slot.name in state.slots.names) is cls.corrects]
+
+    @classmethod
+    def read(
+        cls, name: str | None, value: Any, state: DialogueState, slots: Sequence[Slot]
+    ) -> BaseCommand | None:
+        if name is None or name not in [slot.name for slot in slots] or value in (None, "", []):
+            return None
+        return (CorrectSlot if name in state.slots.names else SetSlot)(name=name, value=value)
+
+    def key(self, state: DialogueState, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
+        return self.type, self.name, same(self.value)
+
+    def after(self, earlier: SlotValue) -> SlotValue | None:
+        """Both as one, where each gives a slot a first list and the other was said before; else None."""
+        one, other = thaw(earlier.value), thaw(self.value)
+        if self.corrects or earlier.corrects or not (isinstance(one, list) and isinstance(other, list)):
+            return None
+        value = [*one, *(item for item in other if item not in one)]
+        return type(self)(name=self.name, value=value, flow=self.flow)
+
+
+class SetSlot(SlotValue):
+    """Fill an empty slot."""
+
+    type: Literal["set_slot"] = "set_slot"
+
+    corrects = False
+
+    def apply(self, dialogue: Dialogue) -> bool:
+        return dialogue.put(self.name, thaw(self.value), self.flow)
+
+
+class CorrectSlot(SlotValue):
+    """Replace a value already held."""
+
+    type: Literal["correct_slot"] = "correct_slot"
+
+    corrects = True
+    changes = True
+    cancellation = "rarely"
+
+    def apply(self, dialogue: Dialogue) -> bool:
+        return dialogue.correct(self.name, thaw(self.value), self.flow)
+
+
+def set_or_correct(command: SlotValue, held: FrozenMap, awaited: str | None = None) -> SlotValue | None:
+    """A value for a flow that holds these: a first one, another one, or none where it is the one held.
+
+    One that was just asked for counts as said, whatever is held.
+    """
+    known = command.name in held.names
+    current, value = held.get(command.name), thaw(command.value)
+    if known and command.name != awaited and type(current) is type(value) and current == value:
+        return None
+    kind = CorrectSlot if known else SetSlot
+    return kind(name=command.name, value=command.value, flow=command.flow)
+
+
+def boolean_answer(
+    awaited: Slot | None, said: BaseCommand, state: DialogueState, *, value: bool
+) -> BaseCommand:
+    """A yes or no to the question for a slot that is one is its value."""
+    if state.confirming is not None or awaited is None or awaited.type != "boolean":
+        return said
+    return SetSlot(name=awaited.name, value=value)
+
+
+class ClearSlot(SlotCommand):
+    """Take a value back."""
+
+    type: Literal["clear_slot"] = "clear_slot"
+
+    changes = True
+    cancellation = "always"
+
+    @classmethod
+    def names(cls, state: DialogueState, slots: Sequence[Slot]) -> Sequence[str]:
+        return state.slots.names
+
+    def apply(self, dialogue: Dialogue) -> bool:
+        return dialogue.clear(self.name, self.flow)
+
+
+class SkipSlot(SlotCommand):
+    """Go on without the awaited slot."""
+
+    type: Literal["skip_slot"] = "skip_slot"
+
+    cancellation = "rarely"
+
+    @classmethod
+    def names(cls, state: DialogueState, slots: Sequence[Slot]) -> Sequence[str]:
+        return [state.awaiting] if state.awaiting else []
+
+    @classmethod
+    def read(
+        cls, name: str | None, value: Any, state: DialogueState, slots: Sequence[Slot]
+    ) -> BaseCommand | None:
+        return super().read(state.awaiting if name is None else name, value, state, slots)
+
+    def apply(self, dialogue: Dialogue) -> bool:
+        return dialogue.skip(self.name, self.flow)
+
+
+class Answer(BaseCommand):
+    """What answers the open yes or no."""
+
+    order = "running"
+    answers = True
+    about_any_flow = True
+
+    @classmethod
+    def possible(cls, state: DialogueState) -> bool:
+        return state.confirming is not None
+
+
+class Affirm(Answer):
+    """Yes to the open confirmation, or to the offer to go back to a flow."""
+
+    type: Literal["affirm"] = "affirm"
+
+    closes = True
+
+    def resolve(self, state: DialogueState, awaited: Slot | None) -> BaseCommand:
+        if state.confirming is None and state.offering is not None:
+            return ResumeFlow(flow=state.offering)
+        return boolean_answer(awaited, self, state, value=True)
+
+    def apply(self, dialogue: Dialogue) -> bool:
+        return dialogue.affirm()
+
+
+class Deny(Answer):
+    """No to the open confirmation; ``slot`` names what should change.
+
+    With none open it rejects what was understood, or what was offered.
+    """
+
+    type: Literal["deny"] = "deny"
+    slot: str | None = None
+
+    lm_may_name = True
+    cancellation = "often"
+    replies = {
+        "denied": "All right, I won't. What should be different?",
+        "rejected": "Sorry. What should be different?",
+    }
+    slot_fields = ("slot",)
+
+    @classmethod
+    def possible(cls, state: DialogueState) -> bool:
+        return state.confirming is not None or state.flow is not None
+
+    @classmethod
+    def names(cls, state: DialogueState, slots: Sequence[Slot]) -> Sequence[str]:
+        return [slot.name for slot in slots]
+
+    @classmethod
+    def read(
+        cls, name: str | None, value: Any, state: DialogueState, slots: Sequence[Slot]
+    ) -> BaseCommand | None:
+        slot = name if name in cls.names(state, slots) else None
+        return cls(slot=slot) if cls.possible(state) else None
+
+    def resolve(self, state: DialogueState, awaited: Slot | None) -> BaseCommand:
+        if state.confirming is None and state.offering is not None:
+            return CancelFlow(flow=state.offering)
+        return boolean_answer(awaited, self, state, value=False) if self.slot is None else self
+
+    def apply(self, dialogue: Dialogue) -> bool:
+        return dialogue.deny(self.slot)
+
+
+class Ask(BaseCommand):
+    """A question that no flow answers."""
+
+    type: Literal["ask"] = "ask"
+    topic: str = ""
+
+    lm_note = "a question aside"
+    digression = True
+    flag = "digression"
+    intent = "question"
+    says = "ask"
+    replies = {"ask": "I can't answer that here."}
+
+    def key(self, state: DialogueState, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
+        # The topic is free text.
+        return (self.type,)
+
+
+class Clarify(BaseCommand):
+    """Ask which of these flows is meant."""
+
+    type: Literal["clarify"] = "clarify"
+    flows: tuple[str, ...] = ()
+
+    understood = False
+    flag = "digression"
+    intent = "clarify"
+    replies = {"clarify": "Which do you mean: {tasks}?"}
+    flow_fields = ("flows",)
+
+    def key(self, state: DialogueState, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
+        # Which flows are listed counts, their order does not.
+        return self.type, frozenset(self.flows)
+
+    def apply(self, dialogue: Dialogue) -> bool:
+        return dialogue.ask_which(self.flows)
+
+
+class Repeat(BaseCommand):
+    """Say the last answer again."""
+
+    type: Literal["repeat"] = "repeat"
+
+    digression = True
+    about_any_flow = True
+    flag = "digression"
+    intent = ""
+    replies = {"repeat": "I haven't said anything yet."}
+
+    def apply(self, dialogue: Dialogue) -> bool:
+        return dialogue.repeat()
+
+
+class Restart(BaseCommand):
+    """Begin from scratch."""
+
+    type: Literal["restart"] = "restart"
+
+    restarts = True
+    about_any_flow = True
+    flag = "intent_change"
+    intent = ""
+    cancellation = "rarely"
+    replies = {"restarted": "Let's start over."}
+
+    def apply(self, dialogue: Dialogue) -> bool:
+        return dialogue.restart()
+
+
+class ChitChat(BaseCommand):
+    """Small talk, greeting, thanks."""
+
+    type: Literal["chitchat"] = "chitchat"
+
+    is_small_talk = True
+    digression = True
+    flag = "digression"
+    intent = "chitchat"
+    cancellation = "rarely"
+    says = "chitchat"
+    replies = {
+        "chitchat": "I see.",
+        "greeting": "Hello!",
+        "thanks": "Happy to help.",
+        "farewell": "Goodbye.",
+        "noted": "All right.",
+        "complaint": "I'm sorry about that.",
+    }
+
+
+class Handoff(BaseCommand):
+    """A human is wanted now."""
+
+    type: Literal["handoff"] = "handoff"
+
+    lm_note = "a person"
+    flag = "digression"
+    intent = "handoff"
+    replies = {"handoff": "I'll get a person to take over."}
+
+    def apply(self, dialogue: Dialogue) -> bool:
+        return dialogue.hand_over()
+
+
+class OutOfScope(BaseCommand):
+    """A task that no flow does."""
+
+    type: Literal["out_of_scope"] = "out_of_scope"
+
+    is_small_talk = True
+    flag = "digression"
+    intent = "out_of_scope"
+    says = "out_of_scope"
+    replies = {"out_of_scope": "That is something I can't do."}

@@ -1,0 +1,303 @@
+"""What a date counts from, and what stands around a value: what introduces, denies or takes it back."""
+
+from __future__ import annotations
+
+import calendar
+import datetime as dt
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jazzmine_dspy.models.slot_types.calendar.english import DAYS
+
+
+class Reading(NamedTuple):
+    """A part of a text that names a value.
+
+    Args:
+        start, end: Where it stands in the simplified text.
+        values: Its readings in normal form, several where it is ambiguous, none where it cannot be.
+        why_not: Why it is no value, as the user is told.
+        alone: Whether it is a value only as an answer: in a longer message the same words mean other things.
+        after: Whether it counts from the value before it in the message ("the Monday after").
+    """
+
+    start: int
+    end: int
+    values: tuple[str, ...] = ()
+    why_not: str = ""
+    alone: bool = False
+    after: bool = False
+
+
+_AROUND = re.compile(
+    r"[\s.,;:!?()\"'/#*~-]+|\b(?:on|for|at|by|in|from|since|of|is|it|its|it's|the|a|um+|uh+|er+m?|hm+|oh|ah|ok|okay|well|so|"
+    r"please|pls|plz|thanks|thank|thx|ta|cheers|you|maybe|perhaps|probably|preferably|possibly|let's|"
+    r"lets|say|saying|make|"
+    r"that|that's|thats|this|would|will|be|good|great|fine|perfect|best|ideal|ideally|ok|work|works|"
+    r"working|suit|suits|"
+    r"me|us|i|i'd|id|i'll|i'm|we|we'd|we'll|think|guess|like|love|prefer|want|need|if|possible|how|what|"
+    r"about|around|"
+    r"approximately|approx|roughly|circa|nearly|almost|just|only|over|under|exactly|sharp|then|there|can|"
+    r"could|do|"
+    r"does|yes|yeah|yep|yup|ya|sure|hi|hello|some|sometime|total|altogether|more|less|than|least|up|to|"
+    r"until|till|til|starting|beginning|start|begin|delivery|arrive|arriving|arrival|date|day|time|now|"
+    r"have|had|been|"
+    r"should|may|might|come|book|set|go|with|going|are|am|was|were|use|put|down|latest|earliest|and|or|"
+    r"so|all|whole|of|long|"
+    r"my|our|answer|as|well|too|also|better|would've|lol|sorry|near|enough|actually|nice|hours?|clock|"
+    r"longer|any|stay|staying|got|we're|we've|i've|ive)\b"
+)
+"""What may stand beside a value in an answer that is nothing but one."""
+
+_GREETS = re.compile(r"\bhow (?:are|r|have|was|were|is it)\b|\bhow's it\b")
+_NOT_BEFORE = re.compile(
+    r"(?:\b(?:not|never|neither|nor|except|excluding|without|besides|anything but|any \w+ but|all but|"
+    r"rather than|"
+    r"instead of|as opposed to|no longer|forget|scrap|scratch|scrub|skip|avoid|can't|cannot|cant|"
+    r"couldn't|won't|wont|don't|dont|isn't|"
+    r"isnt|wasn't)(?: (?:do|make|manage|have|want|come|let|land|deliver|send|bring|book|arrive|for|on|at|"
+    r"the|this|next|a|in|good|it|them|us|be|"
+    r"home|here|free|available|around|possible|works?|about))*)[ ,]*$"
+)
+_NOT_BUT_LIMIT = re.compile(r"\b(?:before|until|till|til|earlier than|later than|only|just)\b[ \w']{0,20}$")
+_NOT_AFTER = re.compile(
+    r"^[ ,]*(?:(?:really|actually|sadly|unfortunately) )?(?:(?:does ?n[o']?t|doesnt|wo ?n[o']?t|wont|"
+    r"will not|can ?n[o']t|cant|"
+    r"did ?n[o']?t|isn'?t|is not|is never|not)(?: (?:really|actually))? (?:work|do|suit|good|possible|ok|"
+    r"okay|great|fine|"
+    r"an option|going to|convenient|right|any ?more)|is (?:no good|bad|out\b|wrong|impossible|no use)|"
+    r"(?:no good|is too (?:early|late|soon|short|long)|was wrong)\b)"
+)
+_TAKEN_BACK = re.compile(
+    r"\b(?:no+|nope|nah|wait|sorry|sry|soz|actually|rather|i mean|i meant|make (?:it|that)|scrap that|"
+    r"correction|"
+    r"oops|better|hang on|hold on|instead|changed my mind|on second thoughts?|or rather|scratch that)\b"
+)
+_RANGE = re.compile(r" ?(?:-|\b(?:to|until|till|through|thru)\b) ?(?:the |on )?")
+_FROM_TO = re.compile(
+    r"\b(?:mov|chang|switch|shift|push|reschedul|postpon|bring|swap|extend)\w*\b.{0,60}\bfrom (?:the )?$"
+)
+
+
+_DAY = "|".join(DAYS)
+_HOUR = (
+    r"(?! (?:about |around )?(?:\d{1,2}(?!\d|st|nd|rd|th)|noon|midday|lunch|work\b|school\b|one|two|three|four|"
+    r"five|six|"
+    r"seven|eight|nine|ten|eleven|twelve|half)\b)"
+)
+_DATE_RELATION = re.compile(
+    r"\b(?:days?|weeks?|nights?|months?|fortnights?|weekends?)(?: or (?:two|three|so))? (?:before|after|prior|"
+    r"ahead|earlier|later|sooner|"
+    rf"beforehand|afterwards?|following|preceding|previous){_HOUR}\b|"
+    rf"\b(?:the|that) (?:{_DAY}) (?:before|after|prior|following|preceding)\b{_HOUR}|"
+    rf"\b(?:{_DAY}|weekend) (?:before last|after next)\b|\b(?:previous|preceding) (?:day|night|week|month|{_DAY})\b|"
+    rf"\b(?:morning|evening|afternoon) (?:before|after){_HOUR}\b|\beither side of\b|"
+    r"\bwithin (?:an?|\d+|two|three) \w+ of\b"
+)
+_TIME_RELATION = re.compile(
+    r"\b(?:hours?|hrs?|minutes?|mins?|half an hour|a bit) "
+    r"(?:before|after|prior|ahead|earlier|later|sooner|beforehand|afterwards?)\b"
+)
+"""Words that count a day or an hour from another one: "the day after my scan", "an hour before my bus"."""
+
+_UNRELATED = re.compile(r"\b(?:back|return\w*|home)\b[^,.;!?]*$|\bnot (?:even )?(?:an?|one|the)? ?$")
+
+
+def relates(text: str, readings: Sequence[Reading] = (), *, hours: bool = False) -> bool:
+    """Whether a text counts a day from another one that no reading has computed: the day that it names is not meant.
+
+    Args:
+        text: The message, in small letters.
+        readings: What has been computed.
+        hours: Whether hours count, and not days.
+
+    Example:
+        >>> relates("the day after my scan, the 22nd"), relates("back two days later"), relates("friday after 3")
+        (True, False, False)
+    """
+    return any(
+        not any(each.start <= match.start() + 4 and match.end() <= each.end for each in readings)
+        and _UNRELATED.search(text[: match.start()]) is None
+        for match in (_TIME_RELATION if hours else _DATE_RELATION).finditer(text)
+    )
+
+
+def only_match(text: str, readings: Sequence[Reading]) -> Reading | None:
+    """The reading that a text is nothing but; None where something else is said, or several things."""
+    if len(readings) != 1:
+        return None
+    found = readings[0]
+    before, after = text[: found.start], text[found.end :]
+    if (
+        is_negated(before, after)
+        or _GREETS.search(before)
+        or _AROUND.sub("", before)
+        or _AROUND.sub("", after)
+    ):
+        return None
+    return found
+
+
+def matches_in(text: str, readings: Sequence[Reading]) -> list[Reading]:
+    """The readings in a longer message that it does not deny or take back, each with one value."""
+    left: list[Reading] = []
+    for found in readings:
+        before, after = text[: found.start], text[found.end :]
+        if is_negated(before, after):
+            left = [other for other in left if other.values != found.values]
+            continue
+        if found.alone:
+            continue
+        if re.match(r"[ ,]*instead\b(?! of)", after):
+            left = left[-1:] if left and _RANGE.fullmatch(text[left[-1].end : found.start]) else []
+        if left and _TAKEN_BACK.search(text[left[-1].end : found.start]) and found.start - left[-1].end < 60:
+            left.clear()
+        following = [other for other in readings if other.start >= found.end]
+        if following and _FROM_TO.search(before) and re.match(r" to\b", after):
+            continue
+        left.append(found)
+    return [found for found in left if len(found.values) == 1]
+
+
+def is_negated(before: str, after: str) -> bool:
+    """Whether the words around a value say that it is not the one.
+
+    Example:
+        >>> is_negated("anything but ", ""), is_negated("", " doesn't work"), is_negated("not before ", "")
+        (True, True, False)
+    """
+    if _NOT_AFTER.search(after):
+        return True
+    return bool(_NOT_BEFORE.search(before)) and not _NOT_BUT_LIMIT.search(before[-24:])
+
+
+def longest(readings: list[Reading]) -> list[Reading]:
+    """Of readings that overlap the longest ones, in the order of the text.
+
+    Example:
+        >>> longest([Reading(0, 3, ("a",)), Reading(0, 8, ("b",)), Reading(9, 12, ("c",))])[0].values
+        ('b',)
+    """
+    kept: list[Reading] = []
+    for found in sorted(readings, key=lambda each: (each.start - each.end, each.start)):
+        if all(found.end <= other.start or found.start >= other.end for other in kept):
+            kept.append(found)
+    return sorted(kept)
+
+
+MONTH_FIRST = frozenset(["US", "PH", "FM", "MH", "PW", "GU", "AS", "PR", "VI", "MP", "UM"])
+"""Regions that write the month before the day."""
+EITHER_FIRST = frozenset({"CA"})
+YEAR_FIRST = frozenset(["zh", "ja", "ko", "hu", "lt", "mn", "eu"])
+"""Languages that write the year, then the month, then the day."""
+
+
+class DateContext(NamedTuple):
+    """What a date is read from.
+
+    Args:
+        date: The day that words count from.
+        orders: The orders of day and month that numbers may have: ``dm``, ``md``.
+        past: Whether days behind are meant, not days ahead.
+        year_needed: Whether a date must name its year, as a date of birth does.
+    """
+
+    date: dt.date
+    orders: tuple[str, ...] = ("dm", "md")
+    past: bool = False
+    year_needed: bool = False
+
+    def century(self, digits: str, month: int, day: int) -> int:
+        """The year that two digits stand for; where days behind are meant, no day ahead.
+
+        Example:
+            >>> near = DateContext(dt.date(2026, 3, 4))
+            >>> near.century("27", 3, 15), near._replace(past=True).century("27", 3, 15)
+            (2027, 1927)
+        """
+        year = 2000 + int(digits)
+        ahead = (year, month, day) > (self.date.year, self.date.month, self.date.day)
+        return year - 100 if ahead and (self.past or self.year_needed) else year
+
+    def on(self, day: int, month: int | None = None, year: int | None = None) -> dt.date | None:
+        """The day of that number: the next one, or the last one, where month or year are left open."""
+        if year is not None:
+            return exact(year, month or self.date.month, day)
+        start = self.date.year * 12 + self.date.month - 1
+        step = -1 if self.past else 1
+        for months in range(0, 12 * 9 * step, step):
+            at_year, at_month = divmod(start + months, 12)
+            if month is not None and at_month + 1 != month:
+                continue
+            found = exact(at_year, at_month + 1, day)
+            if found is not None and (found <= self.date if self.past else found >= self.date):
+                return found
+        return None
+
+    def weekday(self, day: int) -> dt.date:
+        """The next day of the week of that number, or the last one; today is neither."""
+        ahead = (day - self.date.weekday() - 1) % 7 + 1
+        return shifted(self.date, days=ahead - 7 - 7 * (ahead == 7) if self.past else ahead) or self.date
+
+    def in_week(self, weeks: int, day: int) -> dt.date | None:
+        """A weekday of the week that many weeks from this one; weeks begin on Monday."""
+        return shifted(self.date, days=7 * weeks + day - self.date.weekday())
+
+
+def orders(locale: str, region: str) -> tuple[str, ...]:
+    """Whether day or month comes first; both where nothing settles it.
+
+    Example:
+        >>> orders("en", "US"), orders("en-GB", ""), orders("en", ""), orders("de", "")
+        (('md',), ('dm',), ('dm', 'md'), ('dm',))
+    """
+    language, _, rest = locale.replace("_", "-").partition("-")
+    place = (region or rest.rpartition("-")[2]).upper()
+    if language.lower() in YEAR_FIRST:
+        return ("md",)
+    if place in EITHER_FIRST or (language.lower() == "en" and len(place) != 2):
+        return ("dm", "md")
+    return ("md",) if place in MONTH_FIRST else ("dm",)
+
+
+def exact(year: int, month: int, day: int) -> dt.date | None:
+    """That day, where there is one."""
+    try:
+        return dt.date(year, month, day)
+    except (ValueError, OverflowError):
+        return None
+
+
+def shifted(date: dt.date, *, days: int = 0, months: int = 0) -> dt.date | None:
+    """A day some days and months away; the last day of a shorter month. None outside of the calendar.
+
+    Example:
+        >>> shifted(dt.date(2026, 1, 31), months=1)
+        datetime.date(2026, 2, 28)
+    """
+    try:
+        year, month = divmod(date.year * 12 + date.month - 1 + months, 12)
+        day = min(date.day, calendar.monthrange(year, month + 1)[1])
+        return dt.date(year, month + 1, day) + dt.timedelta(days=days)
+    except (ValueError, OverflowError):
+        return None
+
+
+def last_day(date: dt.date) -> dt.date:
+    """The last day of its month."""
+    return date.replace(day=calendar.monthrange(date.year, date.month)[1])
+
+
+def moved(date: dt.date, number: int, unit: str) -> dt.date | None:
+    """A day some days, nights, weeks, fortnights, months or years away."""
+    days = {"day": 1, "night": 1, "week": 7, "fortnight": 14}.get(unit)
+    if days is not None:
+        return shifted(date, days=number * days)
+    months = {"month": 1, "year": 12, "decade": 120}.get(unit)
+    return None if months is None else shifted(date, months=number * months)
+
+
+def counted_by(word: str) -> int:
+    """The number of ``3``, ``a`` or ``a couple of``."""
+    return int(word) if word.isdigit() else 2 if "couple" in word else 1

@@ -1,0 +1,228 @@
+"""Lengths of time: "two weeks", "a year and a half", "P2W"."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import NamedTuple
+
+from jazzmine_dspy.models.slot_types.calendar.context import Reading, longest
+
+
+class Unit(NamedTuple):
+    """A unit of length: what it is counted in, how many of these it is, and how ISO 8601 writes it."""
+
+    family: str
+    size: int
+    sign: str
+
+
+UNITS = {
+    "decade": Unit("months", 120, ""),
+    "year": Unit("months", 12, "Y"),
+    "month": Unit("months", 1, "M"),
+    "fortnight": Unit("minutes", 14 * 24 * 60, ""),
+    "week": Unit("minutes", 7 * 24 * 60, "W"),
+    "day": Unit("minutes", 24 * 60, "D"),
+    "night": Unit("minutes", 24 * 60, "D"),
+    "hour": Unit("minutes", 60, "TH"),
+    "minute": Unit("minutes", 1, "TM"),
+}
+_MONTH_UNITS, _MINUTE_UNITS = ("year", "month"), ("week", "day", "hour", "minute")
+_UNIT = "(?:" + "|".join(UNITS) + ")"
+_NUMBER = r"(?:(?<![\d.,])\d{1,4}(?:[.,]\d{1,2})?(?: 1/[24]| 3/4)?|1/[24]|3/4)"
+_PIECE = re.compile(
+    rf"(?P<half>half (?:an? )?|(?:a )?half(?:-| of an? )?)(?P<u1>{_UNIT})\b"
+    rf"|(?P<quarters>(?:a )?quarter|3 quarters)(?: of)?(?: an?)? (?P<u2>hour|year)\b"
+    rf"|(?P<n>{_NUMBER}|an?|another|(?:a )?couple(?: of)?|the whole|a whole|a full|a good|"
+    rf"all) ?(?:and (?:a|1) half |& a half |\+ ?)?"
+    rf"(?P<more>)(?:whole |full |solid |more |good |long |extra |"
+    rf"whole )?-?(?P<u3>{_UNIT}s?)\b(?P<plus> and (?:a|1) half\b| and (?:a )?quarter\b)?"
+)
+_HALVES = re.compile(r"(?:and (?:a|1) half|& a half)")
+_LINK = re.compile(r",? (?:and )?|,")
+_LETTERS = re.compile(
+    r"\W*(?=\w)"
+    + "".join(rf"(?:(\d{{1,3}}) ?{unit})? ?" for unit in ("y", "mo", "w", "d", "h", "m?"))
+    + r"\W*"
+)
+_ISO = re.compile(
+    r"(?<!\w)p(?=[\dt])(?:(?P<Y>\d{1,9}(?:\.\d+)?)y)?(?:(?P<M>\d{1,9}(?:\.\d+)?)m)?(?:(?P<W>\d{1,9}(?:\.\d+)?)w)?(?:(?P<D>\d{1,9}(?:\.\d+)?)d)?"
+    r"(?:t(?=\d)(?:(?P<TH>\d{1,9}(?:\.\d+)?)h)?(?:(?P<TM>\d{1,9}(?:\.\d+)?)m)?(?:(?P<TS>\d{1,9})s)?)?(?!\w)"
+)
+_NOT_LENGTH_BEFORE = re.compile(
+    r"\b(?:once|twice|thrice|times|per|every|each|this|next|last|in|within|after|another|first|"
+    r"\d+ ?(?:x|€|£|\$|euros?|pounds?|dollars?)|[€£$]\d[\d.,]*|\d(?:st|nd|rd|th))(?: (?:about|around))? $"
+)
+_WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+_NOT_LENGTH_AFTER = re.compile(
+    rf"^(?: (?:later|early|earlier|late|before|after|in advance|notice|old [a-z]|on (?:the )?{_WEEKDAY}|"
+    rf"(?:from )?(?:now|today|tomorrow|{_WEEKDAY}))\b|'?s? time\b|-old)"
+)
+_NIGHTS_FROM = re.compile(r"nights? from\b")
+_PERSON = re.compile(r"\d+[ -](?:year|month|week|day)[ -]olds?\b|all (?:day|night)\b|overnight")
+_AGO = re.compile(r"^ (?:ago|back|since)\b")
+_IDLE = re.compile(
+    r"\b(?:just|give me|hang on|hold on|wait|one|in)? ?(?:a|1|another|couple of) (?:minute|second|sec|hour)$"
+)
+_GOES_ON = re.compile(r"\b(?:for|stay\w*|extend\w*|add|need|keep|take\w*|book|just) (?:\w+ )?$")
+_A_DAY = ("a day", "a long day", "a good day", "1 day")
+_WHAT_A = re.compile(r"\bwhat $|\bhave $")
+_DAY_TRIP = re.compile(r"^ (?:trip|ticket|pass|return|out|off|i|we|when|you)\b")
+_OR = re.compile(
+    rf"(?P<a>{_NUMBER}|an?|couple of) ?(?:{_UNIT}s? )?(?:to|or|-|"
+    rf"/) ?(?P<b>{_NUMBER}) ?(?P<u>{_UNIT})s?\b|(?:an? |1 )(?P<u2>{_UNIT}) or (?:2|so)\b"
+)
+
+
+def english_lengths(text: str) -> list[Reading]:
+    """All lengths of time that a simplified English text names."""
+    found = longest([*iso_lengths(text), *_counted(text)])
+    ago = [each for each in found if _AGO.match(text[each.end :])]
+    return [each for each in found if each not in ago] if len(ago) < len(found) else found
+
+
+def iso_lengths(text: str) -> list[Reading]:
+    """Lengths as ISO 8601 writes them; those of nothing at all are refused."""
+    found = []
+    for match in _ISO.finditer(text):
+        parts = [
+            (Fraction(match[unit.sign]), unit) for unit in UNITS.values() if unit.sign and match[unit.sign]
+        ]
+        parts = list({unit.sign: (number, unit) for number, unit in parts}.values())
+        if match["TS"]:
+            parts.append((Fraction(int(match["TS"]), 60), UNITS["minute"]))
+        value = written(parts)
+        why = "" if value else "that is no length of time"
+        found.append(Reading(match.start(), match.end(), (value,) if value else (), why))
+    return found
+
+
+def written(parts: list[tuple[Fraction, Unit]]) -> str:
+    """A length in ISO 8601: in its unit where it is said in one, else in the smallest that it names.
+
+    Example:
+        >>> written([(Fraction(2), UNITS["week"])]), written([(Fraction(3, 2), UNITS["year"])])
+        ('P2W', 'P18M')
+        >>> written([(Fraction(1), UNITS["hour"]), (Fraction(30), UNITS["minute"])])
+        'PT90M'
+    """
+    parts = [(number, unit) for number, unit in parts if number]
+    families = {unit.family for _, unit in parts}
+    if not parts:
+        return ""
+    if len(families) > 1:
+        # A month has no number of days: years and months stay beside the rest.
+        months = written([part for part in parts if part[1].family == "months"])
+        days = [part for part in parts if part[1].family != "months"]
+        rest = written([(number * unit.size, UNITS["minute"]) for number, unit in days])
+        whole = sum((number * unit.size for number, unit in days), Fraction()) / UNITS["day"].size
+        return f"{months}{whole}D" if whole.denominator == 1 else months + rest[1:]
+    units = _MONTH_UNITS if families == {"months"} else _MINUTE_UNITS
+    total = sum((number * unit.size for number, unit in parts), Fraction())
+    smallest = min((unit for _, unit in parts), key=lambda unit: unit.size)
+    for name in units:
+        unit = UNITS[name]
+        if unit.size <= smallest.size and (total / unit.size).denominator == 1:
+            return _signed(str(total // unit.size), unit)
+    unit = UNITS[units[-1]]
+    amount = total / unit.size
+    return _signed(f"{float(amount):.2f}".rstrip("0").rstrip("."), unit) if amount >= Fraction(1, 100) else ""
+
+
+def _signed(number: str, unit: Unit) -> str:
+    return f"P{unit.sign[0]}{number}{unit.sign[1]}" if len(unit.sign) == 2 else f"P{number}{unit.sign}"
+
+
+def _counted(text: str) -> list[Reading]:
+    pieces = [(match.start(), match.end(), *_piece(match)) for match in _PIECE.finditer(text)]
+    found: list[Reading] = []
+    i = 0
+    while i < len(pieces):
+        start, end, number, unit = pieces[i]
+        parts = [(number, unit)]
+        i += 1
+        while i < len(pieces) and _LINK.fullmatch(text[end : pieces[i][0]]) and pieces[i][3].size < unit.size:
+            _, end, number, unit = pieces[i]
+            parts.append((number, unit))
+            i += 1
+        if unit.sign == "TH" and (tail := re.match(r" (?:and )?([1-5]\d)\b(?! ?(?:%|[€£$]))", text[end:])):
+            parts.append((Fraction(int(tail[1])), UNITS["minute"]))
+            end += tail.end()
+        if not text[:start].endswith(("in ", "in about ", "in around ")):
+            found.append(_length(text, start, end, parts))
+    found += [
+        Reading(match.start(), match.end(), ("P1D",), alone=True)
+        for match in re.finditer(r"\bovernight\b", text)
+    ]
+    found += [_either(match) for match in _OR.finditer(text)]
+    if match := _LETTERS.fullmatch(text):
+        names = ("year", "month", "week", "day", "hour", "minute")
+        counts = zip(match.groups(), names, strict=True)
+        value = written([(Fraction(int(number)), UNITS[name]) for number, name in counts if number])
+        if value and re.search("[a-z]", text):
+            found.append(Reading(0, len(text), (value,), alone=True))
+    return found
+
+
+def _piece(match: re.Match[str]) -> tuple[Fraction, Unit]:
+    if match["half"]:
+        return Fraction(1, 2), UNITS[match["u1"]]
+    if match["quarters"]:
+        return Fraction(3 if match["quarters"].startswith("3") else 1, 4), UNITS[match["u2"]]
+    number = sum(
+        (Fraction(part.replace(",", ".")) for part in re.findall(r"[\d./,]+", match["n"])), Fraction()
+    )
+    if not re.search(r"\d", match["n"]):
+        number = Fraction(2 if "couple" in match["n"] else 1)
+    if _HALVES.search(match[0]):
+        number += Fraction(1, 2)
+    elif match["plus"]:
+        number += Fraction(1, 4)
+    name = match["u3"]
+    return number, UNITS[name if name in UNITS else name[:-1]]
+
+
+def _length(text: str, start: int, end: int, parts: list[tuple[Fraction, Unit]]) -> Reading:
+    before, after = text[:start], text[end:]
+    value = written(parts)
+    idle = _IDLE.search(text[:end]) is not None and not re.search(
+        r"\b(?:for|about|took|takes|last\w*|lasts) (?:about )?$", before
+    )
+    other = (
+        _NOT_LENGTH_BEFORE.search(before)
+        or _PERSON.match(text[start:])
+        or (_NOT_LENGTH_AFTER.match(after) and not _NIGHTS_FROM.match(text, text.rfind(" ", start, end) + 1))
+    )
+    rated = text.startswith("a ", start) and re.search(r"\d \w+ $", before) and not before.endswith(" for ")
+    again = text[start:end].startswith(("another", "a ")) and re.search(
+        r"\b(?:twice|once|times|\d) $", before
+    )
+    if not value:
+        return Reading(start, end, why_not="that is no length of time")
+    # Some other day, and a day that is spoken of.
+    said = text[start:end]
+    day = said == "another day" and not _GOES_ON.search(before)
+    day = day or (said in _A_DAY and bool(_WHAT_A.search(before) or _DAY_TRIP.match(after)))
+    return Reading(start, end, (value,), alone=bool(idle or other or again or rated or day))
+
+
+def _either(match: re.Match[str]) -> Reading:
+    """``2 or 3 weeks``: either of two."""
+    if match["u2"]:
+        unit, numbers = UNITS[match["u2"]], [Fraction(1), Fraction(2)]
+        if match[0].endswith("so"):
+            numbers = numbers[:1]
+    else:
+        unit = UNITS[match["u"]]
+        first = match["a"]
+        one = (
+            Fraction(2)
+            if "couple" in first
+            else Fraction(1)
+            if not re.search(r"\d", first)
+            else Fraction(first.split()[0].replace(",", "."))
+        )
+        numbers = [one, Fraction(match["b"].split()[0].replace(",", "."))]
+    values = dict.fromkeys(value for number in numbers if (value := written([(number, unit)])))
+    return Reading(match.start(), match.end(), tuple(values))

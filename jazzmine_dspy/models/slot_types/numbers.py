@@ -1,0 +1,366 @@
+"""Numbers in a text: in digits as the locale writes them, in words, and with English scale words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
+from functools import lru_cache
+from itertools import pairwise
+
+from jazzmine_dspy.models.language import TOGETHER, WORD, Span, is_english, number_language, together, words
+from jazzmine_dspy.models.slots import ReadingContext
+
+
+def _digits(groups: str, after: str = r"\w") -> re.Pattern[str]:
+    return re.compile(
+        r"(?<![\w.,'\u2019])(?:(?P<sign>[-\u2212]\s?)(?=[\d.,]))?"
+        rf"(?P<body>\d{{1,3}}(?P<group>[{groups}])(?:\d{{2,3}}(?P=group))*\d{{3}}(?:[.,]\d{{1,4}})?"
+        rf"|\d+(?:[.,]\d+)?|[.,]\d+)(?P<more>\s?k\b)?(?!{after}|[.,]\d)",
+        re.IGNORECASE,
+    )
+
+
+_DIGITS = _digits(r".,'\u2019\u00a0\u202f")
+_SPACED = _digits(r".,'\u2019\u00a0\u202f ")
+# Of money: a unit may stand close, as in "20EUR" and "50p".
+_CLOSE = _digits(r".,'\u2019\u00a0\u202f", r"[\d_]")
+_CLOSE_SPACED = _digits(r".,'\u2019\u00a0\u202f ", r"[\d_]")
+
+_LONGEST = 18
+"""Digits that a number may have; what has more is an id."""
+
+_AFTER_ONE = {"of"}
+_BEFORE_ONE = words(
+    "the this that which each every another first second third last other any no some same right wrong "
+    "new old only blue red small big bigger smaller cheaper"
+)
+_LANGUAGES = frozenset({"en", "fr", "es", "pt", "de", "it", "nl", "ru"})
+
+
+def numbers(text: str, at: ReadingContext, *, spaced: bool = False, money: bool = False) -> list[Span]:
+    """All numbers of a text in their order, as decimals.
+
+    Args:
+        spaced: Whether a space may part thousands.
+        money: Whether three digits after a point or comma are thousands, whatever the locale.
+    """
+    found = [*_in_digits(text, at, spaced=spaced, money=money)]
+    if len(text) < 2_000:
+        taken = [(each.start, each.end) for each in found]
+        found += [
+            each
+            for each in _in_words(text, at)
+            if not any(each.start < end and start < each.end for start, end in taken)
+        ]
+        found.sort()
+        if is_english(at.locale):
+            found = [*_joined(text, found or _elsewhere(text, at), money=money)]
+    return found
+
+
+_APART = re.compile(
+    r"^\s+(?!(?:or|to|maybe|perhaps|no|not|but|wait|sorry|rather|actually)\b)[a-z]{3,}\s+(?:and |plus |& )?$",
+    re.IGNORECASE,
+)
+"""Between two counts of different things: "2 adults 2 kids"."""
+
+
+_AND_ONE = re.compile(
+    r"\b(?:and|plus|n|with)\b (?:a|an|one|my|our|the|his|her) (?:\w+ )?(?:baby|child|kid|toddler|infant|"
+    r"wife|husband|partner|"
+    r"mum|mom|dad|nan|friend|mate)\b|[+&] ?(?:a|one|my) (?:baby|child|kid)\b",
+    re.IGNORECASE,
+)
+"""One more that is counted in no number: "6 adults and a baby"."""
+
+
+def count_apart(text: str, found: Sequence[Span]) -> bool:
+    """Whether two neighbours among the numbers of a text count different things."""
+    apart = any(_APART.search(text[one.end : other.start]) for one, other in pairwise(found))
+    return apart or any(_AND_ONE.search(text, each.end) for each in found)
+
+
+_UNITS = (
+    r"secs?|seconds?|mins?|minutes?|hrs?|hours?|days?|weeks?|months?|years?|yrs?|nights?|mm|cm|km|met(?:er|re)s?|miles?|"
+    r"inch(?:es)?|ft|feet|foot|lit(?:er|re)s?|kg|kilos?|lbs?|quid|pounds?|dollars?|bucks?|euros?|pence|cents|pm|am|"
+    r"percent|per cent|times|o'?clock|seaters?|berth|door|star"
+)
+_UNIT = re.compile(rf"[\s-]?(?P<unit>{_UNITS})\b", re.IGNORECASE)
+_LABEL = re.compile(
+    r"\s+(?!of\b|us\b|in\b|and\b|at\b|on\b|for\b|with\b|are\b|men\b|women\b|children\b|people\b|ppl\b|pax\b|"
+    r"folk\b|staff\b|team\b|person\b|adult\b|guest\b)[a-z]{3,}(?<!s)\b",
+    re.IGNORECASE,
+)
+
+
+PEOPLE = re.compile(
+    r"people|person|guest|adult|seat|place|spot|cover|passenger|visitor|attend|participant|player|student|trainee|"
+    r"how many (?:of you|come|will)",
+    re.IGNORECASE,
+)
+"""What tells of a slot that it counts people."""
+
+_THINGS = re.compile(
+    r"\s+(?:\w+ )?(?:cars?|vans?|dogs?|cats?|pets?|bikes?|bags?|suitcases?|cases|boxes|sandwiches|trays?|wraps?|"
+    r"platters?|portions?|plates?|pizzas?|salads?|rolls?|cabins?|rooms?|tickets?|trips?|crossings?|dishes|courses)\b",
+    re.IGNORECASE,
+)
+"""Things that are counted, and are not people."""
+
+
+def is_measure(text: str, each: Span, told: str = "") -> bool:
+    """Whether a number measures or labels something, or counts things and no people: "5 mins", "the 1420 boat".
+
+    Args:
+        text: The message.
+        each: The number.
+        told: What tells of the slot; a unit that it names is counted: "How many nights?".
+    """
+    unit = _UNIT.match(text, each.end)
+    if unit is not None:
+        return re.search(rf"\b{unit['unit'].rstrip('s')}", told, re.IGNORECASE) is None
+    if PEOPLE.search(told) and _THINGS.match(text, each.end):
+        return True
+    the = re.search(r"\bthe\s+$", text[: each.start], re.IGNORECASE)
+    return the is not None and each.value > 1 and _LABEL.match(text, each.end) is not None
+
+
+def _elsewhere(text: str, at: ReadingContext) -> list[Span]:
+    """Numbers that an English conversation says in another language."""
+    found = [Span(*match.span(), Decimal(together(match))) for match in TOGETHER.finditer(text)]
+    language = number_language(text)
+    return found if found or language is None else [*_in_words(text, at._replace(locale=language))]
+
+
+def plain(number: Decimal) -> int | float:
+    """A JSON number."""
+    return int(number) if number == number.to_integral_value() else float(number)
+
+
+def _in_digits(text: str, at: ReadingContext, *, spaced: bool, money: bool) -> Iterator[Span]:
+    point = _point(at.locale)
+    spaced = spaced or _group(at.locale) == "\u00a0"
+    pattern = (_CLOSE_SPACED if spaced else _CLOSE) if money else (_SPACED if spaced else _DIGITS)
+    for match in pattern.finditer(text):
+        body = match["body"]
+        if sum(sign.isdigit() for sign in body) > _LONGEST:
+            continue
+        value = Decimal(_written(body, point, money=money))
+        value *= 1000 if match["more"] else 1
+        value *= -1 if match["sign"] else 1
+        yield Span(match.start(), match.end(), value)
+
+
+def _written(body: str, point: str, *, money: bool) -> str:
+    """Digits with a point for the decimals, if there are any."""
+    signs = re.findall(r"\D", body)
+    digits = re.sub(r"\D", "", body)
+    if not signs:
+        return digits
+    last = signs[-1]
+    decimals = len(body) - body.rindex(last) - 1
+    if len(set(signs)) > 1:
+        return f"{digits[:-decimals]}.{digits[-decimals:]}"
+    parts_thousands = len(signs) > 1 or last not in ".,"
+    if not parts_thousands and decimals == 3 and not body.startswith(("0", last)):
+        parts_thousands = money or last != point
+    return digits if parts_thousands else f"{digits[:-decimals] or '0'}.{digits[-decimals:]}"
+
+
+def _in_words(text: str, at: ReadingContext) -> Iterator[Span]:
+    language = at.locale.replace("_", "-").split("-")[0].lower()
+    if language not in _LANGUAGES:
+        return
+    spoken = [*WORD.finditer(text)]
+    english = language == "en"
+    place = 0
+    while place < len(spoken):
+        if word_value(spoken[place].group().lower(), language) is None or (
+            english and _points(spoken, place)
+        ):
+            place += 1
+            continue
+        for after in range(min(len(spoken), place + 10), place, -1):
+            said = text[spoken[place].start() : spoken[after - 1].end()].lower()
+            value = word_value(said.replace("-", " "), language)
+            if value is not None:
+                yield Span(spoken[place].start(), spoken[after - 1].end(), Decimal(value))
+                place = after
+                break
+        else:
+            place += 1
+
+
+def _points(said: list[re.Match[str]], place: int) -> bool:
+    """Whether "one" only points to something: "the blue one", "one of them"."""
+    if said[place].group().lower() != "one":
+        return False
+    before = said[place - 1].group().lower() if place else ""
+    after = said[place + 1].group().lower() if place + 1 < len(said) else ""
+    return before in _BEFORE_ONE or after in _AFTER_ONE
+
+
+_MINUS = re.compile(r"(?<!\w)(?:minus|negative)\s+$", re.IGNORECASE)
+
+
+def _joined(text: str, found: list[Span], *, money: bool) -> Iterator[Span]:
+    """English: signs, and numbers with their scales."""
+    for each in scaled(text, found, money=money):
+        before = _MINUS.search(text[: each.start])
+        yield Span(before.start(), each.end, -each.value) if before and each.value > 0 else each
+
+
+@lru_cache(maxsize=64)
+def _symbol(locale: str, name: str) -> str:
+    from babel.core import UnknownLocaleError
+    from babel.numbers import get_decimal_symbol, get_group_symbol
+
+    try:
+        return (get_decimal_symbol if name == "point" else get_group_symbol)(locale.replace("-", "_"))
+    except (UnknownLocaleError, ValueError):
+        return "." if name == "point" else ","
+
+
+def _point(locale: str) -> str:
+    return "." if locale == "en" else _symbol(locale, "point")
+
+
+def _group(locale: str) -> str:
+    sign = "," if locale == "en" else _symbol(locale, "group")
+    return "\u00a0" if sign in ("\u202f", "\u00a0", " ") else sign
+
+
+_SCALES = {
+    "dozen": 12, "dozens": 12, "hundred": 100, "thousand": 1000, "k": 1000, "grand": 1000, "million": 10**6,
+    "mil": 10**6, "mill": 10**6, "mn": 10**6, "mln": 10**6, "m": 10**6, "billion": 10**9, "bn": 10**9, "b": 10**9,
+    "trillion": 10**12,
+}  # fmt: skip
+_WORDS = (
+    r"dozens?|hundred|thousand|million|billion|bn|trillion|"
+    r"grand(?! (?:piano|prix|slam|total|child|parent|master|tour|final|opening))|k"
+)
+_SCALE = re.compile(rf"(?:\s+|-)?({_WORDS})\b", re.IGNORECASE)
+_SCALE_OF_MONEY = re.compile(rf"(?:(?:\s+|-)?({_WORDS}|mill?|mn|mln)|(m|b))\b", re.IGNORECASE)
+"""Amounts also have short forms; a single letter stands close to the number ("$1.5m")."""
+
+_FRACTIONS = {"half": Decimal("0.5"), "quarter": Decimal("0.25"), "three quarters": Decimal("0.75")}
+_AND_FRACTION = re.compile(
+    r"\s+(?:and|n|&)\s+(?:a\s+|one\s+)?(half|quarter|three quarters)\b(?!\s+(?:past|to|after)\b)",
+    re.IGNORECASE,
+)
+_BASE = re.compile(
+    r"\b(?:(?P<part>half|(?:(?:a|one)\s+)?quarter|three[ -]quarters)(?:\s+of)?(?:\s+an?)?"
+    r"|(?P<one>an?)|(?:an?\s+)?(?P<two>couple|pair)(?:\s+of)?"
+    r"|(?P<vague>(?:a\s+)?few|several|many|some))"
+    rf"\s+(?=(?:{_WORDS}|mil|mill)\b)|\b(?P<alone>(?:an?|one)\s+(?:couple(?:\s+of)?|pair\s+of))\b",
+    re.IGNORECASE,
+)
+_DIGIT_WORDS = ["zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+_POINT = re.compile(rf"\s+point((?:\s+(?:{'|'.join(_DIGIT_WORDS)}|\d))+)\b", re.IGNORECASE)
+_REST = re.compile(r"(?:\s+(?:and|'?n'?|&|\+))?\s+", re.IGNORECASE)
+_BARE_SCALE = re.compile(r"\b(?:hundred|thousand)$", re.IGNORECASE)
+_JOINED = re.compile(r"\s+(?:and|'?n'?|&|\+)\s+(?:a\s+)?", re.IGNORECASE)
+_WRITTEN_REST = re.compile(r"\d{2,3}(?![\w%:]|[.,]\d|\s?(?:cents|pence|p)\b)", re.IGNORECASE)
+_LONGEST_REST = 6
+"""Words of what follows a scale: "nine hundred and ninety nine thousand"."""
+
+
+def scaled(text: str, found: Iterable[Span], *, money: bool) -> Iterator[Span]:
+    """The numbers of a text with their scale words, in its order.
+
+    Args:
+        text: The text.
+        found: Numbers in digits and in words.
+        money: Whether short forms of amounts count: "3m", "2 mil".
+    """
+    taken, made = 0, list[Span]()
+    for base, vague in sorted([*((each, False) for each in found), *_bases(text)]):
+        if base.start >= taken:
+            grown = _grown(text, base, money=money)
+            taken = grown.end
+            if not vague:
+                made.append(grown)
+    parts = {
+        place for place, (one, other) in enumerate(pairwise(made)) if money and _is_joined(text, one, other)
+    }
+    yield from (each for place, each in enumerate(made) if not {place, place - 1} & parts)
+
+
+def _is_joined(text: str, one: Span, other: Span) -> bool:
+    """Whether two amounts in words stand for one that is not read whole: "hundred and odd n fifty"."""
+    words = not any(map(str.isdigit, text[one.start : other.end]))
+    return words and _JOINED.fullmatch(text, one.end, other.start) is not None
+
+
+def _bases(text: str) -> Iterator[tuple[Span, bool]]:
+    """What stands before a scale and is no number by itself: "half a", "a couple of"; vague is "a few"."""
+    for match in _BASE.finditer(text):
+        value = Decimal(2 if match["two"] or match["alone"] else 1)
+        if match["part"]:
+            part = re.sub(r"^(?:a|one)\s+", "", match["part"].lower()).replace("-", " ")
+            value = _FRACTIONS[part]
+        yield Span(match.start(), match.end(), value), bool(match["vague"])
+
+
+def _grown(text: str, base: Span, *, money: bool) -> Span:
+    """A number with what follows and belongs to it."""
+    end, part = base.end, Decimal(base.value)
+    if match := _POINT.match(text, end):
+        digits = "".join(_digit(word) for word in match[1].lower().split())
+        end, part = match.end(), part + Decimal(f"0.{digits}")
+    total, part, end = Decimal(0), *_with_fraction(text, end, part, Decimal(1))
+    pattern = _SCALE_OF_MONEY if money else _SCALE
+    if (bare := _BARE_SCALE.search(text[base.start : end])) is not None:
+        scale = Decimal(_SCALES[bare[0].lower()])
+        rest = _rest(text, end, scale)
+        part, end = (part, end) if rest is None else (part + rest.value, rest.end)
+    # A base ends with the space before its scale.
+    while match := pattern.match(text, end):
+        scale = Decimal(_SCALES[match[match.lastindex or 1].lower()])
+        part, end = part * scale, match.end()
+        part, end = _with_fraction(text, end, part, scale)
+        if scale >= 1000:
+            total, part = total + part, Decimal(0)
+        rest = _rest(text, end, scale)
+        if rest is not None:
+            part, end = part + rest.value, rest.end
+    return Span(base.start, end, total + part)
+
+
+def _digit(word: str) -> str:
+    return word if word.isdigit() else str(max(0, _DIGIT_WORDS.index(word) - 1))
+
+
+def _with_fraction(text: str, end: int, value: Decimal, scale: Decimal) -> tuple[Decimal, int]:
+    match = _AND_FRACTION.match(text, end)
+    return (value, end) if match is None else (value + _FRACTIONS[match[1].lower()] * scale, match.end())
+
+
+def _rest(text: str, end: int, scale: Decimal) -> Span | None:
+    """The number below the scale that follows it: of "3 hundred and fifty", the fifty."""
+    gap = _REST.match(text, end)
+    if gap is None or scale < 100:
+        return None
+    if written := _WRITTEN_REST.match(text, gap.end()):
+        fits = len(written[0]) == (2 if scale == 100 else 3)
+        return Span(gap.end(), written.end(), Decimal(written[0])) if fits else None
+    words = [*WORD.finditer(text, gap.end())][:_LONGEST_REST]
+    for last in reversed(words if words and words[0].start() == gap.end() else ()):
+        value = word_value(text[gap.end() : last.end()].lower().replace("-", " "), "en")
+        if value is not None and 0 < value < scale:
+            return Span(gap.end(), last.end(), Decimal(value))
+    return None
+
+
+@lru_cache(maxsize=4096)
+def word_value(text: str, language: str) -> int | None:
+    """The whole number that a text is in words; None where it is none."""
+    from text_to_num import text2num
+
+    if text.endswith((" and", " y", " et", " e", " und", " en", " i")):
+        return None
+    try:
+        return int(text2num(text, language))
+    except (ValueError, OverflowError):
+        return None

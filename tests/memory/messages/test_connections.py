@@ -1,0 +1,161 @@
+"""URLs, missing libraries, event loops, threads and forks."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+import pytest
+
+from jazzmine_dspy.memory.messages import InMemoryMessageStore, SqlMessageStore
+from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.testing.messages.harness import message
+
+pytestmark = pytest.mark.row("M6")
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("sqlite://", "sqlite in memory"),
+        ("sqlite:////tmp/a.db", "sqlite /tmp/a.db"),
+        ("postgresql://h/d", "postgresql h/d"),
+        ("postgres://u:p@h:1/d", "postgresql h:1/d"),
+        ("postgresql+psycopg://u:p@/d?host=/run", "postgresql /run/d"),
+    ],
+)
+def test_urls_are_understood(url: str, address: str) -> None:
+    assert repr(SqlMessageStore(url)) == f"<SqlMessageStore {address}>"
+
+
+@pytest.mark.row("G4")
+@pytest.mark.parametrize(
+    "url", ["mysql://u:s3cret@h/d", "postgresql+asyncpg://u:s3cret@h/d", "postgresql://u:s3cret@h:port/d", ""]
+)
+def test_other_urls_are_refused_without_the_password(url: str) -> None:
+    with pytest.raises(InputError, match=r"sqlite:///file\.db") as raised:
+        SqlMessageStore(url)
+    shown = "".join(traceback.format_exception(raised.value, chain=True))
+    assert "s3cret" not in shown.replace(repr(url), "")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"deadline": 0}, {"deadline": float("inf")}, {"deadline": -1}, {"pool_size": 0}]
+)
+def test_impossible_settings_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        SqlMessageStore("sqlite://", **wrong)  # type: ignore[arg-type]
+
+
+def _python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.row("A5")
+def test_the_protocol_imports_no_sqlalchemy() -> None:
+    heavy = "{'sqlalchemy', 'psycopg', 'pytest'}"
+    done = _python(f"import jazzmine_dspy.memory.messages, sys; print({heavy} & set(sys.modules))")
+    assert done.stdout.strip() == "set()", done.stderr
+
+
+def test_a_missing_driver_is_named_with_the_remedy() -> None:
+    code = """
+import sys
+sys.modules["psycopg"] = None
+from jazzmine_dspy.memory.messages import SqlMessageStore
+SqlMessageStore("sqlite://")
+try:
+    SqlMessageStore("postgresql://h/d")
+except ImportError as error:
+    print(type(error).__name__, error)
+"""
+    done = _python(code)
+    assert done.stdout.startswith("MissingExtraError"), done.stderr
+    assert "psycopg" in done.stdout
+    assert "pip install 'jazzmine-dspy[sql]'" in done.stdout
+
+
+@pytest.mark.parametrize("memory", [True, False], ids=["in memory", "file"])
+def test_a_store_serves_event_loops_in_several_threads(tmp_path: Path, memory: bool) -> None:
+    store = InMemoryMessageStore() if memory else SqlMessageStore(f"sqlite:///{tmp_path}/m.db", deadline=60)
+    failures: list[BaseException] = []
+
+    async def write(first: int) -> None:
+        await asyncio.gather(*(store.store_message(message(first + number)) for number in range(10)))
+
+    def run(first: int) -> None:
+        try:
+            asyncio.run(write(first))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(first,)) for first in (0, 10, 20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(asyncio.run(store.get_messages_by_conversation_id("c1"))) == 30
+    asyncio.run(store.close())
+
+
+async def test_a_closed_store_opens_again(tmp_path: Path) -> None:
+    for store in (InMemoryMessageStore(), SqlMessageStore(f"sqlite:///{tmp_path}/m.db", deadline=60)):
+        await store.store_message(message(1))
+        await store.close()
+        assert await store.get_message("c1-m1") == message(1)
+        await store.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_forked_child_uses_connections_of_its_own(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    url = f"sqlite:///{tmp_path}/m.db"
+    if kind == "postgresql":
+        postgres = request.getfixturevalue("postgres")
+        url = postgres.url(postgres.new_database())
+    code = """
+import asyncio, os, sys
+from jazzmine_dspy.memory.messages import SqlMessageStore
+from jazzmine_dspy.models.messages import Message
+
+def message(number):
+    fields = {"conversation_id": "c1", "user_id": "u1", "role": "user", "original_content": "x"}
+    return Message(id=str(number), timestamp=number, **fields)
+
+store = SqlMessageStore(sys.argv[1], deadline=60)
+asyncio.run(store.store_message(message(0)))
+engine = store._database._engine
+children = []
+for number in range(1, 4):
+    if not (child := os.fork()):
+        asyncio.run(store.store_message(message(number)))
+        own = store._database._engine is not engine
+        asyncio.run(store.close())
+        os._exit(not own)
+    children.append(child)
+asyncio.run(store.store_message(message(4)))
+assert [os.waitpid(child, 0)[1] for child in children] == [0] * 3
+print(len(asyncio.run(store.get_messages_by_conversation_id("c1"))), store._database._engine is engine)
+"""
+    done = _python(code, url)
+    assert done.stdout == "5 True\n", done.stderr
+
+
+def test_a_process_ends_though_the_store_is_open(tmp_path: Path) -> None:
+    code = """
+import asyncio, sys
+from jazzmine_dspy.memory.messages import InMemoryMessageStore, SqlMessageStore
+for store in (SqlMessageStore(sys.argv[1]), InMemoryMessageStore()):
+    asyncio.run(store.get_message("x"))
+print("end")
+"""
+    done = _python(code, f"sqlite:///{tmp_path}/m.db")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
