@@ -75,29 +75,29 @@ def no_disk_cache() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def one_embedding_model() -> Iterator[None]:
     """Programs of all tests share the default embedding model and its vectors, as they share them in a service."""
-    from jazzmine_dspy.memory.procedural import _minilm, embed
+    from jazzmine_dspy.memory.procedural import embedder, minilm
 
-    vectors, construct = embed._Remembered(50_000), embed.FastembedEmbedder.__init__
+    vectors, construct = embedder.VectorCache(50_000), embedder.FastembedEmbedder.__init__
     vectors.clear = lambda: None  # type: ignore[method-assign]  # evaluations clear it to measure time
 
     @functools.wraps(construct)
-    def construct_shared(self: embed.FastembedEmbedder, *arguments: Any, **settings: Any) -> None:
+    def construct_shared(self: embedder.FastembedEmbedder, *arguments: Any, **settings: Any) -> None:
         construct(self, *arguments, **settings)
-        if self.model == _minilm.NAME and "threads" not in settings:
+        if self.model == minilm.NAME and "threads" not in settings:
             self._vectors = vectors
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embed.FastembedEmbedder, "__init__", construct_shared)
-        patch.setattr(_minilm, "load", functools.cache(_minilm.load))
+        patch.setattr(embedder.FastembedEmbedder, "__init__", construct_shared)
+        patch.setattr(minilm, "load", functools.cache(minilm.load))
         yield
 
 
 @pytest.fixture
 def own_embedding_models(one_embedding_model: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each embedder loads its model and computes its vectors itself: for tests of just that."""
-    from jazzmine_dspy.memory.procedural import _minilm, embed
+    from jazzmine_dspy.memory.procedural import embedder, minilm
 
-    for place, name in ((embed.FastembedEmbedder, "__init__"), (_minilm, "load")):
+    for place, name in ((embedder.FastembedEmbedder, "__init__"), (minilm, "load")):
         monkeypatch.setattr(place, name, getattr(place, name).__wrapped__)
 
 

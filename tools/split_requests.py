@@ -31,16 +31,16 @@ from typing import Any
 
 import jsonschema
 
-from jazzmine_dspy.lm.deferred_files import (
+from jazzmine_dspy.lm.deferred import (
     ANSWERS,
     REQUESTS,
     append,
     compact,
+    folder_errors,
     locked,
     read_answers,
     read_conversations,
     read_rows,
-    told,
 )
 from jazzmine_dspy.models.errors import InputError, JazzmineError
 
@@ -67,7 +67,7 @@ def read_asked(folders: Sequence[Path]) -> dict[str, Asked]:
     """All requests of the folders, by opaque id."""
     found: dict[str, Asked] = {}
     for folder in folders:
-        with told(folder):
+        with folder_errors(folder):
             rows, of = read_rows(folder / REQUESTS), read_conversations(folder)
             answered = read_answers(folder, set(rows) or None)
         if not rows:
@@ -213,7 +213,7 @@ def join(folders: Sequence[Path], files: Sequence[Path]) -> tuple[str, list[str]
             for folder in asked[name].open_in:
                 lines[folder].append(compact(_answer(asked[name].custom_id, text)))
     for folder, made in lines.items():
-        with told(folder), locked(folder):
+        with folder_errors(folder), locked(folder):
             append(folder / ANSWERS, *made)
     joined = sum(map(len, lines.values()))
     missing = [name for name, each in asked.items() if each.open_in and name not in given]

@@ -12,8 +12,7 @@ import psutil
 import pytest
 
 from jazzmine_dspy.memory.procedural import FastembedEmbedder, FlowIndex
-from jazzmine_dspy.memory.procedural.embedded import open_embedded
-from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Layout, StoredPoint
+from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter, Point, Query, open_engine
 from jazzmine_dspy.models.registry import FlowRegistry
 
 pytestmark = pytest.mark.bench
@@ -119,17 +118,17 @@ def test_recall_of_some_flows(benchmark: Any, indexed: tuple[FlowIndex, Texts, f
 
 
 @pytest.fixture(scope="module")
-def of_agents() -> Iterator[tuple[Engine, Layout, Texts]]:
+def of_agents() -> Iterator[tuple[Engine, CollectionSpec, Texts]]:
     """100,000 points of ten agents in one collection, as a server would hold them."""
     texts = Texts()
-    engine, layout = open_embedded(":memory:", "edge"), Layout("flows", SIZE)
+    engine, layout = open_engine(":memory:", "edge"), CollectionSpec("flows", SIZE)
     rng = np.random.default_rng(3)
     for start in range(0, 100_000, 1000):
         vectors = texts.embed([texts.text() for _ in range(1000)])
         engine.upsert(
             layout,
             [
-                StoredPoint(
+                Point(
                     str(uuid.UUID(int=start + place)),
                     vectors[place],
                     (rng.choice(WORDS, size=8, replace=False).tolist(), [1.0] * 8),
@@ -142,15 +141,15 @@ def of_agents() -> Iterator[tuple[Engine, Layout, Texts]]:
     engine.close()
 
 
-def test_search_of_one_agent(benchmark: Any, of_agents: tuple[Engine, Layout, Texts]) -> None:
+def test_search_of_one_agent(benchmark: Any, of_agents: tuple[Engine, CollectionSpec, Texts]) -> None:
     """Both lists of one agent out of ten, 128 points of each."""
     engine, layout, texts = of_agents
     rng = np.random.default_rng(4)
 
     def question() -> Any:
         words = sorted(set(rng.integers(0, WORDS, size=6).tolist()))
-        branches = [Branch(dense=texts.embed([texts.text()])[0]), Branch(words=(words, [1.0] * len(words)))]
-        return (layout, branches), {"depth": 128, "where": {"agent_id": ["agent_3"]}}
+        branches = [Query(dense=texts.embed([texts.text()])[0]), Query(sparse=(words, [1.0] * len(words)))]
+        return (layout, branches), {"limit": 128, "where": Filter({"agent_id": ["agent_3"]})}
 
     dense, _ = benchmark.pedantic(engine.search, setup=question, rounds=QUESTIONS, warmup_rounds=5)
     assert len(dense) == 128

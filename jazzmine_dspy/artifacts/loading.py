@@ -12,7 +12,7 @@ from jazzmine_dspy.artifacts.files import AGAIN
 from jazzmine_dspy.artifacts.finding import find
 from jazzmine_dspy.artifacts.heads import bind_heads
 from jazzmine_dspy.artifacts.manifest import read_checked
-from jazzmine_dspy.artifacts.recall import bind_recall
+from jazzmine_dspy.artifacts.recall import bind_recall, read_examples
 from jazzmine_dspy.models.errors import ArtifactError, JazzmineError
 from jazzmine_dspy.models.parsing import from_json
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -99,8 +99,6 @@ def load_with_manifest(
                 "program %r was compiled for %s and runs with %s", manifest["name"], compiled_for, runs_with
             )
     if bind:
-        from jazzmine_dspy.memory.procedural.points import read_examples
-
         examples = [
             {"text": text, "flow": flow, "conversation": conversation}
             for text, flow, conversation in read_examples(folder / _EXAMPLES, files[_EXAMPLES])
@@ -193,8 +191,7 @@ def _check_embedder(program: TurnProgram, manifest: dict[str, Any]) -> None:
         return
     # Heads that read words alone go on with any embedder.
     bound = [stage for stage, head in program.bindings.heads.items() if head.texts("a message")]
-    # A model that is missing is left bound: asked, it fails, and decisions say so.
-    if bound and embedder.fingerprint != trained and not embedder.fingerprint.endswith(":absent"):
+    if bound and embedder.fingerprint != trained:
         names = ", ".join(bound)
         log.warning(
             "the heads (%s) were trained on %s and not on %s: left out", names, trained, embedder.fingerprint

@@ -66,9 +66,8 @@ def split(
     edited by hand or are broken are written anew, or taken over with --keep.
     """
     from jazzmine_dspy.datasets import FRACTIONS, ROLES, write_splits
-    from jazzmine_dspy.datasets.split import divide
     from jazzmine_dspy.datasets.schema import SPLITS_FILE
-    from jazzmine_dspy.datasets.split import group, roles_hash
+    from jazzmine_dspy.datasets.split import divide, group, roles_hash
     from jazzmine_dspy.models.errors import DatasetError
 
     conversations, sound, current = _current_roles(folder)

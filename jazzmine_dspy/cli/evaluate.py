@@ -80,7 +80,7 @@ def evaluate(
     from jazzmine_dspy.cli._against import all_asked, is_record, side
     from jazzmine_dspy.datasets import load_dataset
     from jazzmine_dspy.eval import Record
-    from jazzmine_dspy.lm.recording import in_words, recordings_of
+    from jazzmine_dspy.lm.recording import describe, recording_summary
 
     out = output()
     labelled = load_dataset(dataset)
@@ -109,7 +109,7 @@ def evaluate(
     gated = _gate(scored, others[0], objective, margin) if others and not found.inconclusive_reason else None
     title = f"{scored.name} on {labelled.name}, {split}"
     money = _money(found, opened.lm, price)
-    recorded = recordings_of([opened.program.bindings.lm])
+    recorded = recording_summary([opened.program.bindings.lm])
     priced = {"money": _total(found), "price": None if price is None else price.to_json()}
     document = {**found.to_json(), **priced, "recording": recorded, "record": scored.record().to_json()}
     if gated is not None:
@@ -121,7 +121,7 @@ def evaluate(
     if whole is not None:
         out.show(*_replay_told(whole))
     if recorded is not None:
-        out.show(f"recording: {in_words(recorded)}")
+        out.show(f"recording: {describe(recorded)}")
     if report is not None:
         facts = {
             "program": f"{scored.name} {opened.program.fingerprint[:12]}",
@@ -133,7 +133,7 @@ def evaluate(
             "money": money,
             **({"seen before": scored.seen} if scored.seen else {}),
             **({} if whole is None else {"whole conversations": whole.in_words()}),
-            **({} if recorded is None else {"recording": in_words(recorded)}),
+            **({} if recorded is None else {"recording": describe(recorded)}),
         }
         command = reproduce(context)
         out.note(

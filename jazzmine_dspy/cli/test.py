@@ -54,7 +54,7 @@ def test(
     """
     from jazzmine_dspy.datasets import load_dataset
     from jazzmine_dspy.eval.suite import load_suite, log_opening, overlaps, run_suite, training_texts
-    from jazzmine_dspy.lm.recording import in_words, recordings_of
+    from jazzmine_dspy.lm.recording import describe, recording_summary
 
     out = output()
     loaded = load_suite(suite, only=only or ())
@@ -71,7 +71,7 @@ def test(
         out.note(f"note: unseen registries are opened, which is logged: {', '.join(sorted(loaded.unseen))}")
     shared = [] if overlap is None else overlaps(loaded, training_texts(load_dataset(overlap)))
     result = run_suite(loaded, bound, turns=turns)
-    recorded = recordings_of(lms)
+    recorded = recording_summary(lms)
     document = result.to_json() | {
         "unseen": sorted(loaded.unseen),
         "at_least": at_least,
@@ -80,7 +80,7 @@ def test(
     }
     out.show(*_tables(result), *(line for each in shared for line in _overlap_lines(each)), document=document)
     if recorded is not None:
-        out.show(f"recording: {in_words(recorded)}")
+        out.show(f"recording: {describe(recorded)}")
     if result.share < at_least:
         raise typer.Exit(CHECK_FAILED)
 

@@ -14,8 +14,8 @@ from dspy.clients.lm import _is_openai_reasoning_model
 from dspy.lm15 import Request
 from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError, LMUnsupportedFeatureError
 
-from jazzmine_dspy.lm.asked import asked
-from jazzmine_dspy.lm.quirks import LIMITS, quirks_of
+from jazzmine_dspy.lm.engines import unwrap
+from jazzmine_dspy.lm.providers import LIMITS, quirks_of
 
 REASONING_TOKENS = 16_000
 """Least limit of an answer of a model that thinks first: what it thinks counts as part of it."""
@@ -47,7 +47,7 @@ def answer_limit(lm: dspy.LM, wanted: int, least: int = 0, most: int | None = No
         least: Tokens that this one call is given at least.
         most: Tokens that the provider takes at most; None for what is known of it.
     """
-    inner, engine = asked(lm)
+    inner, engine = unwrap(lm)
     quirks = quirks_of(lm)
     if not str(inner.model).startswith("local/"):
         wanted = max(wanted, least, *_own_limit(inner).values())
@@ -76,7 +76,7 @@ def limit_name(lm: dspy.LM) -> str | None:
 
     "" where the model refuses every name, and None where nothing speaks for either.
     """
-    inner, _ = asked(lm)
+    inner, _ = unwrap(lm)
     refused = quirks_of(lm).refused
     taken = [name for name in LIMITS if name not in refused]
     if len(taken) < len(LIMITS):
@@ -164,7 +164,7 @@ def _said(error: BaseException) -> str:
 def _may_send(lm: dspy.LM, name: str, sent: Mapping[str, Any]) -> bool:
     """Whether a request with these settings may have held a parameter."""
     if name == "temperature":
-        return sent.get(name, asked(lm)[0].kwargs.get(name)) is not None
+        return sent.get(name, unwrap(lm)[0].kwargs.get(name)) is not None
     # Clients give the limit names of their own.
     return any(sent.get(each) for each in LIMITS)
 
@@ -174,7 +174,7 @@ def _own_limit(lm: dspy.LM) -> dict[str, int]:
 
 
 def _speaks_openai(lm: dspy.LM) -> bool:
-    inner, engine = asked(lm)
+    inner, engine = unwrap(lm)
     if not isinstance(engine, str) or not isinstance(inner, dspy.LM):
         return False
     chosen = select_backend(inner)

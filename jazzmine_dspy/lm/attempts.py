@@ -16,11 +16,10 @@ from dspy.utils.exceptions import (
 )
 
 from jazzmine_dspy.lm.answer_limit import MORE, answer_limit, refused_parameter, refused_size, thinking_room
-from jazzmine_dspy.lm.asked import asked
+from jazzmine_dspy.lm.engines import unwrap
 from jazzmine_dspy.lm.errors import LMFilteredError, LMNoAnswerError
-from jazzmine_dspy.lm.fitting import refused_schema
 from jazzmine_dspy.lm.listening import Outcome
-from jazzmine_dspy.lm.quirks import LIMITS, quirks_of
+from jazzmine_dspy.lm.providers import LIMITS, disable_schema, quirks_of
 from jazzmine_dspy.models.errors import AnswerError
 
 WITHOUT = object()
@@ -56,7 +55,7 @@ class Attempts:
         self._thinks = False
         self._broke_off: Exception | None = None
         self._fresh = False
-        inner, self._engine = asked(lm)
+        inner, self._engine = unwrap(lm)
         self._local = str(getattr(inner, "model", "")).startswith("local/")
 
     def settings(self) -> dict[str, Any]:
@@ -161,7 +160,7 @@ class Attempts:
         if self._most is not None:
             quirks.most = self._most
         if self._form is not None:
-            refused_schema(self._lm, "json" if self._form == JSON else "none")
+            disable_schema(self._lm, "json" if self._form == JSON else "none")
         if self._thinks and outcome is not None and outcome.text.strip():
             quirks.thinks = True
 

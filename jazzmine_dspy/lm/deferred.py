@@ -1,12 +1,18 @@
-"""A language model that is asked by file: requests are written in the batch format, answers read back."""
+"""A language model that is called by file: requests are written in the batch format, answers are read back.
+
+The files are JSON lines, appended to by processes that may be killed at any time.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
 import hashlib
+import json
+import os
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,23 +20,22 @@ from typing import Any
 import dspy
 from dspy.lm15 import Request, Response, Usage
 
-from jazzmine_dspy.lm.deferred_files import (
-    CONVERSATIONS,
-    REQUESTS,
-    append,
-    compact,
-    locked,
-    read_answers,
-    read_conversations,
-    read_rows,
-    told,
-)
-from jazzmine_dspy.lm.errors import LMSettingsError
-from jazzmine_dspy.lm.requests import chat_messages, response_schema, small_events, text_response
+from jazzmine_dspy.lm.engines import AsyncEngine, Engine
+from jazzmine_dspy.lm.errors import LMSettingsError, LMWarning
+from jazzmine_dspy.lm.requests import chat_messages, response_schema, text_response
 from jazzmine_dspy.models.awaiting import Awaiting, current_conversation
 from jazzmine_dspy.models.errors import InputError
 
 PREFIX = "deferred:"
+REQUESTS = "requests.jsonl"
+ANSWERS = "answers.jsonl"
+RECORDING = "recording.toml"
+CONVERSATIONS = "conversations.jsonl"
+"""Which conversation a request belongs to, by digest: services refuse request lines with fields of their own."""
+
+_SHOWN = 20
+Answer = tuple[str, str, Usage]
+"""Text, reason of the end and usage."""
 
 
 @dataclass
@@ -65,14 +70,14 @@ def request_line(request: Request, *, rollout: Any = None, ordinal: int = 0) -> 
         if (value := getattr(config, name, None)) not in (None, (), []):
             body[name] = value
     if (schema := response_schema(request)) is not None:
-        held = {"name": "answer", "schema": schema}
-        body["response_format"] = {"type": "json_schema", "json_schema": held}
-    told = compact(body) + (compact([rollout, ordinal]) if rollout is not None or ordinal else "")
-    key = "jazzmine-" + hashlib.sha256(told.encode()).hexdigest()[:40]
+        named = {"name": "answer", "schema": schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": named}
+    text = compact(body) + (compact([rollout, ordinal]) if rollout is not None or ordinal else "")
+    key = "jazzmine-" + hashlib.sha256(text.encode()).hexdigest()[:40]
     return {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": body}
 
 
-class DeferredEngine:
+class DeferredEngine(Engine):
     """An engine that answers from ``FOLDER/answers.jsonl``, and else writes to ``FOLDER/requests.jsonl``. Thread-safe;
     processes may share the folder.
 
@@ -81,24 +86,19 @@ class DeferredEngine:
     """
 
     supports_response_schema = True
-    supports_function_calling = False
-    supports_reasoning = False
     supported_params = frozenset({"temperature", "top_p", "max_tokens", "stop", "response_format"})
     identity = "deferred"
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self._lock = threading.Lock()
-        self._seen = [0, 0]
-        self._asked: set[str] = set()
-        self._of: dict[str, set[str]] = {}
-        with told(self.folder):
+        self._size = 0
+        self._written: set[str] = set()
+        self._notes: set[str] = set()
+        with folder_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             self._look()
-            self._answers = read_answers(self.folder, self._asked or None)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> DeferredEngine:
-        return self
+            self._answers = read_answers(self.folder, self._written or None)
 
     def complete(self, request: Request) -> Response:
         """The answer, if it is there.
@@ -109,37 +109,34 @@ class DeferredEngine:
         samples = _SAMPLES.get() or _Samples(None, 1)
         first = samples.asked
         samples.asked += 1
-        # Where one sample of a call is awaited, those after it are asked about with it.
+        # Where one sample of a call is awaited, those after it are requested with it.
         lines = [
             request_line(request, rollout=samples.rollout, ordinal=ordinal)
             for ordinal in range(first, max(samples.many, first + 1))
         ]
-        if (found := self._found(lines[0]["custom_id"])) is None:
+        if (answer := self._answer(lines[0]["custom_id"])) is None:
             missing = {
                 line["custom_id"]: compact(line) for line in lines if line["custom_id"] not in self._answers
             }
             raise self._awaited(missing)
-        content, finish, usage = found
-        return text_response(request, content, finish=finish, usage=usage)
+        text, finish, usage = answer
+        return text_response(request, text, finish=finish, usage=usage)
+
+    async def acomplete(self, request: Request) -> Response:
+        """As `complete`: nothing waits."""
+        return self.complete(request)
 
     def key_of(self, request: Request) -> str:
-        """The ``custom_id`` of the call that is made next: what is asked again under it is no other request."""
+        """The ``custom_id`` of the next call: a repetition under the same key is no other request."""
         samples = _SAMPLES.get() or _Samples(None, 1)
         return str(request_line(request, rollout=samples.rollout, ordinal=samples.asked)["custom_id"])
 
-    def stream(self, request: Request) -> Iterator[Any]:
-        """The answer, a word at a time."""
-        return small_events(self.complete(request))
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-    def _found(self, key: str) -> tuple[str, str, Usage] | None:
+    def _answer(self, key: str) -> Answer | None:
         return self._answers.get(key)
 
     def _awaited(self, missing: dict[str, str]) -> Awaiting:
         try:
-            with self._lock, told(self.folder):
+            with self._lock, folder_errors(self.folder):
                 self._write(missing)
         except InputError as problem:
             return Awaiting(str(self.folder), missing, problem)
@@ -147,55 +144,23 @@ class DeferredEngine:
 
     def _write(self, missing: dict[str, str]) -> None:
         of = current_conversation()
-        if self._asked.issuperset(missing) and not self._unnoted(missing, of):
+        notes = {compact({"conversation": of, "custom_id": key}) for key in missing} if of else set()
+        notes -= self._notes
+        if not notes and self._written.issuperset(missing):
             return
         with locked(self.folder):
             self._look()
-            if new := [key for key in missing if key not in self._asked]:
-                append(self.folder / REQUESTS, *(missing[key] for key in new))
-                self._asked.update(new)
-            if unnoted := self._unnoted(missing, of):
-                notes = [compact({"conversation": of, "custom_id": key}) for key in unnoted]
-                append(self.folder / CONVERSATIONS, *notes)
-                for key in unnoted:
-                    self._of.setdefault(key, set()).add(of)
-            self._seen = self._sizes()
-
-    def _unnoted(self, keys: Iterable[str], of: str) -> list[str]:
-        return [key for key in keys if of not in self._of.get(key, ())] if of else []
+            append(self.folder / REQUESTS, *(missing[key] for key in missing if key not in self._written))
+            append(self.folder / CONVERSATIONS, *sorted(notes))
+            self._written.update(missing)
+            self._notes |= notes
+            self._size = _size(self.folder / REQUESTS)
 
     def _look(self) -> None:
-        """Read the files anew where another process has added to them."""
-        if (sizes := self._sizes()) != self._seen:
-            self._asked = set(read_rows(self.folder / REQUESTS))
-            self._of = read_conversations(self.folder)
-            self._seen = sizes
-
-    def _sizes(self) -> list[int]:
-        paths = (self.folder / REQUESTS, self.folder / CONVERSATIONS)
-        return [path.stat().st_size if path.exists() else 0 for path in paths]
-
-
-class AsyncDeferredEngine:
-    """The asynchronous twin of a `DeferredEngine`."""
-
-    def __init__(self, engine: DeferredEngine) -> None:
-        self.engine = engine
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> AsyncDeferredEngine:
-        return self
-
-    async def complete(self, request: Request) -> Response:
-        """As that of the synchronous engine."""
-        return self.engine.complete(request)
-
-    async def stream(self, request: Request) -> AsyncIterator[Any]:
-        """As that of the synchronous engine."""
-        for event in self.engine.stream(request):
-            yield event
-
-    async def aclose(self) -> None:
-        """Nothing to close."""
+        """Read the requests again where another process has added some."""
+        path = self.folder / REQUESTS
+        if (size := _size(path)) != self._size:
+            self._size, self._written = size, set(read_rows(path))
 
 
 class DeferredLM(dspy.LM):
@@ -213,8 +178,8 @@ class DeferredLM(dspy.LM):
 
     @contextlib.contextmanager
     def _samples(self, given: dict[str, Any]) -> Iterator[None]:
-        asked = self.kwargs | given
-        token = _SAMPLES.set(_Samples(asked.get("rollout_id"), asked.get("n") or 1))
+        settings = self.kwargs | given
+        token = _SAMPLES.set(_Samples(settings.get("rollout_id"), settings.get("n") or 1))
         try:
             yield
         finally:
@@ -243,8 +208,185 @@ def lm_of(engine: DeferredEngine, model: str, where: str, settings: dict[str, An
     return DeferredLM(
         f"deferred/{model}",
         engine=engine,
-        async_engine=AsyncDeferredEngine(engine),
+        async_engine=AsyncEngine(engine),
         cache=False,
         num_retries=0,
         **({"temperature": 0.0} | settings),
     )
+
+
+@contextlib.contextmanager
+def folder_errors(folder: Path) -> Iterator[None]:
+    """Within it, a file that cannot be read or written is an `InputError`."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"The folder of deferred answers cannot be used: {error.strerror or error}",
+            where=str(error.filename or folder),
+            remedy="Make room, or make the folder writable; then call the command again.",
+        ) from error
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Within it, no other process writes to the folder."""
+    import portalocker  # it looks for folders that it can write when it is imported
+
+    with (folder / ".lock").open("ab") as file:
+        portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE)
+        try:
+            yield
+        finally:
+            portalocker.unlock(file)
+
+
+def append(path: Path, *lines: str) -> None:
+    """Add lines, all or none; after a line that a killed process left half written, on a new one."""
+    if not lines:
+        return
+    # With a buffer, what did not fit would be tried again when the file is closed.
+    with path.open("ab+", buffering=0) as file:
+        end = file.seek(0, os.SEEK_END)
+        torn = False
+        if end:
+            file.seek(end - 1)
+            torn = file.read(1) != b"\n"
+        rest = memoryview(b"\n" * torn + b"".join(line.encode() + b"\n" for line in lines))
+        try:
+            while rest:
+                rest = rest[file.write(rest) or 0 :]
+        except OSError as error:
+            file.truncate(end)
+            error.filename = str(path)
+            raise
+
+
+def sort_requests(folder: str | Path) -> None:
+    """Sort the requests of a folder by ``custom_id``, each line once.
+
+    The same run then writes the same file, however many turns it decided at once. A recording stays as it is, and so
+    does a file for whose sorted copy there is no room.
+
+    Args:
+        folder: Of deferred answers.
+    """
+    folder = Path(folder)
+    if (folder / RECORDING).exists():
+        return
+    # All requests are there, in any order.
+    with contextlib.suppress(OSError), locked(folder):
+        for path in (folder / REQUESTS, folder / CONVERSATIONS):
+            text = path.read_bytes() if path.exists() else b""
+            lines = {(str(row["custom_id"]), line) for line in text.splitlines() if (row := row_of(line))}
+            ordered = b"".join(line + b"\n" for _, line in sorted(lines))
+            if ordered == text:
+                continue
+            copy = path.with_suffix(f".{os.getpid()}.tmp")
+            try:
+                copy.write_bytes(ordered)
+                copy.replace(path)
+            finally:
+                copy.unlink(missing_ok=True)
+
+
+def read_rows(path: Path) -> dict[str, dict[str, Any]]:
+    """The objects of a file by ``custom_id``, in their order; the first of each, and none where there is no file."""
+    rows: dict[str, dict[str, Any]] = {}
+    for _, row in _numbered(path):
+        if row is not None:
+            rows.setdefault(str(row["custom_id"]), row)
+    return rows
+
+
+def read_conversations(folder: Path) -> dict[str, set[str]]:
+    """The conversations of each request by ``custom_id``, as far as evaluations noted them."""
+    conversations: dict[str, set[str]] = {}
+    for _, row in _numbered(folder / CONVERSATIONS):
+        if row is not None and isinstance(row.get("conversation"), str):
+            conversations.setdefault(str(row["custom_id"]), set()).add(row["conversation"])
+    return conversations
+
+
+def read_answers(folder: Path, known: set[str] | None) -> dict[str, Answer]:
+    """The answers of a folder by ``custom_id``; the first of a key counts.
+
+    Args:
+        folder: With ``answers.jsonl``, or without it.
+        known: Keys of the requests; None where they are not known.
+
+    Warns:
+        LMWarning: Lines that cannot be used, with their numbers. The rest is.
+    """
+    path = folder / ANSWERS
+    answers: dict[str, Answer] = {}
+    wrong: dict[str, list[int]] = {}
+    for number, row in _numbered(path):
+        key = str(row["custom_id"]) if row else ""
+        answer = _parsed_answer(row) if row else None
+        if row is None:
+            wrong.setdefault("are no JSON object with a custom_id", []).append(number)
+        elif answer is None:
+            wrong.setdefault("hold no answer", []).append(number)
+        elif known is not None and key not in known:
+            wrong.setdefault("answer no request that was written", []).append(number)
+        elif key in answers:
+            wrong.setdefault("answer a request again; the first answer counts", []).append(number)
+        else:
+            answers[key] = answer
+    for what, numbers in wrong.items():
+        places = ", ".join(map(str, numbers[:_SHOWN])) + (", …" if len(numbers) > _SHOWN else "")
+        warnings.warn(f"{path}: {len(numbers)} lines {what}: {places}", LMWarning, stacklevel=2)
+    return answers
+
+
+def _numbered(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Number and object of each line that is not empty; None for one without a ``custom_id``."""
+    for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), 1):
+        if line.strip():
+            yield number, row_of(line)
+
+
+def _parsed_answer(row: dict[str, Any]) -> Answer | None:
+    if "content" in row:
+        content = row["content"]
+        text = (
+            content if isinstance(content, str) else compact(content) if isinstance(content, dict) else None
+        )
+        return None if text is None else (text, "stop", Usage())
+    try:
+        response = row["response"]
+        if row.get("error") or response["status_code"] != 200:
+            return None
+        choice = response["body"]["choices"][0]
+        usage = response["body"].get("usage") or {}
+        finish = choice.get("finish_reason") or "stop"
+        text = choice["message"]["content"]
+        if finish == "content_filter":
+            return text or "", finish, Usage()
+        sent, answered = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    except (KeyError, IndexError, TypeError, AttributeError):
+        return None
+    if not isinstance(text, str) or not text.strip():
+        return None
+    counts = type(sent) is int and type(answered) is int
+    reported = Usage(input_tokens=sent, output_tokens=answered) if counts else Usage()
+    return text, "length" if finish == "length" else "stop", reported
+
+
+def row_of(line: bytes) -> dict[str, Any] | None:
+    """The object of a line, if it is one with a ``custom_id``."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) and isinstance(row.get("custom_id"), str) else None
+
+
+def compact(value: Any) -> str:
+    """Canonical JSON."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

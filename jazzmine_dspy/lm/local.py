@@ -1,18 +1,13 @@
-"""The embedded language model: llama.cpp in a child process, behind DSPy's engine interface."""
+"""The embedded language model: llama.cpp's own server in a child process, behind DSPy's engine interface."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
-import queue
-import time
-import weakref
-from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any, cast
+import os
+from collections.abc import AsyncIterator, Generator, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from dspy.lm15 import (
     Request,
@@ -21,41 +16,92 @@ from dspy.lm15 import (
     StreamEndEvent,
     StreamStartEvent,
     TextDelta,
-    TokenLogprob,
-    TopLogprob,
     Usage,
 )
 
-from jazzmine_dspy.lm import _process
-from jazzmine_dspy.lm._settings import LocalSettings, call_deadline, call_limit
+from jazzmine_dspy.lm.deadline import call_limit
+from jazzmine_dspy.lm.engines import Engine, events_in_thread, in_thread
 from jazzmine_dspy.lm.errors import (
     EngineError,
     LMContextError,
+    LMCrashedError,
     LMRequestError,
     LMSchemaError,
-    LMTimeoutError,
+    LMSettingsError,
 )
+from jazzmine_dspy.lm.model_process import Call, DiedError, RefusedError, acquire, release
 from jazzmine_dspy.lm.requests import chat_messages, response_schema, text_response
-from jazzmine_dspy.lm.weights import Weights, embedded_weights, file_weights
+from jazzmine_dspy.lm.weights import ModelFile, embedded_weights
+
+#: Threads without a prompt cache: the sums of floats, and so the answers, depend on their number.
+DETERMINISTIC_THREADS = 2
+
+# Compact JSON: in a small model's answers about a third of the tokens is white space. `lenient` passes over
+# keywords without a grammar (uniqueItems, not, if): whoever reads the answer validates it anyway.
+_GUIDANCE = {
+    "whitespace_flexible": False,
+    "item_separator": ",",
+    "key_separator": ":",
+    "lenient": True,
+    "coerce_one_of": True,
+}
 
 
-class LocalEngine:
+@dataclass(frozen=True)
+class LocalSettings:
+    """How the embedded model runs.
+
+    Args:
+        n_ctx: Tokens of context, prompt and answer together.
+        threads: CPU threads; None for 2 without a prompt cache, else the CPUs up to 4.
+        seed: Of the sampler; without effect at temperature 0.
+        max_tokens: Longest answer, unless the request says another.
+        prompt_cache: Reuse the work on any prompt's beginning: faster, for serving. With it the same request may be
+            answered differently. Without it, never: then the work is reused on the constant beginning of prompts (all
+            messages but the last), always cut at the same place. So compiling and evaluating leave it off.
+        schema_to_decoder: Hold answers to the schema of the request. False is for checking what that is worth.
+        timeout: Seconds that a call may take, waiting included; None for no limit.
+
+    Raises:
+        LMSettingsError: A number is out of range.
+    """
+
+    n_ctx: int = 4096
+    threads: int | None = None
+    seed: int = 0
+    max_tokens: int = 256
+    prompt_cache: bool = False
+    schema_to_decoder: bool = True
+    timeout: float | None = 120.0
+
+    def __post_init__(self) -> None:
+        for name, least in (("n_ctx", 64), ("threads", 1), ("max_tokens", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise LMSettingsError(f"{name} is {value}", where="local", remedy=f"Give at least {least}.")
+
+    @property
+    def thread_count(self) -> int:
+        """CPU threads that are really used."""
+        return self.threads or (min(4, os.cpu_count() or 1) if self.prompt_cache else DETERMINISTIC_THREADS)
+
+
+class LocalEngine(Engine):
     """A DSPy engine over one llama.cpp process, which all engines of the same weights and settings share.
 
-    A crash of native code ends no run: the process is started anew and the call repeated once.
+    A crash of native code ends no run: the process is started again and the call repeated once. A cancelled or
+    late call is cancelled in the model too, and the next one is not disturbed by it.
 
     Args:
         weights: The model file; None for the embedded SmolLM2-135M-Instruct.
         settings: How it runs.
-        name: What errors and `identity` call it.
+        name: The model's name in errors and in `identity`.
 
     Raises:
         LMNotFoundError: The model is not installed.
     """
 
     supports_response_schema = True
-    supports_function_calling = False
-    supports_reasoning = False
     supported_params = frozenset(
         {
             "temperature",
@@ -67,15 +113,13 @@ class LocalEngine:
             "presence_penalty",
             "frequency_penalty",
             "response_format",
-            "logprobs",
-            "top_logprobs",
             "stream",
         }
     )
 
     def __init__(
         self,
-        weights: Weights | None = None,
+        weights: ModelFile | None = None,
         settings: LocalSettings | None = None,
         *,
         name: str = "smollm2-135m",
@@ -83,23 +127,13 @@ class LocalEngine:
         self.weights = weights or embedded_weights()
         self.settings = settings or LocalSettings()
         self.name = name
-        self._key, self._process = _process.acquire(
-            {
-                "path": str(self.weights.path),
-                "n_ctx": self.settings.n_ctx,
-                "threads": self.settings.thread_count,
-                "prompt_cache": self.settings.prompt_cache,
-                "prefix_cache": self.settings.prefix_cache and not self.settings.prompt_cache,
-            }
-        )
-        self._release = weakref.finalize(self, _process.release, self._key)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> LocalEngine:
-        # Optimizers copy programs by the dozen; a process is not copied with them.
-        return self
-
-    def __copy__(self) -> LocalEngine:
-        return self
+        loaded = {
+            "path": str(self.weights.path),
+            "n_ctx": self.settings.n_ctx,
+            "threads": self.settings.thread_count,
+            "prompt_cache": self.settings.prompt_cache,
+        }
+        self._process = acquire(loaded, self)
 
     @property
     def pid(self) -> int | None:
@@ -115,7 +149,7 @@ class LocalEngine:
             "seed": self.settings.seed,
             "max_tokens": self.settings.max_tokens,
             "prompt_cache": self.settings.prompt_cache,
-            "prefix_cache": self.settings.prefix_cache and not self.settings.prompt_cache,
+            "prefix_cache": not self.settings.prompt_cache,
             "schema_to_decoder": self.settings.schema_to_decoder,
         }
         return f"llama.cpp {self.name} sha256={self.weights.sha256} {json.dumps(shaping, sort_keys=True)}"
@@ -130,54 +164,129 @@ class LocalEngine:
             LMCrashedError: The process died twice.
             LMRequestError: The request holds something other than text.
         """
-        job, limit = self._submit(request)
-        with _given_up(job):
-            try:
-                return self._response(request, job.future.result(_left(limit)))
-            except FutureTimeoutError:
-                raise self._late(job) from None
+        return self._whole(request, Call(call_limit(self.settings.timeout)))
+
+    async def acomplete(self, request: Request) -> Response:
+        """As `complete`."""
+        call = Call(call_limit(self.settings.timeout))
+        try:
+            return await in_thread(self._whole, request, call)
+        finally:
+            call.cancel()
 
     def stream(self, request: Request) -> Iterator[Any]:
         """Answer a request in stream events, one for each token; errors are those of `complete`."""
-        pieces: queue.Queue[str | None] = queue.Queue()
-        job, limit = self._submit(request, pieces.put)
-        job.future.add_done_callback(lambda _: pieces.put(None))
-        with _given_up(job):
-            yield StreamStartEvent(id=None, model=request.model)
-            while True:
-                try:
-                    piece = pieces.get(timeout=_left(limit))
-                except queue.Empty:
-                    raise self._late(job) from None
-                if piece is None:
-                    break
-                yield StreamDeltaEvent(delta=TextDelta(text=piece))
-            yield _end(self._response(request, job.future.result()))
+        return self._events(request, Call(call_limit(self.settings.timeout)))
+
+    async def astream(self, request: Request) -> AsyncIterator[Any]:
+        """As `stream`."""
+        call = Call(call_limit(self.settings.timeout))
+        events = self._events(request, call)
+        try:
+            async for event in events_in_thread(events):
+                yield event
+        finally:
+            call.cancel()
+            # While a thread waits for the next event, it closes them as it ends.
+            with contextlib.suppress(ValueError):
+                events.close()
 
     def close(self) -> None:
         """Give the process back; the last engine that does so ends it."""
-        self._release()
+        release(self._process, self)
 
-    def dump_state(self) -> dict[str, Any]:
-        """Settings to make the engine anew; the embedded weights are named, never copied."""
-        embedded = self.weights.path.name.startswith("SmolLM2-135M-Instruct.")
-        return {
-            "path": None if embedded else str(self.weights.path),
-            "name": self.name,
-            **asdict(self.settings),
-        }
+    def _whole(self, request: Request, call: Call) -> Response:
+        pieces = self._pieces(request, call, again=True)
+        while True:
+            try:
+                next(pieces)
+            except StopIteration as end:
+                response: Response = end.value
+                return response
 
-    @classmethod
-    def load_state(cls, state: dict[str, Any]) -> LocalEngine:
-        """The engine that `dump_state` described."""
-        state = dict(state)
-        path, name = state.pop("path"), state.pop("name")
-        return cls(file_weights(Path(path)) if path else None, LocalSettings(**state), name=name)
+    def _events(self, request: Request, call: Call) -> Generator[Any, None, None]:
+        yield StreamStartEvent(id=None, model=request.model)
+        response = yield from self._pieces(request, call, again=False)
+        yield StreamEndEvent(finish_reason=response.finish_reason, usage=response.usage)
 
-    def _submit(self, request: Request, on_delta: Any = None) -> tuple[_process.Job, float | None]:
+    def _pieces(self, request: Request, call: Call, *, again: bool) -> Generator[Any, None, Response]:
+        """The answer in pieces, and whole.
+
+        Args:
+            request: The request.
+            call: The call of it.
+            again: Whether pieces may come again from the beginning, after the process died.
+        """
+        attempts = 0
+        while True:
+            attempts += 1
+            text: list[str] = []
+            try:
+                with self._process.slot(call):
+                    return (yield from self._answer(request, call, text))
+            except RefusedError as refused:
+                raise self._refusal(refused.error) from None
+            except DiedError as death:
+                if attempts > 1 or (text and not again):
+                    raise LMCrashedError(
+                        f"The model's process died {'twice over' if attempts > 1 else 'during'} one call ({death})",
+                        where=self.name,
+                        remedy="Check the free memory; a smaller n_ctx needs less of it.",
+                    ) from None
+
+    def _answer(self, request: Request, call: Call, text: list[str]) -> Generator[Any, None, Response]:
+        process, body = self._process, self._body(request)
         schema = response_schema(request) if self.settings.schema_to_decoder else None
-        message = {"body": self._body(request), "schema": schema, "stream": on_delta is not None}
-        return self._process.submit(message, on_delta), call_limit(self.settings.timeout)
+        if schema is not None:
+            rules = json.dumps({**schema, "x-guidance": _GUIDANCE}, separators=(",", ":"))
+            body["grammar"] = f"%llguidance {{}}\nstart: %json {rules}"
+        body["cache_prompt"] = self.settings.prompt_cache or self._begin(body["messages"][:-1], call)
+        process.clear_log()
+        finish, counted, checked = None, None, schema is None
+        for chunk in process.chat(body, call):
+            for choice in chunk.get("choices") or ():
+                finish = choice.get("finish_reason") or finish
+                if piece := (choice.get("delta") or {}).get("content"):
+                    if not checked:
+                        self._check_grammar()
+                        checked = True
+                    text.append(piece)
+                    yield StreamDeltaEvent(delta=TextDelta(text=piece))
+            counted = chunk.get("usage") or counted
+        if schema is not None:
+            self._check_grammar()
+        counted = counted or {}
+        usage = Usage(
+            input_tokens=counted.get("prompt_tokens"),
+            output_tokens=counted.get("completion_tokens"),
+            cache_read_tokens=(counted.get("prompt_tokens_details") or {}).get("cached_tokens"),
+        )
+        # llama.cpp calls it a stop when the context is full.
+        full = (usage.total_tokens or 0) >= self.settings.n_ctx
+        finish = "length" if full or finish == "length" else "stop"
+        return text_response(request, "".join(text), finish=finish, usage=usage)
+
+    def _begin(self, prefix: list[Any], call: Call) -> bool:
+        """Bring the cache to the end of the constant part of the prompt; whether it is there.
+
+        llama.cpp reuses whatever a prompt shares with the one before, so batches, and with them the last digits of
+        its numbers, depend on earlier requests. Here the cache is always cut at the same place: a new beginning is
+        computed whole, a known one is returned to, and only what follows is new.
+        """
+        process = self._process
+        known = prefix == process.prefix
+        process.prefix = []
+        if not prefix:
+            return False
+        for cached in (True,) if known else (False, True):
+            body = {"messages": prefix, "max_tokens": 1, "temperature": 0.0, "cache_prompt": cached}
+            try:
+                for _ in process.chat(body, call):
+                    pass
+            except RefusedError:
+                return False
+        process.prefix = prefix
+        return True
 
     def _body(self, request: Request) -> dict[str, Any]:
         config = request.config
@@ -186,156 +295,32 @@ class LocalEngine:
             "temperature": 0.0 if config.temperature is None else config.temperature,
             "max_tokens": config.max_tokens or self.settings.max_tokens,
             "seed": self.settings.seed if config.seed is None else config.seed,
-            "cache_prompt": self.settings.prompt_cache,
-        }
-        given = {
             "top_p": config.top_p,
             "top_k": config.top_k,
             "stop": list(config.stop) or None,
             "frequency_penalty": config.frequency_penalty,
             "presence_penalty": config.presence_penalty,
         }
-        if config.logprobs is not None:
-            # Asked for no alternatives, llama.cpp still needs one to report the chosen token's own.
-            body |= {"logprobs": True, "top_logprobs": max(1, config.logprobs)}
-        return body | {key: value for key, value in given.items() if value is not None}
+        return {key: value for key, value in body.items() if value is not None}
 
-    def _response(self, request: Request, result: dict[str, Any]) -> Response:
-        if result["op"] != "done":
-            raise self._failure(result.get("error") or {})
-        counted = result["usage"] or {}
-        usage = Usage(
-            input_tokens=counted.get("prompt_tokens"),
-            output_tokens=counted.get("completion_tokens"),
-            cache_read_tokens=(counted.get("prompt_tokens_details") or {}).get("cached_tokens"),
-        )
-        # llama.cpp calls it a stop when the context is full.
-        full = (usage.total_tokens or 0) >= self.settings.n_ctx
-        finish = "length" if full or result["finish"] == "length" else "stop"
-        response = text_response(request, result["text"], finish=finish, usage=usage)
-        logprobs = tuple(_logprob(entry) for entry in result["logprobs"]) or None
-        return replace(response, logprobs=logprobs, provider_data={"timings": result["timings"]})
+    def _check_grammar(self) -> None:
+        """A schema that failed leaves the decoder free: what it then wrote must not pass for an answer."""
+        for line in self._process.log().splitlines():
+            if "llg error" in line:
+                raise self._refusal({"message": f"grammar{line.partition('llg error')[2]}"})
 
-    def _failure(self, error: dict[str, Any]) -> EngineError:
-        kind, said = error.get("kind", ""), error.get("message", "it was given up")
-        if kind == "exceed_context_size_error":
+    def _refusal(self, error: dict[str, Any]) -> EngineError:
+        message = str(error.get("message"))
+        if error.get("type") == "exceed_context_size_error":
             return LMContextError(
                 f"The prompt has {error.get('n_prompt_tokens')} tokens, the context {error.get('n_ctx')}",
                 where=self.name,
                 remedy="Give fewer demonstrations or candidates, or a larger n_ctx.",
             )
-        if kind == "schema" or "grammar" in said:
+        if "grammar" in message:
             return LMSchemaError(
-                f"The answer's schema has no grammar: {said}",
+                f"The answer's schema has no grammar: {message}",
                 where=self.name,
                 remedy="Check its $ref and type entries.",
             )
-        return LMRequestError(f"llama.cpp refused the request: {said}", where=self.name)
-
-    def _late(self, job: _process.Job) -> LMTimeoutError:
-        waiting = not job.future.running()
-        job.abort()
-        return LMTimeoutError(
-            "The call was still waiting for its turn at its deadline"
-            if waiting
-            else "The call did not end before its deadline and was given up",
-            where=self.name,
-            remedy="Allow more time, or send fewer tokens.",
-        )
-
-
-class AsyncLocalEngine:
-    """The asynchronous twin of a `LocalEngine`, over the same process.
-
-    A cancelled call is given up in the model too, and the next one is not disturbed by it.
-
-    Args:
-        engine: The synchronous engine.
-    """
-
-    def __init__(self, engine: LocalEngine) -> None:
-        self.engine = engine
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> AsyncLocalEngine:
-        return self
-
-    @property
-    def identity(self) -> str:
-        """As that of the synchronous engine."""
-        return self.engine.identity
-
-    async def complete(self, request: Request) -> Response:
-        """As `LocalEngine.complete`, with the same errors."""
-        job, limit = self.engine._submit(request)
-        with _given_up(job):
-            try:
-                async with asyncio.timeout(_left(limit)):
-                    result = await asyncio.wrap_future(job.future)
-            except TimeoutError:
-                raise self.engine._late(job) from None
-            return self.engine._response(request, result)
-
-    async def stream(self, request: Request) -> AsyncIterator[Any]:
-        """As `LocalEngine.stream`, with the same errors."""
-        loop = asyncio.get_running_loop()
-        pieces: asyncio.Queue[str | None] = asyncio.Queue()
-
-        def put(piece: str | None) -> None:
-            # The loop may have been closed over an abandoned call.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(pieces.put_nowait, piece)
-
-        job, limit = self.engine._submit(request, put)
-        job.future.add_done_callback(lambda _: put(None))
-        with _given_up(job):
-            yield StreamStartEvent(id=None, model=request.model)
-            while True:
-                try:
-                    piece = await asyncio.wait_for(pieces.get(), _left(limit))
-                except TimeoutError:
-                    raise self.engine._late(job) from None
-                if piece is None:
-                    break
-                yield StreamDeltaEvent(delta=TextDelta(text=piece))
-            yield _end(self.engine._response(request, job.future.result()))
-
-    async def aclose(self) -> None:
-        """Give the process back."""
-        self.engine.close()
-
-    def dump_state(self) -> dict[str, Any]:
-        """As that of the synchronous engine."""
-        return self.engine.dump_state()
-
-    @classmethod
-    def load_state(cls, state: dict[str, Any]) -> AsyncLocalEngine:
-        """The twin of the engine that `dump_state` described."""
-        return cls(LocalEngine.load_state(state))
-
-
-@contextlib.contextmanager
-def _given_up(job: _process.Job) -> Iterator[None]:
-    """Give the call up when its caller goes away: cancelled, interrupted, or done with a stream early."""
-    try:
-        yield
-    finally:
-        if not job.future.done():
-            job.abort()
-
-
-def _left(limit: float | None) -> float | None:
-    return None if limit is None else max(0.0, limit - time.monotonic())
-
-
-def _end(response: Response) -> StreamEndEvent:
-    return StreamEndEvent(
-        finish_reason=response.finish_reason, usage=response.usage, provider_data=response.provider_data
-    )
-
-
-def _logprob(entry: dict[str, Any]) -> TokenLogprob:
-    top = tuple(TopLogprob(token=each["token"], logprob=each["logprob"]) for each in entry["top_logprobs"])
-    return cast("TokenLogprob", TokenLogprob(token=entry["token"], logprob=entry["logprob"], top=top))
-
-
-__all__ = ["AsyncLocalEngine", "LocalEngine", "LocalSettings", "call_deadline"]
+        return LMRequestError(f"llama.cpp refused the request: {message}", where=self.name)

@@ -9,13 +9,12 @@ import os
 import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import dspy
 import httpx
 from dspy._vendor.lm15.errors import map_http_error
-from dspy.clients.backend_selection import CLIENT_KEYS
 from dspy.lm15 import (
     InvalidRequestError,
     ProviderError,
@@ -26,9 +25,10 @@ from dspy.lm15 import (
     Usage,
 )
 
-from jazzmine_dspy.lm._settings import call_limit
+from jazzmine_dspy.lm.deadline import call_limit
+from jazzmine_dspy.lm.engines import Engine
 from jazzmine_dspy.lm.errors import LMContextError
-from jazzmine_dspy.lm.requests import chat_messages, response_schema, small_events, text_response
+from jazzmine_dspy.lm.requests import chat_messages, response_schema, text_response
 
 PROVIDERS = frozenset({"ollama", "ollama_chat"})
 ADDRESS = "http://localhost:11434"
@@ -37,28 +37,23 @@ TIMEOUT = 300.0
 MAX_BYTES = 4_000_000
 """Of an answer; what is longer is none."""
 _LEAST_CONTEXT = 4096
-_SETTINGS = ("num_ctx", "keep_alive", "think")
-"""What an `LM` for Ollama may be given beside the settings that all have."""
+SETTINGS = ("num_ctx", "keep_alive", "think")
+"""Settings of an `LM` for Ollama next to those that all have."""
 
 
-def ollama_engines(lm: dspy.LM) -> tuple[OllamaEngine, AsyncOllamaEngine, dict[str, None]]:
-    """The engines for a language model of Ollama's, and the settings that they have taken over from it."""
+def ollama_engine(lm: dspy.LM) -> OllamaEngine:
+    """The engine for a language model of Ollama's, with the model's own settings."""
     kwargs = {key: value for key, value in lm.kwargs.items() if value is not None}
     address = kwargs.get("api_base") or kwargs.get("base_url") or os.environ.get("OLLAMA_API_BASE") or ADDRESS
-    engine = OllamaEngine(
+    return OllamaEngine(
         address=str(address),
         key=str(kwargs.get("api_key") or os.environ.get("OLLAMA_API_KEY") or ""),
         timeout=float(kwargs.get("timeout") or TIMEOUT),
-        **{key: kwargs[key] for key in _SETTINGS if key in kwargs},
-    )
-    return (
-        engine,
-        AsyncOllamaEngine(engine),
-        {key: None for key in lm.kwargs if key in _SETTINGS or key in CLIENT_KEYS},
+        **{key: kwargs[key] for key in SETTINGS if key in kwargs},
     )
 
 
-class OllamaEngine:
+class OllamaEngine(Engine):
     """Asks a server of Ollama's. One attempt a call; thread-safe.
 
     The context is made as long as the longest prompt so far needs it, in powers of two, since Ollama loads the model
@@ -74,8 +69,6 @@ class OllamaEngine:
     """
 
     supports_response_schema = True
-    supports_function_calling = False
-    supports_reasoning = False
     thinking_tokens = 4_096
     """Least limit of an answer where the model thinks first; the context, which takes memory, has to hold it."""
     supported_params = frozenset(
@@ -101,11 +94,7 @@ class OllamaEngine:
         self.keep_alive, self.think = keep_alive, think
         self._context = _LEAST_CONTEXT
         self._lock = threading.Lock()
-        self._client: httpx.Client | None = None
         self.tls: ssl.SSLContext | bool = self.address.startswith("https")
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> OllamaEngine:
-        return self
 
     def __repr__(self) -> str:
         return "OllamaEngine()"
@@ -122,33 +111,35 @@ class OllamaEngine:
         Raises:
             LMContextError: The prompt did not fit the context.
         """
-        body = self.body(request)
-        with self._lock:
-            if self._client is None:
-                self._client = httpx.Client(verify=self.tls)
+        body = self._body(request)
         limit = call_limit(self.timeout)
-        with _transport(), self._client.stream("POST", **self.call(body, limit)) as answer:
+        with (
+            _transport(),
+            httpx.Client(verify=self.tls) as client,
+            client.stream("POST", **self._call(body, limit)) as answer,
+        ):
             data = bytearray()
             for part in answer.iter_bytes():
                 data += part
-                self.keep_within(data, limit)
-        return self.read(request, body, answer, bytes(data))
+                _check_size(data, limit)
+        return self._read(request, body, answer, bytes(data))
 
-    def stream(self, request: Request) -> Iterator[Any]:
-        """The whole answer, word by word."""
-        return small_events(self.complete(request))
+    async def acomplete(self, request: Request) -> Response:
+        """As `complete`; cancelling it closes the connection."""
+        body, limit = self._body(request), call_limit(self.timeout)
+        # A client belongs to the event loop that it was first used in, so each call has its own.
+        with _transport():
+            async with (
+                httpx.AsyncClient(verify=self.tls) as client,
+                client.stream("POST", **self._call(body, limit)) as answer,
+            ):
+                data = bytearray()
+                async for part in answer.aiter_bytes():
+                    data += part
+                    _check_size(data, limit)
+        return self._read(request, body, answer, bytes(data))
 
-    def close(self) -> None:
-        """Let the connections go."""
-        with self._lock:
-            if self._client is not None:
-                self._client.close()
-                self._client = None
-
-    # --- what both twins need -------------------------------------------------------------------------
-
-    def body(self, request: Request) -> dict[str, Any]:
-        """What is posted."""
+    def _body(self, request: Request) -> dict[str, Any]:
         config = request.config
         messages = chat_messages(request)
         options = {
@@ -175,21 +166,12 @@ class OllamaEngine:
             made["keep_alive"] = self.keep_alive
         return made
 
-    def call(self, body: dict[str, Any], limit: float | None) -> dict[str, Any]:
-        """How it is posted."""
+    def _call(self, body: dict[str, Any], limit: float | None) -> dict[str, Any]:
         headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
         left = self.timeout if limit is None else max(0.001, limit - time.monotonic())
         return {"url": f"{self.address}/api/chat", "json": body, "headers": headers, "timeout": left}
 
-    def keep_within(self, data: bytearray, limit: float | None) -> None:
-        """Stop reading an answer that is too long, or does not end."""
-        if len(data) > MAX_BYTES:
-            raise ProviderError(f"the answer is longer than {MAX_BYTES} bytes")
-        if limit is not None and time.monotonic() > limit:
-            raise TimeoutError("the answer did not end in time")
-
-    def read(self, request: Request, body: dict[str, Any], answer: httpx.Response, data: bytes) -> Response:
-        """The response that came back."""
+    def _read(self, request: Request, body: dict[str, Any], answer: httpx.Response, data: bytes) -> Response:
         try:
             found = json.loads(data)
         except ValueError:
@@ -219,43 +201,12 @@ class OllamaEngine:
             return self._context
 
 
-class AsyncOllamaEngine:
-    """The asynchronous twin of an `OllamaEngine`.
-
-    Args:
-        engine: The synchronous engine.
-    """
-
-    def __init__(self, engine: OllamaEngine) -> None:
-        self.engine = engine
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> AsyncOllamaEngine:
-        return self
-
-    async def complete(self, request: Request) -> Response:
-        """As `OllamaEngine.complete`."""
-        engine = self.engine
-        body, limit = engine.body(request), call_limit(engine.timeout)
-        call = engine.call(body, limit)
-        # A client belongs to the event loop that it was first used in, so each call has its own.
-        with _transport():
-            async with (
-                httpx.AsyncClient(verify=engine.tls) as client,
-                client.stream("POST", **call) as answer,
-            ):
-                data = bytearray()
-                async for part in answer.aiter_bytes():
-                    data += part
-                    engine.keep_within(data, limit)
-        return engine.read(request, body, answer, bytes(data))
-
-    async def stream(self, request: Request) -> AsyncIterator[Any]:
-        """The whole answer, word by word."""
-        for event in small_events(await self.complete(request)):
-            yield event
-
-    async def aclose(self) -> None:
-        """Nothing: no connection is kept."""
+def _check_size(data: bytearray, limit: float | None) -> None:
+    """Stop reading an answer that is too long, or does not end."""
+    if len(data) > MAX_BYTES:
+        raise ProviderError(f"the answer is longer than {MAX_BYTES} bytes")
+    if limit is not None and time.monotonic() > limit:
+        raise TimeoutError("the answer did not end in time")
 
 
 @contextlib.contextmanager

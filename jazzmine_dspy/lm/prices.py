@@ -1,11 +1,39 @@
-"""What the tokens of a language model cost: as a recipe says, else as LiteLLM's table has it."""
+"""What the tokens of a language model cost: the price of a recipe, else that of LiteLLM's table."""
 
 from __future__ import annotations
 
 import os
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.lm.limits import Tokens
+from dspy.lm15 import Usage
+
+
+class Tokens(NamedTuple):
+    """Tokens of a call, or of many: sent, answered, and how many of those sent the provider had read before."""
+
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+
+    @property
+    def total(self) -> int:
+        """Sent and answered."""
+        return self.prompt + self.completion
+
+    def plus(self, other: Tokens, times: int = 1) -> Tokens:
+        """The sum; with ``times`` -1 the difference."""
+        return Tokens(*(mine + times * theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+def tokens_of(usage: Usage | None) -> Tokens | None:
+    """What an engine says that a call took; None where it does not tell.
+
+    Providers that count reasoning apart from the answer have it in their total alone.
+    """
+    if usage is None or usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    sent, total = usage.input_tokens, usage.total_tokens or 0
+    return Tokens(sent, max(usage.output_tokens, total - sent), min(usage.cache_read_tokens or 0, sent))
 
 
 class Price(NamedTuple):
@@ -95,8 +123,8 @@ def price_of(name: str, given: tuple[float, float] | None = None) -> Price | Non
     if prompt is None or completion is None:
         return None
     cached = rate(info, "cache_read_input_token_cost")
-    found = source_info()
-    version = f" {found['snapshot_version']}" if found["source"] == "local" else ", fetched"
+    source = source_info()
+    version = f" {source['snapshot_version']}" if source["source"] == "local" else ", fetched"
     return Price(
         _per_million(prompt),
         _per_million(completion),

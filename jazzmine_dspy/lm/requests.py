@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 from collections.abc import Iterator
 from typing import Any, cast
@@ -37,16 +36,6 @@ def user_text(request: Request) -> str:
     return next((_text(message) for message in reversed(request.messages) if message.role == "user"), "")
 
 
-def demo_texts(request: Request) -> list[tuple[str, str]]:
-    """The demonstrations of a request: each user message with the assistant message that follows it."""
-    messages = request.messages
-    return [
-        (_text(first), _text(second))
-        for first, second in itertools.pairwise(messages)
-        if first.role == "user" and second.role == "assistant"
-    ]
-
-
 def chat_messages(request: Request) -> list[dict[str, str]]:
     """The request as `role` and `content` pairs, for a text-only model.
 
@@ -57,7 +46,7 @@ def chat_messages(request: Request) -> list[dict[str, str]]:
         raise LMRequestError(
             "The model takes no tools", where=request.model, remedy="Ask for the answer as an output field."
         )
-    found = [{"role": "system", "content": text}] if (text := system_text(request)) else []
+    messages = [{"role": "system", "content": text}] if (text := system_text(request)) else []
     for message in request.messages:
         for part in message.parts:
             if part.type not in ("text", "thinking"):
@@ -67,18 +56,18 @@ def chat_messages(request: Request) -> list[dict[str, str]]:
                     remedy="Describe it in text, or choose another language model.",
                 )
         role = "system" if message.role == "developer" else message.role
-        found.append({"role": role, "content": _text(message)})
-    return found
+        messages.append({"role": role, "content": _text(message)})
+    return messages
 
 
 def response_schema(request: Request) -> dict[str, Any] | None:
     """The JSON schema that the answer is to have (in plain JSON mode any object's), or None for free text."""
-    asked = request.config.response_format
-    if not asked or asked.get("type") == "text":
+    form = request.config.response_format
+    if not form or form.get("type") == "text":
         return None
-    if asked["type"] == "json_object":
+    if form["type"] == "json_object":
         return {"type": "object"}
-    schema = asked.get("schema") or (asked.get("json_schema") or {}).get("schema")
+    schema = form.get("schema") or (form.get("json_schema") or {}).get("schema")
     return cast("dict[str, Any]", closed(schema)) if schema else {"type": "object"}
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import functools
 import importlib.util
 import os
 from dataclasses import fields
@@ -18,9 +16,10 @@ from dspy.lm15 import registered_providers
 from dspy.utils.exceptions import LMConfigurationError
 
 from jazzmine_dspy.lm.deferred import PREFIX, deferred_lm
+from jazzmine_dspy.lm.engines import AsyncEngine
 from jazzmine_dspy.lm.errors import LMNotFoundError, LMSettingsError
-from jazzmine_dspy.lm.fitting import GATEWAYS, SERVERS, NamedLM, fitted
-from jazzmine_dspy.lm.local import AsyncLocalEngine, LocalEngine, LocalSettings
+from jazzmine_dspy.lm.local import LocalEngine, LocalSettings
+from jazzmine_dspy.lm.providers import GATEWAYS, SERVERS, NamedLM, configure_for_provider
 from jazzmine_dspy.lm.recording import PREFIX as RECORDED
 from jazzmine_dspy.lm.recording import recorded_lm
 from jazzmine_dspy.lm.weights import file_weights
@@ -108,17 +107,9 @@ def _local(name: str, model: str, settings: dict[str, Any]) -> dspy.LM:
             remedy="Run: pip install 'jazzmine-dspy[local]'.",
         )
     engine = LocalEngine(weights, chosen, name=Path(model).name)
-    defaults = {"temperature": 0.0, "cache": False, "num_retries": 0}
-    return cast(
-        "dspy.LM",
-        dspy.LM(
-            name,
-            engine=engine,
-            async_engine=AsyncLocalEngine(engine),
-            max_tokens=chosen.max_tokens,
-            **(defaults | outer),
-        ),
-    )
+    defaults = {"temperature": 0.0, "cache": False, "num_retries": 0, "max_tokens": chosen.max_tokens}
+    lm = dspy.LM(name, engine=engine, async_engine=AsyncEngine(engine), **(defaults | outer))
+    return cast("dspy.LM", lm)
 
 
 def _remote(name: str, provider: str, settings: dict[str, Any]) -> dspy.LM:
@@ -136,7 +127,7 @@ def _remote(name: str, provider: str, settings: dict[str, Any]) -> dspy.LM:
     try:
         lm = (NamedLM if named else dspy.LM)(name, **made)
         lm.schema_support = schema
-        return fitted(lm)
+        return configure_for_provider(lm)
     except (ValueError, TypeError, LMConfigurationError) as error:
         raise LMSettingsError(f"DSPy refuses these settings: {error}", where=name) from error
 
@@ -164,29 +155,8 @@ def _known(provider: str) -> bool:
     spelled = {spelling for each in registered_providers() for spelling in each.definition.spellings}
     if provider in LITELLM_PROVIDER_PREFIXES or provider in spelled or lookup(provider) is not None:
         return True
-    if provider in _litellm_providers():
-        # Otherwise LiteLLM fetches a price list from the network as it is imported.
-        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-        return True
-    return False
+    # Otherwise LiteLLM fetches a price list from the network as it is imported, which takes seconds.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    from litellm.types.utils import LlmProviders
 
-
-@functools.cache
-def _litellm_providers() -> frozenset[str]:
-    """The provider names in LiteLLM's source: importing it to ask takes seconds."""
-    spec = importlib.util.find_spec("litellm")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        try:
-            tree = ast.parse((Path(folder) / "types" / "utils.py").read_text(encoding="utf-8"))
-        except (OSError, SyntaxError):
-            continue
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and node.name == "LlmProviders":
-                return frozenset(
-                    item.value.value
-                    for item in node.body
-                    if isinstance(item, ast.Assign)
-                    and isinstance(item.value, ast.Constant)
-                    and isinstance(item.value.value, str)
-                )
-    return frozenset()
+    return provider in {each.value for each in LlmProviders}

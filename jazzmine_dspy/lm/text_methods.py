@@ -10,6 +10,7 @@ from typing import Any, cast
 import dspy
 from dspy.lm15 import Request, Response, Usage
 
+from jazzmine_dspy.lm.engines import Engine, with_engine
 from jazzmine_dspy.lm.errors import LMRequestError
 from jazzmine_dspy.lm.requests import chat_messages, text_response
 from jazzmine_dspy.lm.resolve import resolve_lm
@@ -52,11 +53,11 @@ def as_lm(llm: Any) -> dspy.BaseLM:
         return resolve_lm(llm)
     method = getattr(llm, _OF_MESSAGES, None)
     if callable(method) and not inspect.isclass(llm):
-        return _wrapped(llm, _AsyncTextEngine(cast("_Method", method), parts=True))
+        return _wrapped(llm, cast("_Method", method), parts=True)
     named = [getattr(llm, name, None) for name in _OF_A_PROMPT]
     methods = [each for each in (*named, llm, getattr(llm, "__call__", None)) if _is_async(each)]  # noqa: B004
     if methods and not inspect.isclass(llm):
-        return _wrapped(llm, _AsyncTextEngine(methods[0], parts=False))
+        return _wrapped(llm, methods[0])
     raise InputError(
         f"{type(llm).__name__} is no language model",
         where="llm",
@@ -72,73 +73,22 @@ def _is_async(method: Any) -> bool:
     return inspect.iscoroutinefunction(method)
 
 
-def _wrapped(llm: Any, engine: _AsyncTextEngine) -> dspy.LM:
+def _wrapped(llm: Any, method: _Method, *, parts: bool = False) -> dspy.LM:
     model = getattr(llm, "model", None)
     name = model if isinstance(model, str) and model else getattr(llm, "__name__", type(llm).__name__)
     # The prefix keeps DSPy from taking the model for one of a provider that it knows.
-    return cast(
-        "dspy.LM",
-        dspy.LM(
-            f"text/{name.rpartition('/')[2] or type(llm).__name__}",
-            engine=_TextEngine(engine),
-            async_engine=engine,
-            cache=False,
-            num_retries=0,
-        ),
-    )
+    name = f"text/{name.rpartition('/')[2] or type(llm).__name__}"
+    return with_engine(dspy.LM(name, cache=False, num_retries=0), _TextEngine(method, parts=parts))
 
 
-class _AsyncTextEngine:
-    supports_response_schema = False
-    supports_function_calling = False
-    supports_reasoning = False
-    supported_params: frozenset[str] = frozenset()
-
+class _TextEngine(Engine):
     def __init__(self, method: _Method, *, parts: bool) -> None:
         self._method = method
         self._parts = parts
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _AsyncTextEngine:
-        return self
-
     @property
     def identity(self) -> str:
         return f"text method {getattr(self._method, '__qualname__', type(self._method).__name__)}"
-
-    async def complete(self, request: Request) -> Response:
-        messages = chat_messages(request)
-        given: Any = [MessagePart(**each) for each in messages] if self._parts else _prompt(messages)
-        reply = await self._method(given)
-        text = reply if isinstance(reply, str) else _text_of(reply)
-        if text is None:
-            raise LMRequestError(
-                f"The language model answered with {type(reply).__name__}, which has no text",
-                where=request.model,
-                remedy="Return a text, or an object with the attribute `text` or `content`.",
-            )
-        return text_response(request, text, usage=_usage(reply))
-
-    async def aclose(self) -> None:
-        """Nothing to close: the caller's object stays the caller's."""
-
-
-class _TextEngine:
-    """The synchronous side, which DSPy wants besides the other."""
-
-    supports_response_schema = False
-    supports_function_calling = False
-    supports_reasoning = False
-    supported_params: frozenset[str] = frozenset()
-
-    def __init__(self, engine: _AsyncTextEngine) -> None:
-        self._engine = engine
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _TextEngine:
-        return self
-
-    @property
-    def identity(self) -> str:
-        return self._engine.identity
 
     def complete(self, request: Request) -> Response:
         raise LMRequestError(
@@ -147,8 +97,18 @@ class _TextEngine:
             remedy="Await the call, or pass a dspy.LM.",
         )
 
-    def close(self) -> None:
-        """Nothing to close."""
+    async def acomplete(self, request: Request) -> Response:
+        messages = chat_messages(request)
+        prompt: Any = [MessagePart(**each) for each in messages] if self._parts else _prompt(messages)
+        reply = await self._method(prompt)
+        text = reply if isinstance(reply, str) else _text_of(reply)
+        if text is None:
+            raise LMRequestError(
+                f"The language model answered with {type(reply).__name__}, which has no text",
+                where=request.model,
+                remedy="Return a text, or an object with the attribute `text` or `content`.",
+            )
+        return text_response(request, text, usage=_usage(reply))
 
 
 def _prompt(messages: list[dict[str, str]]) -> str:

@@ -6,7 +6,6 @@ against 290 for the same weights as Q8_0. Q8_0 is finer than Q4_1, so the conver
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -33,7 +32,7 @@ _lock = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Weights:
+class ModelFile:
     """A model file.
 
     Args:
@@ -68,8 +67,8 @@ def shipped_path() -> Path:
     raise LMNotFoundError(what, where="local/smollm2-135m", remedy=_INSTALL)
 
 
-def file_weights(path: Path) -> Weights:
-    """Weights of any GGUF file, with their digest (0.3 s per 100 MB, once per file and process).
+def file_weights(path: Path) -> ModelFile:
+    """ModelFile of any GGUF file, with their digest (0.3 s per 100 MB, once per file and process).
 
     Raises:
         LMNotFoundError: There is no such file.
@@ -80,10 +79,10 @@ def file_weights(path: Path) -> Weights:
         raise LMNotFoundError(
             f"There is no model file {path}", where=f"local/{path}", remedy="Give the path of a .gguf file."
         ) from error
-    return Weights(path, _sha256(path, stat.st_size, stat.st_mtime_ns))
+    return ModelFile(path, _sha256(path, stat.st_size, stat.st_mtime_ns))
 
 
-def embedded_weights() -> Weights:
+def embedded_weights() -> ModelFile:
     """The embedded model's weights, converted on first use (about 8 s, once per user).
 
     Two processes may do this at once: each writes a file of its own and moves it into place. Where it cannot
@@ -95,7 +94,7 @@ def embedded_weights() -> Weights:
     with _lock:
         target = cache_dir() / CONVERTED_NAME
         if (digest := _recorded(target)) is not None:
-            return Weights(target, digest)
+            return ModelFile(target, digest)
         source = file_weights(shipped_path())
         if source.sha256 != SOURCE_SHA256:
             raise LMNotFoundError(
@@ -116,52 +115,27 @@ def embedded_weights() -> Weights:
             return source
 
 
-def _sidecar(target: Path) -> Path:
-    return target.with_suffix(".json")
-
-
 def _recorded(target: Path) -> str | None:
     """Digest of a converted file that is still the one we wrote, else None."""
     try:
-        record = json.loads(_sidecar(target).read_text("utf-8"))
-        stat = target.stat()
-        digest = str(record["sha256"])
-        if record["source"] != SOURCE_SHA256:
-            return None
-        if (record["size"], record["mtime_ns"]) == (stat.st_size, stat.st_mtime_ns):
-            return digest
-    except (OSError, ValueError, KeyError, TypeError):
+        record = json.loads(target.with_suffix(".json").read_text("utf-8"))
+        digest = file_weights(target).sha256
+    except (OSError, ValueError, LMNotFoundError):
         return None
-    # Touched, copied, or moved into place by another process at the same time: the bytes decide.
-    return digest if _sha256(target, stat.st_size, stat.st_mtime_ns) == digest else None
+    return digest if record == {"source": SOURCE_SHA256, "sha256": digest} else None
 
 
-def _convert_into(source: Path, target: Path) -> Weights:
+def _convert_into(source: Path, target: Path) -> ModelFile:
     logger.info("Converting %s to Q8_0 in %s, once (about 8 s)", source.name, target.parent)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".convert-", suffix=".gguf")
-    os.close(handle)
-    made = Path(name)
-    try:
-        _requantise(source, made)
-        stat = made.stat()
-        digest = _sha256(made, stat.st_size, stat.st_mtime_ns)
-        made.replace(target)
-        record = {
-            "source": SOURCE_SHA256,
-            "sha256": digest,
-            "size": stat.st_size,
-            "mtime_ns": stat.st_mtime_ns,
-        }
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".convert-", suffix=".json")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(record, file)
-        Path(name).replace(_sidecar(target))
-    finally:
-        for left in (made, Path(name)):
-            with contextlib.suppress(OSError):
-                left.unlink(missing_ok=True)
-    return Weights(target, digest)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".convert-") as folder:
+        model, record = Path(folder, "model.gguf"), Path(folder, "record.json")
+        _requantise(source, model)
+        digest = file_weights(model).sha256
+        record.write_text(json.dumps({"source": SOURCE_SHA256, "sha256": digest}), "utf-8")
+        model.replace(target)
+        record.replace(target.with_suffix(".json"))
+    return ModelFile(target, digest)
 
 
 def _requantise(source: Path, target: Path) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jazzmine_dspy.lm.counting import Meter
+from jazzmine_dspy.lm.meter import Meter
 from jazzmine_dspy.lm.prices import Price, price_of
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.recipe import BudgetPart, Recipe

@@ -14,15 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-from dspy.lm15 import Request, Response
+from dspy.lm15 import Response
 
 import jazzmine_dspy
 from jazzmine_dspy.datasets import Dataset
-from jazzmine_dspy.lm import ReplayStore
-from jazzmine_dspy.lm.asked import engine_identity
-from jazzmine_dspy.lm.replay import as_replayed, is_answer
-from jazzmine_dspy.lm.requests import request_key, small_events
-from jazzmine_dspy.lm.wrapping import WrappedEngine, engines_of, with_engines
+from jazzmine_dspy.lm import ReplayStore, replayed
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.parsing import MalformedError, from_json
 from jazzmine_dspy.optimize.recipe import Recipe
@@ -43,6 +39,8 @@ class Journal:
         folder: Of the run.
     """
 
+    all_requests = True
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._store = ReplayStore(folder / _ANSWERS)
@@ -55,7 +53,7 @@ class Journal:
     def __len__(self) -> int:
         return len(self._store)
 
-    def next(self, key: str) -> Response | None:
+    def get(self, key: str) -> Response | None:
         """The answer to a request that has not been given yet in this process; None where it is to be asked."""
         with self._lock:
             found = self._store.get(f"{key}#{self._given[key]}")
@@ -63,10 +61,8 @@ class Journal:
                 self._given[key] += 1
             return found
 
-    def keep(self, key: str, response: Response) -> None:
-        """Write an answer, which is given now. What is none leaves nothing: it is asked for again."""
-        if not is_answer(response):
-            return
+    def put(self, key: str, response: Response) -> None:
+        """Write an answer, which is given now."""
         with self._lock:
             self._store.put(f"{key}#{self._given[key]}", response)
             self._given[key] += 1
@@ -78,57 +74,9 @@ class Journal:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class JournalEngine(WrappedEngine):
-    """An engine that writes every answer into a journal, and gives what is there before it asks.
-
-    Args:
-        inner: The engine within.
-        journal: The journal.
-        source: The synchronous engine, where capabilities and identity are read.
-    """
-
-    def __init__(self, inner: Any, journal: Journal, source: Any) -> None:
-        super().__init__(inner, source)
-        self.journal = journal
-        self._identity = engine_identity(source)
-
-    def complete(self, request: Request) -> Response:
-        """The next answer to the request: of the journal, else of the engine within."""
-        key = request_key(request, self._identity)
-        if (found := self.journal.next(key)) is not None:
-            return as_replayed(found)
-        response: Response = self.inner.complete(request)
-        self.journal.keep(key, response)
-        return response
-
-    def stream(self, request: Request) -> Iterator[Any]:
-        """As `complete`, event by event."""
-        return small_events(self.complete(request))
-
-
-class AsyncJournalEngine(JournalEngine):
-    """The asynchronous twin of a `JournalEngine`."""
-
-    async def complete(self, request: Request) -> Response:
-        """As `JournalEngine.complete`."""
-        key = request_key(request, self._identity)
-        if (found := self.journal.next(key)) is not None:
-            return as_replayed(found)
-        response: Response = await self.inner.complete(request)
-        self.journal.keep(key, response)
-        return response
-
-    async def stream(self, request: Request) -> Any:
-        """As `complete`, event by event."""
-        for event in small_events(await self.complete(request)):
-            yield event
-
-
 def journaled(lm: dspy.LM, journal: Journal) -> dspy.LM:
     """A copy of a language model whose answers a journal keeps, sampled ones too."""
-    engine, async_engine = engines_of(lm)
-    twin = AsyncJournalEngine(async_engine, journal, engine) if async_engine is not None else None
-    return with_engines(lm, JournalEngine(engine, journal, engine), twin)
+    return replayed(lm, journal)
 
 
 def open_journal(work: Path, out: Path, identity: Mapping[str, Any], *, resume: bool) -> Journal:

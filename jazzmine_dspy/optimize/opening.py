@@ -10,7 +10,7 @@ import dspy
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.demos import unlabelled_fields
-from jazzmine_dspy.lm.counting import Meter
+from jazzmine_dspy.lm.meter import Meter
 from jazzmine_dspy.lm.prices import price_of
 from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.context import RunContext

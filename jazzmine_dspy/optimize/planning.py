@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.lm.limits import Tokens
-from jazzmine_dspy.lm.prices import Price
+from jazzmine_dspy.lm.prices import Price, Tokens
 from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.context import RunContext

@@ -184,9 +184,9 @@ async def all_at_once(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 def _stop(gathered: AwaitingGroup, items: int) -> None:
     """Raise what is awaited, if anything is; one item alone has written its requests in their order."""
     if gathered and items > 1:
-        from jazzmine_dspy.lm.deferred_files import arrange
+        from jazzmine_dspy.lm.deferred import sort_requests
 
-        arrange(gathered.folder)
+        sort_requests(gathered.folder)
     gathered.check()
 
 

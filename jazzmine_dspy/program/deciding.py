@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import dspy
 
-from jazzmine_dspy.lm.identity import lm_identity
+from jazzmine_dspy.lm.native import lm_identity
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.turn import Turn

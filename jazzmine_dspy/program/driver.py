@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import dspy
 
+from jazzmine_dspy.lm.deadline import call_deadline
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
 from jazzmine_dspy.program._calls import CallLog
@@ -39,6 +40,9 @@ from jazzmine_dspy.program.streaming import TokenStream, stream_for, within_loop
 from jazzmine_dspy.signatures.adapter import adapter_in_force
 
 T = TypeVar("T")
+
+LEFT_BEHIND_S = 0.25
+"""Seconds after its deadline at which a language model's call ends that nobody waits for any more."""
 
 
 class _Predictors(Protocol):
@@ -168,14 +172,17 @@ def _ask(effect: Predict, owner: _Predictors, bindings: Bindings, limit: _Limit)
 
     streamed = stream_for(predictor, in_thread=True) is not None
 
-    def once() -> Any:
-        with _logged(log, asking.lm, stream_for(predictor, in_thread=True)):
+    def once(seconds: float | None) -> Any:
+        # The thread that is left behind ends soon after, and with it a local model's call.
+        left = None if seconds is None else seconds + LEFT_BEHIND_S
+        with call_deadline(left), _logged(log, asking.lm, stream_for(predictor, in_thread=True)):
             return predictor(**effect.inputs, **demos, config=dict(effect.config))
 
     def attempt() -> Any:
         seconds = asking.seconds()
         with asking.judged():
-            return _within(seconds, once, lambda: asking.late(log), streamed=streamed)
+            ask = functools.partial(once, seconds)
+            return _within(seconds, ask, lambda: asking.late(log), streamed=streamed)
 
     with asking.ended():
         return _predicted(asking.retrying()(attempt), predictor, log)

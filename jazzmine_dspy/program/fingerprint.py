@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from jazzmine_dspy.lm.identity import lm_identity
+from jazzmine_dspy.lm.native import lm_identity
 from jazzmine_dspy.models.base import canonical_json, sha256
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program.bindings import Bindings

@@ -12,9 +12,9 @@ from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 
 from jazzmine_dspy.lm.attempts import JSON, WITHOUT, Attempts
-from jazzmine_dspy.lm.fitting import fitted, support
 from jazzmine_dspy.lm.listening import Listener
-from jazzmine_dspy.lm.wrapping import limit_named
+from jazzmine_dspy.lm.native import limit_named
+from jazzmine_dspy.lm.providers import configure_for_provider, schema_support
 from jazzmine_dspy.models.errors import AnswerError
 from jazzmine_dspy.signatures.answers import only, read_answer
 from jazzmine_dspy.signatures.contract import CONTRACTS, predictor_of
@@ -38,7 +38,7 @@ class DecisionAdapter(dspy.JSONAdapter):
         self, lm: Any, lm_kwargs: dict[str, Any], signature: Any, demos: list[Any], inputs: dict[str, Any]
     ) -> list[dict[str, Any]]:
         """Ask, and read the answer."""
-        attempts = Attempts(lm := fitted(lm), lm_kwargs)
+        attempts = Attempts(lm := configure_for_provider(lm), lm_kwargs)
         while True:
             with Listener(limit_named(lm)) as listener:
                 try:
@@ -53,7 +53,7 @@ class DecisionAdapter(dspy.JSONAdapter):
         self, lm: Any, lm_kwargs: dict[str, Any], signature: Any, demos: list[Any], inputs: dict[str, Any]
     ) -> list[dict[str, Any]]:
         """As :meth:`__call__`."""
-        attempts = Attempts(lm := fitted(lm), lm_kwargs)
+        attempts = Attempts(lm := configure_for_provider(lm), lm_kwargs)
         while True:
             with Listener(limit_named(lm)) as listener:
                 try:
@@ -66,7 +66,7 @@ class DecisionAdapter(dspy.JSONAdapter):
 
     def _prepare_response_format(self, lm: Any, lm_kwargs: dict[str, Any], signature: Any) -> None:
         given = lm_kwargs.pop("response_format", None)
-        held = "none" if given is WITHOUT else "json" if given == JSON else support(lm)
+        held = "none" if given is WITHOUT else "json" if given == JSON else schema_support(lm)
         predictor = predictor_of(signature)
         if held == "none":
             return

@@ -85,7 +85,7 @@ def test_a_turn_before_the_index_is_built_is_answered_in_time(folder: Path, slow
     decision, seconds = asyncio.run(decide())
     assert seconds < 1.5
     assert decision.degraded
-    time.sleep(2.5)  # meanwhile the index is built
+    program.bindings.recall.build()  # waits for the thread that builds it
     assert not program.decide(text=TEXT, deadline=1.0).degraded
 
 

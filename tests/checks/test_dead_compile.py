@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from demonstrations import demo_texts
 from jazzmine_dspy import load
-from jazzmine_dspy.lm.requests import demo_texts
 from jazzmine_dspy.signatures.contract import CONTRACTS
 
 TEXT = "put The Waves aside under my name"

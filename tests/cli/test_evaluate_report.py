@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.lm.deferred_files import read_conversations
+from jazzmine_dspy.lm.deferred import read_conversations
 
 
 @pytest.mark.row("V2", "V5", "V6")

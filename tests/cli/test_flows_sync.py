@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import qdrant_server
-from jazzmine_dspy.memory.procedural import qdrant
-from jazzmine_dspy.testing.procedural_memory import WordEmbedder
+from jazzmine_dspy.memory.procedural import memory as procedural_memory
+from word_embedder import WordEmbedder
 
 KEY = "a-very-secret-key"
 FLOWS = """
@@ -35,7 +35,7 @@ def running() -> Iterator[qdrant_server.QdrantDouble]:
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(qdrant, "FastembedEmbedder", WordEmbedder)
+    monkeypatch.setattr(procedural_memory, "FastembedEmbedder", WordEmbedder)
     monkeypatch.delenv("QDRANT_API_KEY", raising=False)
     (tmp_path / "flows.yaml").write_text(FLOWS, "utf-8")
     return tmp_path / "flows.yaml"

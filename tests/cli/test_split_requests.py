@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.lm.deferred_files import read_conversations, read_rows
+from jazzmine_dspy.lm.deferred import read_conversations, read_rows
 
 pytestmark = pytest.mark.row("O12")
 

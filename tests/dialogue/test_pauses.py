@@ -73,7 +73,7 @@ def test_offers_and_choices_survive_a_pause(talk: Any) -> None:
     assert talk.state.offered_flow == "cancel_order"
     unclear = talk({"type": "clarify", "flows": ["track_order", "cancel_order"]})
     handled = ProcessedMessage(message_id="m1", next_step=unclear)
-    talk.state = talk.state.model_copy(update={"handled": [handled]})
+    talk.state = talk.state.model_copy(update={"processed": [handled]})
     assert wait(talk).choices == ("track_order", "cancel_order")
 
 

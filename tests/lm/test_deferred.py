@@ -13,7 +13,7 @@ import dspy
 import pytest
 
 from jazzmine_dspy.lm import LMSettingsError, LMWarning, lm_identity, resolve_lm
-from jazzmine_dspy.lm.deferred_files import arrange
+from jazzmine_dspy.lm.deferred import sort_requests
 from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.errors import InputError
 
@@ -106,7 +106,7 @@ def test_wrong_lines_are_told_by_number_and_the_rest_is_used(tmp_path: Path) -> 
 def test_nothing_is_written_twice_and_the_order_of_asking_leaves_no_trace(tmp_path: Path) -> None:
     for folder, texts in (("a", "one two three one"), ("b", "three two one")):
         _keys(tmp_path / folder, *texts.split())
-        arrange(tmp_path / folder)
+        sort_requests(tmp_path / folder)
     written = [(tmp_path / folder / "requests.jsonl").read_bytes() for folder in "ab"]
     assert written[0] == written[1]
     assert len(written[0].splitlines()) == 3
@@ -120,7 +120,7 @@ def test_what_a_killed_process_left_half_written_is_written_anew(tmp_path: Path)
     for text in ("one", "two"):
         with pytest.raises(Awaiting):
             _ask(tmp_path, text)
-    arrange(tmp_path)
+    sort_requests(tmp_path)
     assert sorted(path.read_bytes().splitlines()) == sorted(whole.splitlines())
     keys = [row["custom_id"] for row in _requests(tmp_path)]
     assert keys == sorted(keys)

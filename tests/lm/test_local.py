@@ -16,14 +16,17 @@ import jsonschema
 import pydantic
 import pytest
 
+from jazzmine_dspy.lm.deadline import call_deadline
+from jazzmine_dspy.lm.engines import AsyncEngine
 from jazzmine_dspy.lm.errors import (
     LMContextError,
+    LMCrashedError,
     LMRequestError,
     LMSchemaError,
     LMSettingsError,
     LMTimeoutError,
 )
-from jazzmine_dspy.lm.local import AsyncLocalEngine, LocalEngine, LocalSettings, call_deadline
+from jazzmine_dspy.lm.local import LocalEngine, LocalSettings
 
 pytestmark = pytest.mark.local_lm
 
@@ -130,7 +133,7 @@ def test_the_same_request_gives_the_same_text_in_one_process_and_in_another(
 
 async def test_sync_and_async_answer_alike(engine: LocalEngine, ask: Any) -> None:
     request = ask(QUESTION)
-    answer = await AsyncLocalEngine(engine).complete(request)
+    answer = await AsyncEngine(engine).complete(request)
     assert answer.message == engine.complete(request).message
 
 
@@ -138,7 +141,7 @@ async def test_streamed_pieces_make_up_the_whole(engine: LocalEngine, ask: Any) 
     request = ask(QUESTION)
     whole = engine.complete(request)
     events = list(engine.stream(request))
-    aevents = [event async for event in AsyncLocalEngine(engine).stream(request)]
+    aevents = [event async for event in AsyncEngine(engine).stream(request)]
     for got in (events, aevents):
         pieces = [event.delta.text for event in got if event.type == "delta"]
         assert "".join(pieces) == text_of(whole)
@@ -149,16 +152,9 @@ async def test_streamed_pieces_make_up_the_whole(engine: LocalEngine, ask: Any) 
 
 def test_usage_is_what_llama_cpp_counted(engine: LocalEngine, ask: Any) -> None:
     response = engine.complete(ask(QUESTION, max_tokens=9))
-    timings = response.provider_data["timings"]
-    assert response.usage.input_tokens == timings["prompt_n"] + timings["cache_n"]
-    assert response.usage.output_tokens == timings["predicted_n"] == 9
+    assert (response.usage.input_tokens or 0) > 20
+    assert response.usage.output_tokens == 9
     assert response.finish_reason == "length"
-
-
-def test_token_probabilities(engine: LocalEngine, ask: Any) -> None:
-    (only,) = engine.complete(ask("A or B?", max_tokens=1, logprobs=3)).logprobs
-    assert len(only.top) == 3
-    assert only.logprob == max(each.logprob for each in only.top) < 0
 
 
 def test_a_prompt_over_the_context_names_both_numbers(engine: LocalEngine, ask: Any) -> None:
@@ -186,18 +182,19 @@ def test_other_than_text_is_refused(engine: LocalEngine) -> None:
 def test_a_process_killed_in_the_middle_of_a_call_is_replaced(engine: LocalEngine, ask: Any) -> None:
     request = ask(QUESTION)
     expected = text_of(engine.complete(request))
-    before, pieces = engine.pid, []
-    for event in engine.stream(request):
-        if event.type == "delta":
-            if not pieces:
-                os.kill(before or 0, signal.SIGKILL)
-            pieces.append(event.delta.text)
-    assert "".join(pieces) == expected
+    before = engine.pid
+    events = engine.stream(ask("Tell me a very long story.", max_tokens=900))
+    next(event for event in events if event.type == "delta")
+    os.kill(before or 0, signal.SIGKILL)
+    # What a reader has seen cannot be taken back; the next call has a new process.
+    with pytest.raises(LMCrashedError, match="died during one call"):
+        list(events)
+    assert text_of(engine.complete(request)) == expected
     assert engine.pid not in (None, before)
 
 
 async def test_a_cancelled_call_leaves_the_next_one_alone(engine: LocalEngine, ask: Any) -> None:
-    twin = AsyncLocalEngine(engine)
+    twin = AsyncEngine(engine)
     expected = engine.complete(ask("Hello", max_tokens=5)).message
     long = ask("Tell me a very long story.", max_tokens=900)
     stream = twin.stream(long)
@@ -223,7 +220,7 @@ def test_a_deadline_ends_the_call_with_a_typed_error(engine: LocalEngine, ask: A
 
 async def test_a_deadline_holds_for_awaited_calls(engine: LocalEngine, ask: Any) -> None:
     with call_deadline(0.1), pytest.raises(LMTimeoutError):
-        await AsyncLocalEngine(engine).complete(ask("Tell me a very long story.", max_tokens=900))
+        await AsyncEngine(engine).complete(ask("Tell me a very long story.", max_tokens=900))
 
 
 def test_eight_threads_get_each_their_own_answer(engine: LocalEngine, ask: Any) -> None:
@@ -251,22 +248,12 @@ def test_engines_of_the_same_settings_share_a_process(engine: LocalEngine, ask: 
 
 
 def test_copies_are_the_engine_itself(engine: LocalEngine) -> None:
-    twin = AsyncLocalEngine(engine)
+    twin = AsyncEngine(engine)
     assert copy.deepcopy(engine) is engine
-    assert copy.copy(engine) is engine
     assert copy.deepcopy(twin) is twin
 
 
-def test_state_makes_the_engine_anew(engine: LocalEngine) -> None:
-    state = json.loads(json.dumps(engine.dump_state()))
-    again = LocalEngine.load_state(state)
-    assert again.identity == engine.identity
-    again.close()
-
-
-def test_settings_that_exclude_each_other_are_refused() -> None:
-    with pytest.raises(LMSettingsError, match="exclude"):
-        LocalSettings(deterministic=True, prompt_cache=True)
+def test_a_setting_out_of_range_is_refused() -> None:
     with pytest.raises(LMSettingsError, match="n_ctx is 3"):
         LocalSettings(n_ctx=3)
     assert LocalSettings().thread_count == 2

@@ -14,7 +14,7 @@ import pytest
 
 import jazzmine_dspy
 from jazzmine_dspy.lm.errors import LMWarning
-from jazzmine_dspy.lm.replay import ReplayEngine, ReplayStore, is_replayed, replayed
+from jazzmine_dspy.lm.replay import ReplayEngine, ReplayStore, is_replay, replayed
 from jazzmine_dspy.lm.requests import request_key, user_text
 from jazzmine_dspy.lm.scripted import ScriptedEngine, scripted_lm
 
@@ -34,8 +34,8 @@ def test_a_repeated_request_is_answered_from_the_store_even_later(path: Path, as
         first.usage,
         first.finish_reason,
     )
-    assert is_replayed(later)
-    assert not is_replayed(first)
+    assert is_replay(later)
+    assert not is_replay(first)
 
 
 def test_another_request_or_model_is_asked(path: Path, ask: Any) -> None:
@@ -77,8 +77,8 @@ async def test_streams_and_awaited_calls_use_the_same_entries(path: Path, ask: A
     assert [e.delta.text for e in again if e.type == "delta"] == [
         e.delta.text for e in events if e.type == "delta"
     ]
-    assert is_replayed(again[-1])
-    assert is_replayed(await lm._async_engine_spec.complete(ask("x")))
+    assert is_replay(again[-1])
+    assert is_replay(await lm._async_engine_spec.complete(ask("x")))
     assert lm.engine.inner.calls == 1
 
 
@@ -92,7 +92,7 @@ def test_a_damaged_entry_is_asked_anew_with_a_warning(path: Path, ask: Any) -> N
     around = ReplayEngine(engine, ReplayStore(path))
     with pytest.warns(LMWarning, match="damaged"):
         around.complete(ask("hello"))
-    assert is_replayed(around.complete(ask("hello")))
+    assert is_replay(around.complete(ask("hello")))
     assert engine.calls == 2
 
 
@@ -154,7 +154,7 @@ def test_threads_with_one_question_ask_it_once(path: Path, ask: Any) -> None:
     answers.append(engine.complete(ask("hello")))
     others[0].join()
     assert inner.calls == 1
-    assert sorted(is_replayed(answer) for answer in answers) == [False, True]
+    assert sorted(is_replay(answer) for answer in answers) == [False, True]
 
 
 def test_two_processes_share_a_store(path: Path, ask: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import dspy
 import pytest
 
-from jazzmine_dspy.lm import counting, lm_identity, local, replay, resolve, scripted, weights
+from jazzmine_dspy.lm import lm_identity, local, meter, replay, resolve, scripted, weights
 from jazzmine_dspy.lm.errors import LMNotFoundError, LMSettingsError
 from jazzmine_dspy.models.errors import JazzmineError
 from openai_server import serving
@@ -58,9 +58,9 @@ def test_a_server_without_schemas_is_not_sent_one(server: Any) -> None:
 
 async def test_a_servers_calls_are_metered_and_replayed(server: Any, tmp_path: Path) -> None:
     address, asked = server
-    meter, store = counting.Meter(), replay.ReplayStore(tmp_path / "answers.db")
+    counter, store = meter.Meter(), replay.ReplayStore(tmp_path / "answers.db")
     plain = resolve.resolve_lm("openai/test", api_base=address, api_key="x")
-    lm = counting.metered(replay.replayed(plain, store), meter)
+    lm = meter.metered(replay.replayed(plain, store), counter)
     assert lm_identity(lm) == lm_identity(plain)
     with dspy.context(lm=lm, adapter=dspy.JSONAdapter(), track_usage=True):
         first = dspy.Predict(Route)(message="hi")
@@ -69,7 +69,7 @@ async def test_a_servers_calls_are_metered_and_replayed(server: Any, tmp_path: P
     assert first.get_lm_usage() == again.get_lm_usage()
     assert len(asked) == 1
     assert asked[0][1]["response_format"]["type"] == "json_schema"
-    counts = meter.counts
+    counts = counter.counts
     assert (counts.calls, counts.replayed, counts.failed) == (2, 1, 0)
     assert (counts.prompt_tokens, counts.completion_tokens) == (22, 8)
 
@@ -147,7 +147,7 @@ def test_identity_tells_models_and_addresses_apart_and_keeps_secrets() -> None:
 
 
 def test_identity_of_a_local_model_holds_what_shapes_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    weight = weights.Weights(Path("x.gguf"), "ab" * 32)
+    weight = weights.ModelFile(Path("x.gguf"), "ab" * 32)
     base = local.LocalEngine(weight, local.LocalSettings()).identity
     for change in ({"seed": 1}, {"n_ctx": 512}, {"schema_to_decoder": False}, {"prompt_cache": True}):
         assert local.LocalEngine(weight, local.LocalSettings(**change)).identity != base

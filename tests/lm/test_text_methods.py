@@ -11,7 +11,7 @@ from typing import Any
 import dspy
 import pytest
 
-from jazzmine_dspy.lm.identity import lm_identity
+from jazzmine_dspy.lm.native import lm_identity
 from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.lm.text_methods import as_lm
 from jazzmine_dspy.models.errors import InputError

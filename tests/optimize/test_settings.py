@@ -10,8 +10,8 @@ import pytest
 from jazzmine_dspy.artifacts.recall import recall_numbers, recall_settings
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example, Labels
-from jazzmine_dspy.memory.procedural.embed import FastembedEmbedder
-from jazzmine_dspy.memory.procedural.ranking import Settings
+from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
+from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 from jazzmine_dspy.memory.procedural.recall import FlowIndex
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -115,14 +115,14 @@ def test_labelled_turns_that_mislead_stay_outside(embedder: FastembedEmbedder) -
 def test_equal_settings_leave_the_defaults(embedder: FastembedEmbedder, library: Path) -> None:
     dataset = load_dataset(library)
     found = fit_recall(dataset.flows, embedder, dataset.examples("train"))
-    assert found.settings == Settings()
+    assert found.settings == RecallSettings()
     assert sum(choice.kept for choice in found.choices[:3]) == 1
     assert not any(choice.kept for choice in found.choices[3:])
 
 
 def test_without_a_labelled_start_nothing_is_fitted(embedder: FastembedEmbedder) -> None:
     found = fit_recall(FLOWS, embedder, [example("hello there my friend", [], "a")])
-    assert (found.settings, found.choices) == (Settings(), ())
+    assert (found.settings, found.choices) == (RecallSettings(), ())
 
 
 def test_one_vector_each_holds_all_texts_of_a_flow(embedder: FastembedEmbedder) -> None:
@@ -132,10 +132,10 @@ def test_one_vector_each_holds_all_texts_of_a_flow(embedder: FastembedEmbedder) 
 
 
 def test_settings_survive_a_policy() -> None:
-    settings = Settings(rrf_k=60, sparse=0.25, depth=30)
+    settings = RecallSettings(rrf_k=60, sparse=0.25, depth=30)
     assert recall_settings(recall_numbers(settings)) == settings
     assert isinstance(recall_settings(recall_numbers(settings)).depth, int)
-    assert recall_numbers(Settings()) == {}
-    assert recall_settings({}) == Settings()
+    assert recall_numbers(RecallSettings()) == {}
+    assert recall_settings({}) == RecallSettings()
     with pytest.raises(ArtifactError, match="'rrfk'"):
         recall_settings({"rrfk": 3.0})

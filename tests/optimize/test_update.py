@@ -116,8 +116,8 @@ def test_prompts_that_lose_are_replaced_by_those_as_written(
     taught: Any, grown: Path, run_recipe: Callable[..., Any], scripts: Any
 ) -> None:
     """A language model that demonstrations of the old flows mislead."""
+    from demonstrations import demo_texts
     from jazzmine_dspy.lm import scripted_lm
-    from jazzmine_dspy.lm.requests import demo_texts
 
     labels = scripts.Labels(scripts.LIBRARY)
     misled = scripted_lm(

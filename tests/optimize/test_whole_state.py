@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from demonstrations import demo_texts
 from jazzmine_dspy import load
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.lm.requests import demo_texts, system_text
+from jazzmine_dspy.lm.requests import system_text
 from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.optimize.optimizers.candidates import (
     Attempt,

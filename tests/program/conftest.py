@@ -113,9 +113,6 @@ class Letters:
         rows = self._rows(texts)
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
-    async def aembed(self, texts: Sequence[str]) -> Any:
-        return self.embed(texts)
-
     def features(self, texts: Sequence[str]) -> Any:
         self.asked.append(tuple(texts))
         return self._rows(texts)

@@ -9,7 +9,7 @@ import pytest
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.lm.scripted import scripted_lm
-from jazzmine_dspy.memory.procedural.embed import FastembedEmbedder
+from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.program.heads import heads_from_bytes, heads_to_bytes

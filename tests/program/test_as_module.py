@@ -12,7 +12,8 @@ from typing import Any
 import dspy
 import pytest
 
-from jazzmine_dspy.lm.requests import demo_texts, user_text
+from demonstrations import demo_texts
+from jazzmine_dspy.lm.requests import user_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram

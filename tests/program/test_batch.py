@@ -45,9 +45,9 @@ def test_decisions_are_those_of_one_by_one_with_real_embeddings(registry: FlowRe
     policy = Policy(shape=shape, floor_score={"idle": 0.1, "busy": 0.3}).named("floor")
     program = TurnProgram(registry, policy=policy).bind(recall=index, embedder=embedder)
     alone = [program.decide(turn).content() for turn in TURNS]
-    index.forget()
+    index.clear_cache()
     assert [one.content() for one in program.decide_many(TURNS, workers=3)] == alone
-    index.forget()
+    index.clear_cache()
     assert [one.content() for one in asyncio.run(program.adecide_many(TURNS, workers=3))] == alone
     assert len({str(one["selection"]["flows"]) for one in alone}) > 2
 

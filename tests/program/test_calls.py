@@ -11,7 +11,7 @@ import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
 
-from jazzmine_dspy.lm.scripted import AsyncScriptedEngine
+from jazzmine_dspy.lm.engines import AsyncEngine
 from jazzmine_dspy.models import LMCall, Turn, TurnDecision
 from jazzmine_dspy.models.decision import Usage
 from jazzmine_dspy.models.errors import InputError
@@ -171,7 +171,7 @@ class Hanging:
         return self.engine.complete(request)
 
 
-class AsyncHanging(AsyncScriptedEngine):
+class AsyncHanging(AsyncEngine):
     async def complete(self, request: Any) -> Any:
         held: Any = self.engine
         if held.asked_of(request) == held.prompt:

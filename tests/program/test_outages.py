@@ -13,7 +13,8 @@ import circuitbreaker
 import dspy
 import pytest
 
-from jazzmine_dspy.lm.scripted import AsyncScriptedEngine, ScriptedEngine
+from jazzmine_dspy.lm.engines import AsyncEngine
+from jazzmine_dspy.lm.scripted import ScriptedEngine
 from jazzmine_dspy.models import Turn, TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.program import outages
@@ -54,7 +55,7 @@ def answering(said: Sequence[Any], *, retries: int = 2, cache: bool = False) -> 
 
     engine = ScriptedEngine(script)
     return dspy.LM(
-        "scripted/x", engine=engine, async_engine=AsyncScriptedEngine(engine), cache=cache, num_retries=retries,
+        "scripted/x", engine=engine, async_engine=AsyncEngine(engine), cache=cache, num_retries=retries,
         temperature=0.0,
     )  # fmt: skip
 

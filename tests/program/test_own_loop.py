@@ -13,7 +13,8 @@ import pytest
 
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.eval.suite import replay_dataset
-from jazzmine_dspy.lm.scripted import AsyncScriptedEngine, ScriptedEngine, scripted_lm
+from jazzmine_dspy.lm.engines import AsyncEngine
+from jazzmine_dspy.lm.scripted import ScriptedEngine, scripted_lm
 from jazzmine_dspy.program.own_loop import outside_loop
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -81,7 +82,7 @@ def test_ctrl_c_ends_a_replay_that_waits_for_an_answer() -> None:
     dataset = load_dataset("datasets/support")
     released = asyncio.Event()
 
-    class Stalled(AsyncScriptedEngine):
+    class Stalled(AsyncEngine):
         async def complete(self, request: Any) -> Any:
             threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
             await asyncio.wait_for(released.wait(), 20)

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jazzmine_dspy.lm.requests import demo_texts, response_schema, system_text, user_text
+from demonstrations import demo_texts
+from jazzmine_dspy.lm.requests import response_schema, system_text, user_text
 from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.slots import ReadingContext

@@ -222,10 +222,10 @@ def test_a_turn_is_begun_with_what_its_decision_found_out(registry: FlowRegistry
     assert turn.combined_flow_prompt == flow.build_prompt(verbose=False)
     assert state.entity_workspace["order 4471"].attributes == ["late"]
     assert [(topic.turn_number, topic.intent) for topic in state.topic_history] == [(1, "track")]
-    assert state.begun == ["m1"]
+    assert state.started_message_ids == ["m1"]
     # The same message again begins no other turn.
     again, _ = apply(state, decided, registry, message_id="m1")
-    assert (again.turn_number, again.begun, len(again.topic_history)) == (1, ["m1"], 1)
+    assert (again.turn_number, again.started_message_ids, len(again.topic_history)) == (1, ["m1"], 1)
     assert again.entity_workspace == state.entity_workspace
 
 

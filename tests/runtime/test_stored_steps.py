@@ -19,7 +19,7 @@ def _state(step: dict[str, Any]) -> WorkingMemory:
     """A record as it lies in a store."""
     handled = [{"message_id": "m1", "next_step": step, "reply": "Which order?"}]
     finished = [{"action_id": "a1", "message_id": "m1", "next_step": step}]
-    record = {"conversation_id": "c1", "user_id": "u1", "handled": handled, "finished": finished}
+    record = {"conversation_id": "c1", "user_id": "u1", "processed": handled, "action_results": finished}
     return WorkingMemory.model_validate_json(json.dumps(record))
 
 
@@ -37,7 +37,7 @@ def test_what_is_written_is_what_versions_before_wrote() -> None:
     state.processed = [ProcessedMessage(message_id="m1", next_step=step, reply="Which order?")]
     state.action_results = [ActionResult(action_id="a1", next_step=step)]
     written = json.loads(state.model_dump_json())
-    assert written["handled"][0]["next_step"] == written["finished"][0]["next_step"] == ASKED
+    assert written["processed"][0]["next_step"] == written["action_results"][0]["next_step"] == ASKED
     assert WorkingMemory.model_validate_json(json.dumps(written)) == state
     choosing = step.model_copy(update={"kind": "clarify", "choices": ("a", "b")})
     kept = ProcessedMessage(message_id="m1", next_step=choosing).model_dump(mode="json")["next_step"]
@@ -50,4 +50,4 @@ def test_a_step_of_another_version_is_carried_along(step: dict[str, Any]) -> Non
     assert stored_step(state.processed[0].next_step) == NextStep(kind="none")
     assert clarifying(state) == ()
     again = json.loads(state.model_copy(deep=True).model_dump_json())
-    assert again["handled"][0]["next_step"] == again["finished"][0]["next_step"] == step
+    assert again["processed"][0]["next_step"] == again["action_results"][0]["next_step"] == step

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jazzmine_dspy.memory.procedural import _sparse, ranking
-from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Hit, Layout, StoredPoint, Where
-from jazzmine_dspy.memory.procedural.ranking import Described, Lists, Settings
+from jazzmine_dspy.memory.procedural import bm25, ranking
+from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter, Hit, Point, Query
+from jazzmine_dspy.memory.procedural.ranking import PointInfo, RankedLists, RecallSettings
 
 SIZE = 16
 AGENTS = 3
@@ -60,12 +60,12 @@ def vector(text: str) -> np.ndarray[Any, np.dtype[np.float32]]:
     return (drawn / np.linalg.norm(drawn)).astype(np.float32)
 
 
-def random_points(number: int, seed: int = 0, *, start: int = 0) -> list[StoredPoint]:
+def random_points(number: int, seed: int = 0, *, start: int = 0) -> list[Point]:
     """Points of few words, so that equal scores abound; their ids begin at ``start``, which is their order too."""
     rng = np.random.default_rng([seed, start])
     texts = [" ".join(rng.choice(WORDS, size=rng.integers(1, 6))) for _ in range(number)]
     texts[::50] = ["of the"] * len(texts[::50])  # stop words alone
-    words = _sparse.documents(texts)
+    words = bm25.documents(texts)
     made = []
     for place, text in enumerate(texts):
         payload = {
@@ -74,18 +74,18 @@ def random_points(number: int, seed: int = 0, *, start: int = 0) -> list[StoredP
             "kind": str(rng.choice(["description", "example", "turn"])),
             "text": text,
         }
-        made.append(StoredPoint(str(uuid.UUID(int=start + place)), vector(text), words[place], payload))
+        made.append(Point(str(uuid.UUID(int=start + place)), vector(text), words[place], payload))
     return made
 
 
 class Reference:
     """Points ranked by the textbook: exact cosine, BM25 with IDF, weighted reciprocal ranks, grouping by flow."""
 
-    def __init__(self, points: Iterable[StoredPoint]) -> None:
+    def __init__(self, points: Iterable[Point]) -> None:
         self.points = {point.id: point for point in points}
         self.count()
 
-    def upsert(self, points: Iterable[StoredPoint]) -> None:
+    def upsert(self, points: Iterable[Point]) -> None:
         self.points.update({point.id: point for point in points})
         self.count()
 
@@ -114,7 +114,7 @@ class Reference:
         holding = (self.weights > 0).sum(axis=0)
         self.idf = np.log((documents - holding + 0.5) / (holding + 0.5) + 1)
 
-    def ranked(self, branch: Branch, where: Where) -> tuple[list[int], np.ndarray[Any, Any]]:
+    def ranked(self, branch: Query, where: Filter) -> tuple[list[int], np.ndarray[Any, Any]]:
         """Numbers of the points that pass and match, best first, equal ones in order; and the scores, best first."""
         if branch.dense is not None:
             asked = branch.dense.astype(np.float64)
@@ -122,12 +122,12 @@ class Reference:
             matching = np.ones(len(self.ids), dtype=bool)
         else:
             query = np.zeros(len(self.column))
-            for stem, weight in zip(*(branch.words or ([], [])), strict=True):
+            for stem, weight in zip(*(branch.sparse), strict=True):
                 if stem in self.column:
                     query[self.column[stem]] = weight
             scores = self.weights @ (query * self.idf)
             matching = (self.weights[:, query > 0] > 0).any(axis=1)
-        for key, values in where.items():
+        for key, values in where.must.items():
             matching &= np.isin(self.held[key], values)
         found = np.flatnonzero(matching)
         found = found[np.argsort(-scores[found], kind="stable")]
@@ -137,7 +137,7 @@ class Reference:
         return found[np.lexsort((found, group))].tolist(), best_first
 
     def recall(
-        self, question: Mapping[str, Branch], where: Where, settings: Settings, k: int
+        self, question: Mapping[str, Query], where: Filter, settings: RecallSettings, k: int
     ) -> tuple[list[tuple[str, float]], bool]:
         """The best flows with their scores; and whether a gap makes the question doubtful."""
         lists = {name: self.ranked(branch, where) for name, branch in question.items()}
@@ -158,7 +158,7 @@ class Reference:
         best_first = sorted(scores, key=lambda flow: (-round(scores[flow], 12), int(flow.split("_")[1])))
         return [(flow, scores[flow]) for flow in best_first[:k]], doubtful
 
-    def _flows(self, lists: Sequence[Sequence[int]], settings: Settings) -> dict[str, float]:
+    def _flows(self, lists: Sequence[Sequence[int]], settings: RecallSettings) -> dict[str, float]:
         points: dict[int, float] = defaultdict(float)
         for numbers, weight in zip(lists, (settings.dense, settings.sparse), strict=True):
             for rank, number in enumerate(numbers):
@@ -171,7 +171,7 @@ class Reference:
 
 
 def compare(
-    engine: Engine, layout: Layout, reference: Reference, *, questions: int, seed: int = 0
+    engine: Engine, layout: CollectionSpec, reference: Reference, *, questions: int, seed: int = 0
 ) -> Compared:
     """Ask both the same random questions.
 
@@ -180,7 +180,7 @@ def compare(
     """
     rng = np.random.default_rng([seed, questions])
     describing = {
-        each: Described(str(point.payload["flow_name"]), str(point.payload["kind"]), "", number)
+        each: PointInfo(str(point.payload["flow_name"]), str(point.payload["kind"]), "", "", number)
         for number, each in enumerate(reference.ids)
         for point in [reference.points[each]]
     }
@@ -192,7 +192,7 @@ def compare(
         if doubt:
             doubtful += 1
             continue
-        told = f"question {number}: {settings}, {dict(where)}, k={k}\n{found}\n{expected}"
+        told = f"question {number}: {settings}, {where}, k={k}\n{found}\n{expected}"
         assert [name for name, _ in found] == [name for name, _ in expected], told
         differences = [abs(one - other) for (_, one), (_, other) in zip(found, expected, strict=True)]
         worst = max(worst, *differences, 0.0)
@@ -202,25 +202,24 @@ def compare(
 
 def recall(
     engine: Engine,
-    layout: Layout,
-    describing: Mapping[str, Described],
-    question: Mapping[str, Branch],
-    where: Where,
-    settings: Settings,
+    layout: CollectionSpec,
+    describing: Mapping[str, PointInfo],
+    question: Mapping[str, Query],
+    where: Filter,
+    settings: RecallSettings,
     k: int,
 ) -> list[tuple[str, float]]:
     """Names and scores of the flows that an engine's lists come to."""
 
-    def describe(hit: Hit) -> Described:
+    def describe(hit: Hit) -> PointInfo:
         return describing[hit.id]
-
-    def ask(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
-        return engine.search(layout, branches, depth=limit, where=where)
 
     depth = settings.depth
     while True:
-        made = ranking.searched(ask, list(question.values()), describe, depth)
-        lists = Lists(**{"dense": [], **dict(zip(question, made, strict=True))})
+        # As many as there are, since many texts of few words have equal scores.
+        hits = engine.search(layout, list(question.values()), limit=len(describing) + 1, where=where)
+        made = [ranking.ordered(each, describe, depth) for each in hits]
+        lists = RankedLists(**{"dense": [], **dict(zip(question, made, strict=True))})
         found = ranking.recalled(lists, settings, describe, lambda flow: int(flow.split("_")[1]), k=k)
         if len(found) >= k or depth >= len(describing):
             return [(each.name, each.score) for each in found]
@@ -228,7 +227,7 @@ def recall(
 
 
 def scores_agree(
-    engine: Engine, layout: Layout, reference: Reference, *, questions: int, seed: int = 1
+    engine: Engine, layout: CollectionSpec, reference: Reference, *, questions: int, seed: int = 1
 ) -> float:
     """Largest relative difference of a raw score, cosine or BM25, between an engine's lists and the reference's."""
     rng = np.random.default_rng([seed, questions])
@@ -237,7 +236,7 @@ def scores_agree(
         question, where, settings, _ = _question(rng, number)
         branches = list(question.values())
         for branch, hits in zip(
-            branches, engine.search(layout, branches, depth=settings.depth, where=where), strict=True
+            branches, engine.search(layout, branches, limit=settings.depth, where=where), strict=True
         ):
             _, expected = reference.ranked(branch, where)
             assert len(hits) == min(settings.depth, len(expected))
@@ -246,31 +245,29 @@ def scores_agree(
     return worst
 
 
-def _question(
-    rng: np.random.Generator, number: int
-) -> tuple[dict[str, Branch], dict[str, list[str]], Settings, int]:
+def _question(rng: np.random.Generator, number: int) -> tuple[dict[str, Query], Filter, RecallSettings, int]:
     texts = [" ".join(rng.choice([*WORDS, "the", "my"], size=rng.integers(1, 6)))]
     if number % 5 == 0:
         texts.append(" ".join(rng.choice(WORDS, size=3)))
     question = {}
     for text, (dense, sparse) in zip(texts, (NAMES[:2], NAMES[2:]), strict=False):
-        question[dense] = Branch(dense=vector(text))
-        words = _sparse.query(text)
+        question[dense] = Query(dense=vector(text))
+        words = bm25.query(text)
         if words[0]:
-            question[sparse] = Branch(words=words)
-    where: dict[str, list[str]] = {}
+            question[sparse] = Query(sparse=words)
+    must: dict[str, list[str]] = {}
     if number % 2:
-        where["agent_id"] = [f"agent_{rng.integers(AGENTS)}"]
+        must["agent_id"] = [f"agent_{rng.integers(AGENTS)}"]
     if number % 3 == 0:
-        where["flow_name"] = [f"flow_{each}" for each in rng.choice(FLOWS, size=5, replace=False)]
-    settings = Settings(
+        must["flow_name"] = [f"flow_{each}" for each in rng.choice(FLOWS, size=5, replace=False)]
+    settings = RecallSettings(
         rrf_k=int(rng.choice([1, 2, 10, 60])),
         dense=float(rng.choice([0.5, 1.0, 3.0])),
         sparse=float(rng.choice([0.0, 0.5, 1.0])),
         depth=int(rng.choice([10, 30, 60])),
         points_per_flow=int(rng.choice([1, 3, 99])),
     )
-    return question, where, settings, int(rng.choice([1, 3, 5, FLOWS], p=[0.3, 0.3, 0.3, 0.1]))
+    return question, Filter(must), settings, int(rng.choice([1, 3, 5, FLOWS], p=[0.3, 0.3, 0.3, 0.1]))
 
 
 def _doubtful(scores: np.ndarray[Any, Any]) -> bool:

@@ -62,7 +62,7 @@ def made_of(
     refuses: bool = False,
 ) -> Made:
     """Train everything. The program comes last: what it has in its index, the others have embedded before."""
-    how.shared.forget()
+    how.shared.clear_cache()
     trained = ours.trained(dataset, how.recipe, out, seed)
     others = [] if learnt is None else peers(learnt, how.shared, refuses=refuses)
     return Made(dataset, seed, trained, ours.loaded(trained, how.shared), others)

@@ -94,10 +94,10 @@ def measured(
     """Decide every turn once, one at a time; nothing is remembered of what another system was asked before."""
     program.decide(examples[0].turn)
     recall = getattr(getattr(program, "bindings", None), "recall", None)
-    forget = getattr(program if recall is None else recall, "forget", None)
-    if forget is not None:
-        forget()
-    shared.forget()
+    clear_cache = getattr(program if recall is None else recall, "clear_cache", None)
+    if clear_cache is not None:
+        clear_cache()
+    shared.clear_cache()
     return evaluate(program, examples, seed=seed)
 
 

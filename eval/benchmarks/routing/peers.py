@@ -42,9 +42,9 @@ class TopCandidate(Peer):
         found = self._index.recall(text, k=5)
         return (found[0].name if found else None), 1.0, [(each.name, each.score) for each in found]
 
-    def forget(self) -> None:
+    def clear_cache(self) -> None:
         """Of the index."""
-        self._index.forget()
+        self._index.clear_cache()
 
 
 def _joined(flow: Flow, examples: Sequence[str]) -> str:

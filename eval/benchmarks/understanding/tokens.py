@@ -12,8 +12,9 @@ from typing import Any
 import dspy
 from dspy.lm15 import Request, Response
 
+from jazzmine_dspy.lm.engines import Wrapper
+from jazzmine_dspy.lm.native import wrap
 from jazzmine_dspy.lm.requests import chat_messages, response_schema
-from jazzmine_dspy.lm.wrapping import WrappedEngine, engines_of, with_engines
 
 
 @functools.cache
@@ -27,11 +28,11 @@ def _encoding() -> Any:
     return importlib.import_module("tiktoken").get_encoding("cl100k_base")
 
 
-class Counting(WrappedEngine):
+class Counting(Wrapper):
     """Hands every call on, and notes how many tokens its messages and schema have."""
 
     def __init__(self, inner: Any, found: list[int]) -> None:
-        super().__init__(inner, inner)
+        super().__init__(inner)
         self.found = found
 
     def complete(self, request: Request) -> Response:
@@ -54,7 +55,6 @@ def count(text: str) -> int:
 
 
 def counted(lm: dspy.LM) -> tuple[dspy.LM, list[int]]:
-    """The language model, and the tokens of each call that it will have answered, asynchronous ones left out."""
-    engine, async_engine = engines_of(lm)
+    """The language model, and the tokens of each call that it will have answered."""
     found: list[int] = []
-    return with_engines(lm, Counting(engine, found), async_engine), found
+    return wrap(lm, lambda engine: Counting(engine, found)), found

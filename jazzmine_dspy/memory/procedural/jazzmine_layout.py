@@ -6,24 +6,29 @@ written. Both must use the same embedding model: the dense vectors are its, and 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.memory.errors import ConflictError
-from jazzmine_dspy.memory.procedural.engine import Layout, Words
+from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter, SparseVector
 from jazzmine_dspy.models.flows import Flow
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.memory.procedural.sync import Sync
+    from jazzmine_dspy.models.registry import FlowRegistry
 
 logger = logging.getLogger("jazzmine_dspy")
 
 
-def layout(prefix: str, size: int) -> Layout:
+def spec(prefix: str, size: int) -> CollectionSpec:
     """Jazzmine's collection, with the payload indexes that it makes."""
-    return Layout(f"{prefix}_flows", size, indexed=("flow_id", "agent_id", "flow_name", "flow_type"))
+    return CollectionSpec(f"{prefix}_flows", size, indexed=("flow_id", "agent_id", "flow_name", "flow_type"))
 
 
 def flow_id(name: str) -> str:
@@ -89,7 +94,7 @@ def payload(flow: Flow, agent_id: str, point_id: str) -> dict[str, Any]:
     }
 
 
-def words(embedder: Any, texts: Sequence[str]) -> list[Words]:
+def words(embedder: Any, texts: Sequence[str]) -> list[SparseVector]:
     """Sparse vectors as jazzmine's compiled memory makes them: how often each token of the embedding model occurs.
 
     Args:
@@ -100,44 +105,59 @@ def words(embedder: Any, texts: Sequence[str]) -> list[Words]:
     token_ids = getattr(embedder, "token_ids", None)
     if token_ids is None:
         logger.warning(
-            "the embedder tells no tokens, so jazzmine's search by words will not find these flows"
+            "the embedder has no token_ids, so jazzmine's search by words will not find these flows"
         )
         return [([], []) for _ in texts]
     counted = (sorted(Counter(token_ids(text)).items()) for text in texts)
     return [([token for token, _ in each], [float(count) for _, count in each]) for each in counted]
 
 
-def kept_ids(stored: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[dict[str, str], list[str]]:
-    """The one point of each flow's name, and the ids of points beyond it.
+def sync_of(
+    engine: Engine,
+    collection: CollectionSpec,
+    registry: FlowRegistry,
+    agent_id: str,
+    embedder: Any,
+    other_model: Collection[str],
+) -> Sync:
+    """What a sync of jazzmine's collection has to do.
 
-    A flow that jazzmine was given an id of its own for keeps it: jazzmine knows it by no other.
-    """
-    kept: dict[str, str] = {}
-    beyond: list[str] = []
-    for point_id, held in sorted(stored, key=lambda each: each[0]):
-        name = str(held.get("flow_name", ""))
-        if name not in kept:
-            kept[name] = point_id
-        elif point_id == flow_id(name):
-            beyond.append(kept[name])
-            kept[name] = point_id
-        else:
-            beyond.append(point_id)
-    return kept, beyond
-
-
-def refuse_taken(taken: Iterable[tuple[str, Mapping[str, Any]]], agent_id: str, collection: str) -> None:
-    """Check that no point is another agent's: jazzmine's ids are of names alone.
+    Args:
+        engine: Stores the points.
+        collection: Jazzmine's.
+        registry: The flows.
+        agent_id: Whose flows these are.
+        embedder: Gives vectors and tokens.
+        other_model: Names of flows that were embedded with another model; they are written again.
 
     Raises:
-        ConflictError: one is.
+        ConflictError: Another agent has a flow of the same name: jazzmine's ids are of names alone.
+        MemoryUnavailableError: The engine does not answer.
     """
-    for _, held in taken:
-        owner = held.get("agent_id")
-        if owner != agent_id:
+    from jazzmine_dspy.memory.procedural.points import FlowPoint
+    from jazzmine_dspy.memory.procedural.sync import Sync, stored_points
+
+    stored = stored_points(engine, collection, agent_id)
+    # A flow that jazzmine was given an id of its own for keeps it: jazzmine knows it by no other.
+    ids = {
+        str(payload.get("flow_name")): point_id for point_id, payload in sorted(stored.items(), reverse=True)
+    }
+    ids |= {name: flow_id(name) for name in registry if flow_id(name) in stored or name not in ids}
+    new = [ids[name] for name in registry if ids[name] not in stored]
+    for _, other in engine.scroll(collection, Filter({"flow_id": new})) if new else ():
+        if other.get("agent_id") != agent_id:
             raise ConflictError(
-                f"Agent {owner!r} has a flow {held.get('flow_name')!r} of the same name, and jazzmine's layout keeps "
-                "one flow for each name",
-                where=f"collection {collection!r}",
+                f"Agent {other.get('agent_id')!r} has a flow {other.get('flow_name')!r} of the same name, and "
+                "jazzmine's layout keeps one flow for each name",
+                where=f"collection {collection.name!r}",
                 remedy="Give one of the agents another prefix, or rename the flow.",
             )
+    known = {
+        point_id: {**each, "checksum": ""} if each.get("flow_name") in other_model else each
+        for point_id, each in stored.items()
+    }
+    wanted = {
+        ids[name]: FlowPoint(embedding_text(flow), name, "", "", payload(flow, agent_id, ids[name]))
+        for name, flow in registry.items()
+    }
+    return Sync(collection, known, wanted, functools.partial(words, embedder))

@@ -1,130 +1,162 @@
-"""What recall searches: the texts of flows, and the questions that a message comes to."""
+"""The searchable points of a registry's flows, and the queries of a message."""
 
 from __future__ import annotations
 
-import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jazzmine_dspy.memory.procedural import _sparse
-from jazzmine_dspy.memory.procedural.engine import Branch
-from jazzmine_dspy.models.errors import FlowError, InputError
-from jazzmine_dspy.models.parsing import from_json
+from jazzmine_dspy.memory.procedural import bm25, jazzmine_layout
+from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Point, Query, SparseVector
+from jazzmine_dspy.models.base import canonical_json, sha256
+from jazzmine_dspy.models.errors import FlowError
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.models.decision import Recalled
+    from jazzmine_dspy.models.flows import Flow
     from jazzmine_dspy.models.ports import Embedder
     from jazzmine_dspy.models.registry import FlowRegistry
 
+DESCRIPTION = "description"
+"""Kind of a flow's first point, whose payload describes the flow and has the checksum of its whole content."""
 
-class Point(NamedTuple):
-    """One searchable text of a flow; ``conversation`` is the labelled one that it is from, or empty."""
+_BATCH = 64
+_VERSION = 4
+"""Raise it when the same flows are stored in another way."""
+
+_NAMESPACE = uuid.UUID("0c6e3bb3-2f7e-5b0f-8a51-7f1d6a1f7e55")
+
+
+class FlowPoint(NamedTuple):
+    """One searchable text of a flow; ``conversation`` is the labelled one that it stems from, or empty."""
 
     text: str
     flow: str
     kind: str
     conversation: str
+    payload: dict[str, Any]
 
 
-def points_of(registry: FlowRegistry, examples: Iterable[tuple[str, str, str]] = ()) -> Iterator[Point]:
-    """All searchable texts of a registry's flows, in its order: description, keywords, examples, further examples.
+def points_for(
+    registry: FlowRegistry, agent_id: str, embedder: str, examples: Iterable[tuple[str, str, str]] = ()
+) -> dict[str, FlowPoint]:
+    """The points of all flows by id, in the registry's order. The same content gives the same ones everywhere.
 
     Args:
         registry: The flows.
-        examples: Further examples, as (text, flow, id of the conversation that it stems from).
+        agent_id: Whose flows these are.
+        embedder: Fingerprint of the embedding model.
+        examples: Further ones, as (text, flow, id of the conversation that it stems from).
 
     Raises:
-        FlowError: an example names an unknown flow.
+        FlowError: An example names an unknown flow.
     """
-    further: dict[str, list[Point]] = {name: [] for name in registry}
-    for number, (text, flow, conversation) in enumerate(examples, start=1):
-        if flow not in further:
+    version = f"{_VERSION}:{bm25.FINGERPRINT[:16]}:{embedder}"
+    points: dict[str, FlowPoint] = {}
+    for name, texts in _texts(registry, examples).items():
+        flow, ids = registry[name], []
+        for kind, text, conversation in texts:
+            payload: dict[str, Any] = {
+                "agent_id": agent_id,
+                "flow_name": name,
+                "kind": kind,
+                "text": text,
+                "conversation": conversation,
+                "embedder": embedder,
+                "checksum": str(_VERSION),
+            }
+            # The id of a description outlives edits; those of the other texts change with whatever they stand for.
+            key = canonical_json([agent_id, name, kind, text, conversation, version])
+            point_id = flow.id_for(agent_id) if kind == DESCRIPTION else str(uuid.uuid5(_NAMESPACE, key))
+            ids.append(point_id)
+            points[point_id] = FlowPoint(text, name, kind, conversation, payload)
+        payload = points[ids[0]].payload
+        payload |= _description(flow, agent_id)
+        payload["checksum"] = sha256([version, payload["content"], sorted(ids)])
+    return points
+
+
+def _texts(
+    registry: FlowRegistry, examples: Iterable[tuple[str, str, str]]
+) -> dict[str, list[tuple[str, str, str]]]:
+    """(kind, text, conversation) of each flow: description, keywords, examples, further examples."""
+    further: dict[str, list[tuple[str, str, str]]] = {name: [] for name in registry}
+    for number, (text, wanted, conversation) in enumerate(examples, start=1):
+        if wanted not in further:
             raise FlowError(
-                f"Example {number} names the unknown flow {flow!r}",
+                f"Example {number} names the unknown flow {wanted!r}",
                 where=f"conversation {conversation!r}",
                 remedy="Correct the label, or add the flow to the registry.",
             )
-        further[flow].append(Point(text, flow, "turn", conversation))
-    for name, known in registry.items():
-        yield Point(f"{known.description} {known.condition}".strip(), name, "description", "")
-        if known.keywords:
-            yield Point(", ".join(known.keywords), name, "keywords", "")
-        for text in dict.fromkeys(known.examples):
-            yield Point(text, name, "example", "")
-        yield from dict.fromkeys(further[name])
+        further[wanted].append(("turn", text, conversation))
+    texts = {}
+    for name, flow in registry.items():
+        own = [(DESCRIPTION, f"{flow.description} {flow.condition}".strip(), "")]
+        if flow.keywords:
+            own.append(("keywords", ", ".join(flow.keywords), ""))
+        texts[name] = list(
+            dict.fromkeys([*own, *(("example", text, "") for text in flow.examples), *further[name]])
+        )
+    return texts
 
 
-def read_examples(file: Path, data: bytes | None = None) -> list[tuple[str, str, str]]:
-    """The labelled examples that a program is stored with (``examples.jsonl``), as (text, flow, conversation).
+def _description(flow: Flow, agent_id: str) -> dict[str, Any]:
+    return {
+        "flow_id": flow.id_for(agent_id),
+        "flow_type": jazzmine_layout.flow_type(flow),
+        "description": flow.description,
+        "condition": flow.condition,
+        "desired_effects": list(flow.desired_effects),
+        "content": flow.checksum(),
+    }
+
+
+def queries(embedder: Embedder, text: str, summaries: Sequence[str] = ()) -> dict[str, Query]:
+    """The query for each of the :class:`~jazzmine_dspy.memory.procedural.ranking.RankedLists`, by its name.
+
+    A text of stop words alone has no query by words.
+    """
+    summary = "\n".join(each for each in summaries if each.strip())
+    vectors = embedder.embed([text, summary] if summary else [text])
+    made = {"dense": Query(vectors[0]), "sparse": Query(sparse=bm25.query(text))}
+    if summary:
+        made["summary_dense"] = Query(vectors[1])
+        made["summary_sparse"] = Query(sparse=bm25.query(summary))
+    return {name: query for name, query in made.items() if query.dense is not None or query.sparse[0]}
+
+
+def write(
+    engine: Engine,
+    spec: CollectionSpec,
+    embedder: Embedder,
+    points: Mapping[str, FlowPoint],
+    *,
+    sparse: Callable[[Sequence[str]], list[SparseVector]] = bm25.documents,
+) -> None:
+    """Embed and write points.
 
     Args:
-        file: One JSON object a line. None where there is no such file.
-        data: Its content, if it was read already.
+        engine: Where to.
+        spec: Of the collection.
+        embedder: Gives the dense vectors.
+        points: What to write, by id.
+        sparse: Gives the sparse vectors.
 
     Raises:
-        InputError: a line is no example.
+        EmbeddingError: The embedder fails.
+        MemoryUnavailableError: The engine does not answer.
     """
-    found = []
-    if data is None:
-        data = file.read_bytes() if file.is_file() else b""
-    for number, line in enumerate(data.splitlines(), start=1):
-        try:
-            told = from_json(line)
-            found.append((told["text"], told["flow"], told.get("conversation", "")))
-            for each in found[-1]:
-                each.encode()
-            if not found[-1][0].strip():
-                raise ValueError("the text is empty")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise InputError(
-                "This is no example of a program",
-                where=f"{file}, line {number}",
-                remedy="Save the program again.",
-            ) from error
-    return found
+    texts = [point.text for point in points.values()]
+    dense, words = embedder.embed(texts), sparse(texts)
+    engine.upsert(
+        spec,
+        [
+            Point(point_id, dense[number], words[number], point.payload)
+            for number, (point_id, point) in enumerate(points.items())
+        ],
+    )
 
 
-def questions(embedder: Embedder, query: str, summaries: Sequence[str] = ()) -> dict[str, Branch]:
-    """What to ask for each of the :class:`~jazzmine_dspy.memory.procedural.ranking.Lists`, by its name.
-
-    A text may hold nothing but stop words; then there is no question about its words.
-    """
-    summary = "\n".join(text for text in summaries if text.strip())
-    vectors = embedder.embed([query, summary] if summary else [query])
-    asked = {"dense": Branch(dense=vectors[0]), "sparse": Branch(words=_sparse.query(query))}
-    if summary:
-        asked["summary_dense"] = Branch(dense=vectors[1])
-        asked["summary_sparse"] = Branch(words=_sparse.query(summary))
-    return {name: each for name, each in asked.items() if each.words is None or each.words[0]}
-
-
-class BlockingRecall(ABC):
-    """A recall port that blocks: its asynchronous form is the same in a thread."""
-
-    @abstractmethod
-    def recall(
-        self,
-        query: str,
-        *,
-        k: int,
-        summaries: Sequence[str] = (),
-        allowed: Collection[str] | None = None,
-        exclude: Collection[str] = (),
-    ) -> list[Recalled]:
-        """Candidates for a query."""
-
-    async def arecall(
-        self,
-        query: str,
-        *,
-        k: int,
-        summaries: Sequence[str] = (),
-        allowed: Collection[str] | None = None,
-        exclude: Collection[str] = (),
-    ) -> list[Recalled]:
-        """Same as :meth:`recall`, in a thread. Who is cancelled does not wait; the thread ends when it is done."""
-        return await asyncio.to_thread(
-            self.recall, query, k=k, summaries=summaries, allowed=allowed, exclude=exclude
-        )
+def batches(items: Sequence[Any], size: int = _BATCH) -> Iterator[Any]:
+    """Split what is to be written."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

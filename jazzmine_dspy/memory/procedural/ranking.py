@@ -1,34 +1,29 @@
-"""Rank fusion and grouping by flow: the same for every engine, and pure but for :func:`searched`, which asks one."""
+"""Rank fusion and grouping by flow: the same for every engine, and pure."""
 
 from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.memory.procedural.engine import Branch, Hit
+from jazzmine_dspy.memory.procedural.engine import Hit
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.fusion import SUMMARY_WEIGHT, reciprocal
 
 GRAIN = 1e-6
-"""Neighbours in a list whose scores are nearer than this are equal (from 1 up: this share of the score). It is above
-the noise of float32, which differs between engines, and below what a score means."""
+"""Difference of scores (from 1 up: share of the score) that is noise of float32, which differs between engines."""
 
-_NEAREST = 10
+MARGIN = 28
+"""Points to request beyond the depth, so that equal scores at the cut stand in the points' own order."""
+
+_NEIGHBOURS = 10
 _SHARPNESS = 15.0
-_SHOWN = 2
-_BEYOND = 28
-MOST = 0.5
-"""Share of the points from which on it is quicker to search all and leave the others out than to filter by name."""
-_FURTHER = 8
-_score = operator.attrgetter("score")
+_EXAMPLES = 2
 
 
-class Settings(NamedTuple):
+class RecallSettings(NamedTuple):
     """How recall ranks: what an optimization run fits.
 
     Args:
@@ -47,7 +42,7 @@ class Settings(NamedTuple):
     points_per_flow: int = 3
 
 
-def check(settings: Settings) -> Settings:
+def check(settings: RecallSettings) -> RecallSettings:
     """The same settings, if they make sense.
 
     Raises:
@@ -64,16 +59,17 @@ def check(settings: Settings) -> Settings:
     return settings
 
 
-class Described(NamedTuple):
-    """What ranking needs to know of a point: its flow, its kind, its text, and its place among equals."""
+class PointInfo(NamedTuple):
+    """What ranking needs to know of a point; ``order`` is its place among points of equal score."""
 
     flow: str
     kind: str
     text: str
+    conversation: str
     order: Any
 
 
-class Lists(NamedTuple):
+class RankedLists(NamedTuple):
     """The ranked lists of one question, each best first with equal scores in the points' order.
 
     ``dense`` and ``sparse`` are the message's, the other two those of the episode summaries.
@@ -85,96 +81,21 @@ class Lists(NamedTuple):
     summary_sparse: Sequence[Hit] = ()
 
 
-def ordered(hits: Sequence[Hit], describe: Callable[[Hit], Described], depth: int) -> list[Hit]:
+def ordered(hits: Sequence[Hit], describe: Callable[[Hit], PointInfo], depth: int) -> list[Hit]:
     """A list with equal scores in the points' own order, cut to ``depth``.
+
+    Neighbours whose scores differ by at most :data:`GRAIN` are equal.
 
     Example:
         >>> later, first = Hit("b", 0.5, {}), Hit("a", 0.5 - 1e-8, {})
-        >>> [hit.id for hit in ordered([later, first], lambda hit: Described("", "", "", hit.id), 9)]
+        >>> [hit.id for hit in ordered([later, first], lambda hit: PointInfo("", "", "", "", hit.id), 9)]
         ['a', 'b']
     """
-    best_first = sorted(hits, key=_score, reverse=True)
-    scores = [hit.score for hit in best_first]
-    starts = [place for place in range(1, len(scores)) if _worse(scores[place - 1], scores[place])]
-    if len(starts) == len(scores) - 1:
-        return best_first[:depth]
-    placed: list[Hit] = []
-    for start, end in pairwise([0, *starts, len(best_first)]):
-        equals = best_first[start:end]
-        placed += equals if len(equals) < 2 else sorted(equals, key=lambda hit: describe(hit).order)
-        if len(placed) >= depth:
-            break
-    return placed[:depth]
-
-
-def searched(
-    ask: Callable[[Sequence[Branch], int], Sequence[Sequence[Hit]]],
-    branches: Sequence[Branch],
-    describe: Callable[[Hit], Described],
-    depth: int,
-) -> list[list[Hit]]:
-    """The ``depth`` best points of each branch, whichever of equal ones an engine gives first.
-
-    An engine cuts its list anywhere among equals. So it is asked for some more, and again for more where the equals
-    at the cut are not all there: what is left is a function of the content alone.
-
-    Args:
-        ask: Gives the best points of the branches, as many of each as the number says, or all that there are.
-        branches: What to ask for.
-        describe: Of a point that was found.
-        depth: Points of each list.
-    """
-    lists: list[list[Hit]] = [[] for _ in branches]
-    left = list(range(len(branches)))
-    limit = depth + _BEYOND
-    while left:
-        cut_short = []
-        for number, hits in zip(left, ask([branches[each] for each in left], limit), strict=True):
-            if len(hits) >= limit and not any(
-                _worse(hits[place - 1].score, hits[place].score) for place in range(depth, len(hits))
-            ):
-                cut_short.append(number)
-            else:
-                lists[number] = ordered(hits, describe, depth)
-        left = cut_short
-        limit *= _FURTHER
-    return lists
-
-
-def passing(
-    ask: Callable[[Sequence[Branch], int], list[list[Hit]]],
-    passes: Callable[[Hit], bool],
-    *,
-    failing: int = 0,
-    narrowed: Callable[[Sequence[Branch], int], list[list[Hit]]] | None = None,
-) -> Callable[[Sequence[Branch], int], list[list[Hit]]]:
-    """What asks for the best points that pass, where the engine is not told which they are.
-
-    Each list is what a filter in the engine would give, as far as its search is exact: it is asked for more until
-    enough pass, or there are no more.
-
-    Args:
-        ask: Gives the best points of the branches, as many of each as the number says, or all that there are.
-        passes: Whether a point counts.
-        failing: How many points may not pass, where it is known: so many more are asked for at once, at most twice as
-            many as are wanted.
-        narrowed: Asks with a filter, which is slower at first, and quicker where what does not pass stands in front.
-    """
-
-    def asked(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
-        wanted, now, growths = limit + min(2 * limit, failing), ask, 0
-        while True:
-            lists = now(branches, wanted)
-            left = [[hit for hit in hits if passes(hit)] for hits in lists]
-            if all(len(some) >= limit or len(hits) < wanted for some, hits in zip(left, lists, strict=True)):
-                return left
-            growths += 1
-            if growths == 2 and narrowed is not None:
-                wanted, now = limit, narrowed
-            else:
-                wanted *= 4
-
-    return asked
+    group, score, groups = 0, math.inf, {}
+    for hit in sorted(hits, key=lambda hit: -hit.score):
+        group += score - hit.score > GRAIN * max(1.0, score)
+        groups[hit.id], score = group, hit.score
+    return sorted(hits, key=lambda hit: (groups[hit.id], describe(hit).order))[:depth]
 
 
 def fused(lists: Sequence[Sequence[Hit]], weights: Sequence[float], rrf_k: int) -> dict[str, float]:
@@ -202,8 +123,8 @@ def _gains(count: int, weight: float, rrf_k: int) -> tuple[float, ...]:
 def flow_scores(
     lists: Sequence[Sequence[Hit]],
     weights: Sequence[float],
-    describe: Callable[[Hit], Described],
-    settings: Settings,
+    describe: Callable[[Hit], PointInfo],
+    settings: RecallSettings,
 ) -> dict[str, float]:
     """Score of each flow that the lists hold: the sum of the fused scores of its best points."""
     points = fused(lists, weights, settings.rrf_k)
@@ -220,9 +141,9 @@ def flow_scores(
 
 
 def recalled(
-    lists: Lists,
-    settings: Settings,
-    describe: Callable[[Hit], Described],
+    lists: RankedLists,
+    settings: RecallSettings,
+    describe: Callable[[Hit], PointInfo],
     rank: Callable[[str], Any],
     *,
     k: int,
@@ -244,7 +165,7 @@ def recalled(
     weights = (settings.dense, settings.sparse)
     depth = settings.depth
     while True:
-        cut = Lists(*(hits[:depth] for hits in lists))
+        cut = RankedLists(*(hits[:depth] for hits in lists))
         scores = flow_scores((cut.dense, cut.sparse), weights, describe, settings)
         if any(lists[2:]) and settings.summary > 0:
             told = flow_scores((cut.summary_dense, cut.summary_sparse), weights, describe, settings)
@@ -263,11 +184,11 @@ def recalled(
     return with_nearest([Recalled(flow, scores[flow]) for flow in chosen], cut.dense, describe)
 
 
-def ceiling(settings: Settings) -> float:
+def ceiling(settings: RecallSettings) -> float:
     """The highest score of a flow: its points lead both lists.
 
     Example:
-        >>> round(ceiling(Settings(rrf_k=10, points_per_flow=1)), 6)
+        >>> round(ceiling(RecallSettings(rrf_k=10, points_per_flow=1)), 6)
         0.2
     """
     return sum(
@@ -279,7 +200,7 @@ def ceiling(settings: Settings) -> float:
 
 
 def with_nearest(
-    found: Sequence[Recalled], nearest: Sequence[Hit], describe: Callable[[Hit], Described]
+    found: Sequence[Recalled], nearest: Sequence[Hit], describe: Callable[[Hit], PointInfo]
 ) -> list[Recalled]:
     """The same flows with similarity, support and nearest examples, out of the message's dense list."""
     similarity: dict[str, float] = {}
@@ -291,10 +212,10 @@ def with_nearest(
         if known.flow not in wanted:
             continue
         similarity.setdefault(known.flow, hit.score)
-        if place < _NEAREST:
+        if place < _NEIGHBOURS:
             support[known.flow] = support.get(known.flow, 0.0) + math.exp(_SHARPNESS * (hit.score - 1.0))
         shown = near.setdefault(known.flow, [])
-        if known.kind in ("example", "turn") and len(shown) < _SHOWN and known.text not in shown:
+        if known.kind in ("example", "turn") and len(shown) < _EXAMPLES and known.text not in shown:
             shown.append(known.text)
     return [
         each._replace(
@@ -304,8 +225,3 @@ def with_nearest(
         )
         for each in found
     ]
-
-
-def _worse(better: float, score: float) -> bool:
-    """Whether a score is less than the one before it by more than noise."""
-    return better - score > (GRAIN * better if better > 1.0 else GRAIN)

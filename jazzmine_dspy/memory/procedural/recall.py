@@ -1,20 +1,29 @@
-"""Which flows may a message want? Dense and BM25 search over an embedded Qdrant, fused by reciprocal ranks, by flow."""
+"""Which flows may a message want? Dense and BM25 search in Qdrant, fused by reciprocal ranks, grouped by flow."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
+import logging
 import threading
-import uuid
+import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jazzmine_dspy.memory.procedural import _sparse, ranking
-from jazzmine_dspy.memory.procedural.embedded import open_embedded
-from jazzmine_dspy.memory.procedural.engine import Branch, Engine, Hit, Layout, StoredPoint
-from jazzmine_dspy.memory.procedural.points import BlockingRecall, Point, points_of, questions
-from jazzmine_dspy.memory.procedural.ranking import Described, Lists, Settings
+import anyio.to_thread
+
+from jazzmine_dspy.memory.procedural import ranking
+from jazzmine_dspy.memory.procedural.engine import (
+    ALL,
+    CollectionSpec,
+    Engine,
+    Filter,
+    Hit,
+    Query,
+    open_engine,
+)
+from jazzmine_dspy.memory.procedural.points import DESCRIPTION, FlowPoint, batches, points_for, queries, write
+from jazzmine_dspy.memory.procedural.ranking import PointInfo, RankedLists, RecallSettings
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import MemoryUnavailableError
@@ -24,100 +33,140 @@ from jazzmine_dspy.models.registry import FlowRegistry
 if TYPE_CHECKING:
     from jazzmine_dspy.models.ports import Embedder
 
-_SETTINGS = Settings()
-_REMEMBERED = 4096
+logger = logging.getLogger("jazzmine_dspy")
+
+RECALL_FIELDS = ("flow_id", "flow_name", "flow_type", "description", "condition")
+"""What jazzmine's recall returns of a flow, next to the agent and the score."""
+
+REFRESH_S = 60.0
+"""Seconds after which the list of an agent's stored flows is read again."""
+
+_HIT_FIELDS = ("flow_name", "kind", "text", "description", "conversation")
+_SETTINGS = RecallSettings()
+_CACHED = 4096
 _BATCH = 1000
-_PREFIX = "flows-"
-_VERSION = 3
-"""To be raised when the same flows are stored in another way."""
 
 
-class FlowIndex(BlockingRecall):
+class Collections(NamedTuple):
+    """Where flows are stored: our own collection, and jazzmine's if both share one memory."""
+
+    engine: Engine
+    own: CollectionSpec
+    jazzmine: CollectionSpec | None = None
+
+
+class StoredFlows(NamedTuple):
+    """What memory has of an agent: payloads by flow name, out of our own and out of jazzmine's collection."""
+
+    own: Mapping[str, Mapping[str, Any]]
+    jazzmine: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def names(self) -> set[str]:
+        """Of all flows."""
+        return {*self.own, *self.jazzmine}
+
+
+def stored_flows(place: Collections, agent_id: str, embedder: str = "") -> StoredFlows:
+    """Read which flows memory has of an agent.
+
+    Args:
+        place: Where to look.
+        agent_id: Whose flows.
+        embedder: Only those of our own that were made with this model; empty means all.
+
+    Raises:
+        MemoryUnavailableError: The engine does not answer.
+    """
+    fields = (*RECALL_FIELDS, "content", "checksum", "embedder")
+    where = Filter({"agent_id": [agent_id], "kind": [DESCRIPTION]})
+    found = place.engine.scroll(place.own, where, fields)
+    every = {str(payload["flow_name"]): payload for _, payload in found}
+    own = {name: payload for name, payload in every.items() if embedder in ("", payload["embedder"])}
+    if place.jazzmine is None:
+        return StoredFlows(own, {})
+    found = place.engine.scroll(place.jazzmine, Filter({"agent_id": [agent_id]}))
+    theirs = {str(payload["flow_name"]): payload for _, payload in found}
+    # Jazzmine's points do not name the model; ours of the same flow do.
+    return StoredFlows(own, {name: each for name, each in theirs.items() if name in own or name not in every})
+
+
+class FlowRecall:
     """Finds flows by their descriptions, keywords and examples, with one point for each of them.
 
     A flow's score is the sum of the fused scores of its best three points: the best point alone lets one chance match
     decide, and all points together would favour flows of many examples. A run fits the number (``settings``), and its
-    report says what each choice gave.
+    report shows what each choice gave.
 
     Args:
-        registry: The flows.
-        embedder: Gives the vectors; first used when the index is built.
-        settings: How to rank; an optimization run fits it.
-        examples: Further examples, as (text, flow, id of the conversation that it stems from).
-        path: ``:memory:``, or a folder in which the index is kept and found again.
-        engine: ``auto``, ``edge`` or ``local``, as for :func:`~jazzmine_dspy.memory.procedural.embedded.open_embedded`.
+        connect: Opens the collections; first called when something is recalled.
+        registry: The agent's flows; nothing else is recalled. None means all stored flows, ties by name.
+        agent_id: Whose flows these are.
+        embedder: Gives the vectors.
+        settings: How to rank.
+        examples: Further ones, as (text, flow, id of the conversation that it stems from).
+        cache: Lists of stored flows by agent, with the time of the last look; shared by the recalls of a memory.
 
     Raises:
-        FlowError: an example names an unknown flow.
-        InputError: a number makes no sense.
-
-    Example:
-        >>> from jazzmine_dspy.memory.procedural import FastembedEmbedder
-        >>> index = FlowIndex(FlowRegistry(), FastembedEmbedder())
-        >>> index.recall("where is my order", k=5)
-        []
+        FlowError: An example names an unknown flow.
+        InputError: A number makes no sense.
     """
+
+    _fields: tuple[str, ...] = _HIT_FIELDS
 
     def __init__(
         self,
-        registry: FlowRegistry,
+        connect: Callable[[], Collections],
+        registry: FlowRegistry | None,
+        agent_id: str,
         embedder: Embedder,
         *,
-        settings: Settings = _SETTINGS,
+        settings: RecallSettings = _SETTINGS,
         examples: Iterable[tuple[str, str, str]] = (),
-        path: str = ":memory:",
-        engine: str = "auto",
+        cache: MutableMapping[str, tuple[float, StoredFlows]] | None = None,
     ) -> None:
-        ranking.check(settings)
-        self.registry = registry
-        self.settings = settings
+        self.registry: Any = registry
+        self.agent_id = agent_id
+        self.settings = ranking.check(settings)
         """How it ranks."""
-        self.points: tuple[Point, ...] = tuple(points_of(registry, examples))
-        """All texts, in the registry's order."""
-        self._ids = tuple(str(uuid.UUID(int=number)) for number in range(len(self.points)))
-        self._described = {
-            each: Described(point.flow, point.kind, point.text, number)
-            for number, (each, point) in enumerate(zip(self._ids, self.points, strict=True))
+        self.stale: frozenset[str] = frozenset()
+        """Flows that are stored and not in the registry, as of the last look. They are never recalled."""
+        self._connect, self._embedder = connect, embedder
+        self._points = points_for(registry or FlowRegistry(), agent_id, embedder.fingerprint, examples)
+        self._rank = {name: number for number, name in enumerate(registry or ())}
+        self._infos = {
+            point_id: PointInfo(
+                point.flow,
+                point.kind,
+                point.text,
+                point.conversation,
+                (self._rank[point.flow], "", number, "", ""),
+            )
+            for number, (point_id, point) in enumerate(self._points.items())
         }
-        self._sizes = Counter(point.flow for point in self.points)
-        self._stemming: dict[str, set[str]] = {}
-        for each, point in zip(self._ids, self.points, strict=True):
-            if point.conversation:
-                self._stemming.setdefault(point.conversation, set()).add(each)
-        self._embedder = embedder
-        self._path = path
-        self._chosen = engine
-        self._rank = {name: number for number, name in enumerate(registry)}
-        self._build_lock = threading.Lock()
-        self._answers_lock = threading.Lock()
-        self._answers: dict[tuple[Any, ...], tuple[Recalled, ...]] = {}
-        self._opened: tuple[Engine, Layout] | None = None
-        self._closed = False
-        renew_in_children(self)
+        self._cache = {} if cache is None else cache
+        self._seen: StoredFlows | None = None
 
-    def renew_after_fork(self) -> None:
-        """Build the index anew in a forked child: its engine has threads, which only the parent has.
-
-        An index in a folder stays the parent's, and its calls say so.
-        """
-        self._build_lock, self._answers_lock = threading.Lock(), threading.Lock()
-        if self._path == ":memory:" and self._opened is not None:
-            leave_to_parent(self._opened)
-            self._opened = None
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FlowIndex:
+    def __deepcopy__(self, memo: dict[int, Any]) -> FlowRecall:
         return self
 
-    def __enter__(self) -> FlowIndex:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
+    @property
+    def points(self) -> tuple[FlowPoint, ...]:
+        """All texts of the registry's flows, in its order."""
+        return tuple(self._points.values())
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the flows, the examples, the embedder and the settings."""
-        return sha256([self._content(), list(self._rank), [*self.settings]])
+        """SHA-256 over flows, examples, embedder, settings, and what memory had at the last look; nothing is read."""
+        stored = self._seen and [
+            {name: payload.get("checksum") for name, payload in each.items()} for each in self._seen
+        ]
+        return sha256([self._content, [*self.settings], stored])
+
+    @functools.cached_property
+    def _content(self) -> str:
+        flows = None if self.registry is None else self.registry.checksum
+        return sha256([self.agent_id, flows, list(self._points), self._embedder.fingerprint])
 
     def recall(
         self,
@@ -128,10 +177,10 @@ class FlowIndex(BlockingRecall):
         allowed: Collection[str] | None = None,
         exclude: Collection[str] = (),
     ) -> list[Recalled]:
-        """Candidates for a query, best first; equal scores stand in the registry's order.
+        """Return candidates for a query, best first; equal scores stand in the registry's order.
 
         Args:
-            query: The message, at best rewritten to stand alone.
+            query: The message, ideally rewritten to stand alone.
             k: How many flows at most.
             summaries: Of earlier episodes; together they are a second query, of less weight.
             allowed: Names of the flows to choose from; None means all.
@@ -142,30 +191,37 @@ class FlowIndex(BlockingRecall):
             with the default weights.
 
         Raises:
-            EmbeddingError: the embedder fails.
-            MemoryUnavailableError: the index is closed, or Qdrant fails.
+            EmbeddingError: The embedder fails.
+            MemoryUnavailableError: Memory does not answer, or has no flows of this agent and embedding model.
         """
-        names = self._rank.keys() if allowed is None else self._rank.keys() & set(allowed)
-        k = min(k, len(names))
-        if self._closed:
-            raise _closed(self._path)
-        if k < 1:
+        if k < 1 or (self.registry is not None and not self._rank) or (allowed is not None and not allowed):
             return []
-        self._built()
-        # A filter that lets everything through still costs time.
-        flows = tuple(sorted(names)) if len(names) < len(self._rank) else None
-        left_out = tuple(sorted(self._stemming.keys() & set(exclude)))
-        # The index never changes, and a run asks the same of it for every program that it compares.
-        key = (query, tuple(summaries), k, flows, left_out)
-        with self._answers_lock:
-            known = self._answers.get(key)
-        if known is None:
-            known = tuple(self._search(query, summaries, k, flows, left_out))
-            with self._answers_lock:
-                if len(self._answers) >= _REMEMBERED:
-                    self._answers.pop(next(iter(self._answers)))
-                self._answers[key] = known
-        return list(known)
+        names = self._names(allowed)
+        if not names:
+            return []
+        asked = queries(self._embedder, query, summaries)
+        k, depth, barred = min(k, len(names)), self.settings.depth, frozenset(exclude) - {""}
+        while True:
+            lists, has_more = self._search(asked, names, barred, depth)
+            found = self.ranked(lists, k=k)
+            if len(found) >= k or not has_more:
+                return found
+            depth *= 4
+
+    async def arecall(
+        self,
+        query: str,
+        *,
+        k: int,
+        summaries: Sequence[str] = (),
+        allowed: Collection[str] | None = None,
+        exclude: Collection[str] = (),
+    ) -> list[Recalled]:
+        """Same as :meth:`recall`, in a thread. Cancellation does not wait for the thread."""
+        call = functools.partial(
+            self.recall, query, k=k, summaries=summaries, allowed=allowed, exclude=exclude
+        )
+        return await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
 
     def lists(
         self,
@@ -174,177 +230,296 @@ class FlowIndex(BlockingRecall):
         summaries: Sequence[str] = (),
         exclude: Collection[str] = (),
         depth: int | None = None,
-    ) -> Lists:
-        """The ranked lists behind an answer, so that :meth:`ranked` can try other settings without a search.
+    ) -> RankedLists:
+        """Return the ranked lists behind an answer, so that :meth:`ranked` can try other settings without a search.
 
         Args:
             query: The message.
             summaries: Of earlier episodes.
             exclude: Conversations whose examples do not count.
-            depth: Points of each list: the largest depth that will be tried. Default: four times that of the settings.
+            depth: Points of each list: the largest depth to try. Default: four times that of the settings.
 
         Raises:
-            EmbeddingError: the embedder fails.
-            MemoryUnavailableError: the index is closed, or Qdrant fails.
+            EmbeddingError: The embedder fails.
+            MemoryUnavailableError: As for :meth:`recall`.
         """
-        if self._closed:
-            raise _closed(self._path)
-        if not self.points:
-            return Lists(())
-        self._built()
-        left_out = tuple(self._stemming.keys() & set(exclude))
-        depth = 4 * self.settings.depth if depth is None else depth
-        return self._asked(questions(self._embedder, query, summaries), None, left_out, depth)
+        names = self._names(None)
+        if not names:
+            return RankedLists(())
+        asked = queries(self._embedder, query, summaries)
+        return self._search(asked, names, frozenset(exclude) - {""}, depth or 4 * self.settings.depth)[0]
 
-    def ranked(self, lists: Lists, *, k: int, settings: Settings | None = None) -> list[Recalled]:
-        """What :meth:`recall` answers to these lists under other settings (default: its own).
+    def ranked(self, lists: RankedLists, *, k: int, settings: RecallSettings | None = None) -> list[Recalled]:
+        """Return what :meth:`recall` answers to these lists under other settings (default: its own).
+
+        Args:
+            lists: From :meth:`lists`.
+            k: How many flows at most.
+            settings: How to rank.
 
         Example:
             >>> from jazzmine_dspy.memory.procedural import FastembedEmbedder
             >>> index = FlowIndex(FlowRegistry(), FastembedEmbedder())
-            >>> index.ranked(index.lists("where is my order"), k=3, settings=Settings(rrf_k=60))
+            >>> index.ranked(index.lists("where is my order"), k=3, settings=RecallSettings(rrf_k=60))
             []
         """
-        return ranking.recalled(lists, settings or self.settings, self._describe, self._rank.__getitem__, k=k)
+        return ranking.recalled(lists, settings or self.settings, self._info, self._order, k=k)
 
-    def build(self) -> None:
-        """Embed all texts and store them, once. The first recall does it where this was not called.
+    def clear_cache(self) -> None:
+        """Drop cached answers, those of the embedder too, so that the next ones take their real time."""
+        self._cache.clear()
+        clear = getattr(self._embedder, "clear_cache", None)
+        if clear is not None:
+            clear()
 
-        Raises:
-            EmbeddingError: the embedder fails; the next call tries again.
-            MemoryUnavailableError: Qdrant fails, or another process has the folder open.
-        """
-        if self.points:
-            self._built()
+    # --- what is searched ----------------------------------------------------------------------------------
 
-    def forget(self) -> None:
-        """Let remembered answers go, those of the embedder too, so that the next ones take their real time."""
-        with self._answers_lock:
-            self._answers.clear()
-        forget = getattr(self._embedder, "forget", None)
-        if forget is not None:
-            forget()
+    def _names(self, allowed: Collection[str] | None) -> frozenset[str]:
+        """The flows to choose from, out of those that are stored."""
+        stored = self._stored().names
+        names = stored if self.registry is None else stored & self._rank.keys()
+        return frozenset(names if allowed is None else names & set(allowed))
 
-    def close(self) -> None:
-        """Give the index back; later calls raise ``MemoryUnavailableError``."""
-        with self._build_lock:
-            self._closed = True
-            self._answers.clear()
-            if self._opened is not None:
-                self._opened[0].close()
+    def _stored(self) -> StoredFlows:
+        looked_at, stored = self._cache.get(self.agent_id, (-REFRESH_S, None))
+        if stored is None or time.monotonic() - looked_at > REFRESH_S:
+            place = self._connect()
+            stored = stored_flows(place, self.agent_id, self._embedder.fingerprint)
+            if not stored.names:
+                raise MemoryUnavailableError(
+                    f"Procedural memory has no flows of agent {self.agent_id!r} that were stored with the embedding "
+                    f"model {self._embedder.fingerprint}",
+                    where=f"{place.engine.where}, collection {place.own.name!r}",
+                    remedy="Sync them: await memory.sync(registry, agent_id), or jazzmine-dspy flows sync.",
+                )
+            self._cache[self.agent_id] = time.monotonic(), stored
+        if stored is not self._seen:
+            self._seen = stored
+            self._compare(stored)
+        return stored
 
-    def _search(
-        self,
-        query: str,
-        summaries: Sequence[str],
-        k: int,
-        flows: Sequence[str] | None,
-        left_out: Sequence[str],
-    ) -> list[Recalled]:
-        asked = questions(self._embedder, query, summaries)
-        depth = self.settings.depth
-        while True:
-            lists = self._asked(asked, flows, left_out, depth)
-            found = self.ranked(lists, k=k)
-            if len(found) >= k or depth >= len(self.points):
-                return found
-            depth *= 4
-
-    def _asked(
-        self,
-        questions: dict[str, Branch],
-        flows: Sequence[str] | None,
-        left_out: Sequence[str],
-        depth: int,
-    ) -> Lists:
-        engine, layout = self._built()
-        unwanted = set().union(*(self._stemming[each] for each in left_out))
-        failing = len(unwanted)
-        where: dict[str, Sequence[str]] = {}
-        among = None if flows is None else frozenset(flows)
-        if flows is not None:
-            others = len(self.points) - sum(self._sizes[name] for name in flows)
-            if others > (1 - ranking.MOST) * len(self.points):
-                where, among = {"flow_name": flows}, None
-            else:
-                failing += others
-
-        def ask(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
-            return engine.search(layout, branches, depth=limit, where=where)
-
-        def narrowed(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
-            named = {"flow_name": flows} if flows is not None else {}
-            return engine.search(layout, branches, depth=limit, where=named)
-
-        def passes(hit: Hit) -> bool:
-            return hit.id not in unwanted and (among is None or self._described[hit.id].flow in among)
-
-        chosen: Callable[[Sequence[Branch], int], list[list[Hit]]] = ask
-        if failing:
-            further = narrowed if among is not None else None
-            chosen = ranking.passing(ask, passes, failing=failing, narrowed=further)
-        lists = ranking.searched(chosen, list(questions.values()), self._describe, depth)
-        return Lists(**{"dense": (), **dict(zip(questions, lists, strict=True))})
-
-    def _describe(self, hit: Hit) -> Described:
-        return self._described[hit.id]
-
-    def _built(self) -> tuple[Engine, Layout]:
-        if self._opened is not None:
-            return self._opened
-        with self._build_lock:
-            if self._closed:
-                raise _closed(self._path)
-            if self._opened is None:
-                self._opened = self._open()
-            return self._opened
-
-    def _open(self) -> tuple[Engine, Layout]:
-        layout = Layout(_PREFIX + self._content()[:16], self._embedder.size, indexed=("flow_name",))
-        engine = open_embedded(self._path, self._chosen)
-        try:
-            kept = layout.collection in engine.collections()
-            if kept and sum(1 for _ in engine.scroll(layout, {}, keys=("flow_name",))) != len(self.points):
-                # A process was killed while it built it.
-                engine.drop(layout.collection)
-                kept = False
-            for name in engine.collections():
-                if name.startswith(_PREFIX) and name != layout.collection:
-                    engine.drop(name)
-            if not kept:
-                self._store(engine, layout)
-        except BaseException:
-            with contextlib.suppress(MemoryUnavailableError):  # told is what failed first
-                engine.close()
-            raise
-        return engine, layout
-
-    def _store(self, engine: Engine, layout: Layout) -> None:
-        texts = [point.text for point in self.points]
-        vectors, words = self._embedder.embed(texts), _sparse.documents(texts)
-        engine.ensure(layout)
-        for start in range(0, len(texts), _BATCH):
-            engine.upsert(
-                layout,
-                [
-                    StoredPoint(
-                        self._ids[number],
-                        vectors[number],
-                        words[number],
-                        {"flow_name": self.points[number].flow},
-                    )
-                    for number in range(start, min(start + _BATCH, len(texts)))
-                ],
+    def _compare(self, stored: StoredFlows) -> None:
+        """Warn once of what differs from the registry."""
+        if self.registry is None:
+            return
+        stale = frozenset(stored.names - self._rank.keys())
+        if stale - self.stale:
+            logger.warning("memory has flows that the registry has not: %s", ", ".join(sorted(stale)))
+        self.stale = stale
+        key = "checksum" if any(point.kind == "turn" for point in self.points) else "content"
+        differing = [
+            point.flow
+            for point in self.points
+            if point.kind == DESCRIPTION
+            and stored.own.get(point.flow, {}).get(key) != point.payload[key]
+            and point.flow not in stored.jazzmine.keys() - stored.own.keys()
+        ]
+        if differing:
+            logger.warning(
+                "memory differs from the registry or its examples, run a sync: %s", ", ".join(differing)
             )
 
-    def _content(self) -> str:
-        """SHA-256 over what is stored, as against how it is asked."""
-        return sha256([_VERSION, self._embedder.fingerprint, self._texts_hash])
+    def _sources(
+        self,
+        names: frozenset[str],
+        exclude: frozenset[str],
+        depth: int,  # noqa: ARG002
+    ) -> Iterator[tuple[CollectionSpec, Filter, int]]:
+        """Each collection to search, with the filter, and how many points to request beyond ``depth``."""
+        stored, place = self._stored(), self._connect()
+        barred = {"conversation": sorted(exclude)} if exclude else {}
+        own = {"agent_id": [self.agent_id], "embedder": [self._embedder.fingerprint]}
+        for spec, must, present, must_not in (
+            (place.own, own, stored.own.keys(), barred),
+            (place.jazzmine, {"agent_id": [self.agent_id]}, stored.jazzmine.keys() - stored.own.keys(), {}),
+        ):
+            if spec is not None and present & names:
+                # A filter that lets everything through still costs time.
+                every = present <= names and (spec is place.own or not stored.own)
+                chosen = {} if every else {"flow_name": sorted(present & names)}
+                yield spec, Filter(must | chosen, must_not), 0
 
-    @functools.cached_property
-    def _texts_hash(self) -> str:
-        return sha256([_sparse.FINGERPRINT, [[*point] for point in self.points]])
+    def _search(
+        self, asked: Mapping[str, Query], names: frozenset[str], exclude: frozenset[str], depth: int
+    ) -> tuple[RankedLists, bool]:
+        """The lists, and whether a deeper search can find more. Cosines of both collections are comparable."""
+        merged: dict[str, list[Hit]] = {name: [] for name in asked}
+        has_more = False
+        for spec, where, further in self._sources(names, exclude, depth):
+            limit = depth + ranking.MARGIN + further
+            found = self._connect().engine.search(
+                spec, list(asked.values()), limit=limit, where=where, fields=self._fields
+            )
+            has_more |= any(len(hits) >= limit for hits in found)
+            for name, hits in zip(asked, found, strict=True):
+                for hit in hits:
+                    info = self._info(hit)
+                    if info.flow in names and info.conversation not in exclude:
+                        merged[name].append(hit)
+        lists = {name: ranking.ordered(hits, self._info, depth) for name, hits in merged.items()}
+        has_more |= any(len(lists[name]) < len(hits) for name, hits in merged.items())
+        return RankedLists(**{"dense": (), **lists}), has_more
+
+    def _info(self, hit: Hit) -> PointInfo:
+        known = self._infos.get(hit.id)
+        if known is not None:
+            return known
+        field = functools.partial(hit.payload.get)
+        name, kind = str(field("flow_name", "")), str(field("kind", DESCRIPTION))
+        text = str(field("text") or field("description", ""))
+        order = (*self._order(name), len(self._infos), text, hit.id)
+        return PointInfo(name, kind, text, str(field("conversation") or ""), order)
+
+    def _order(self, name: str) -> tuple[int, str]:
+        """The place of a flow among flows of equal score."""
+        known = self._rank.get(name)
+        return (len(self._rank), name) if known is None else (known, "")
 
 
-def _closed(path: str) -> MemoryUnavailableError:
-    return MemoryUnavailableError("The flow index is closed", where=path, remedy="Make a new one.")
+class FlowIndex(FlowRecall):
+    """A :class:`FlowRecall` on an embedded engine of its own, which it fills with the registry's flows at first use.
+
+    Args:
+        registry: The flows.
+        embedder: Gives the vectors; first used when the index is built.
+        settings: How to rank; an optimization run fits it.
+        examples: Further examples, as (text, flow, id of the conversation that it stems from).
+        engine: ``auto``, ``edge`` or ``local``, as for :func:`~jazzmine_dspy.memory.procedural.engine.open_engine`.
+
+    Raises:
+        FlowError: An example names an unknown flow.
+        InputError: A number makes no sense.
+
+    Example:
+        >>> from jazzmine_dspy.memory.procedural import FastembedEmbedder
+        >>> index = FlowIndex(FlowRegistry(), FastembedEmbedder())
+        >>> index.recall("where is my order", k=5)
+        []
+    """
+
+    _fields = ()
+
+    def __init__(
+        self,
+        registry: FlowRegistry,
+        embedder: Embedder,
+        *,
+        settings: RecallSettings = _SETTINGS,
+        examples: Iterable[tuple[str, str, str]] = (),
+        engine: str = "auto",
+    ) -> None:
+        super().__init__(self._open, registry, "", embedder, settings=settings, examples=examples)
+        self._engine_name = engine
+        self._flow_sizes = Counter(point.flow for point in self.points)
+        self._conversation_sizes = Counter(point.conversation for point in self.points if point.conversation)
+        self._build_lock = threading.Lock()
+        self._opened: Collections | None = None
+        self._closed = False
+        # The index never changes, and a run asks the same of it for every program that it compares.
+        self._recall_cached = functools.lru_cache(_CACHED)(self._recall)
+        renew_in_children(self)
+
+    def renew_after_fork(self) -> None:
+        """Build the index again in a forked child: its engine has threads, which only the parent has."""
+        self._build_lock = threading.Lock()
+        if self._opened is not None:
+            leave_to_parent(self._opened)
+            self._opened = None
+
+    def __enter__(self) -> FlowIndex:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def recall(
+        self,
+        query: str,
+        *,
+        k: int,
+        summaries: Sequence[str] = (),
+        allowed: Collection[str] | None = None,
+        exclude: Collection[str] = (),
+    ) -> list[Recalled]:
+        """Same as :meth:`FlowRecall.recall`; the last 4,096 answers are cached."""
+        self._check_open()
+        among = None if allowed is None else frozenset(self._rank.keys() & set(allowed))
+        barred = frozenset(self._conversation_sizes.keys() & set(exclude))
+        return list(self._recall_cached(query, k, tuple(summaries), among, barred))
+
+    def build(self) -> None:
+        """Embed all texts and store them, once. The first recall does it if this was not called.
+
+        Raises:
+            EmbeddingError: The embedder fails; the next call tries again.
+            MemoryUnavailableError: Qdrant fails.
+        """
+        if self._points:
+            self._open()
+
+    def clear_cache(self) -> None:
+        """Drop cached answers, those of the embedder too, so that the next ones take their real time."""
+        super().clear_cache()
+        self._recall_cached.cache_clear()
+
+    def close(self) -> None:
+        """Close the index; later calls raise ``MemoryUnavailableError``."""
+        with self._build_lock:
+            self._closed = True
+            if self._opened is not None:
+                self._opened.engine.close()
+
+    def _recall(
+        self,
+        query: str,
+        k: int,
+        summaries: tuple[str, ...],
+        allowed: frozenset[str] | None,
+        exclude: frozenset[str],
+    ) -> list[Recalled]:
+        return super().recall(query, k=k, summaries=summaries, allowed=allowed, exclude=exclude)
+
+    def _names(self, allowed: Collection[str] | None) -> frozenset[str]:
+        self._check_open()
+        return frozenset(self._rank if allowed is None else allowed)
+
+    def _sources(
+        self, names: frozenset[str], exclude: frozenset[str], depth: int
+    ) -> Iterator[tuple[CollectionSpec, Filter, int]]:
+        hidden = self._rank.keys() - names
+        further = sum(self._flow_sizes[name] for name in hidden)
+        further += sum(self._conversation_sizes[each] for each in exclude)
+        where = ALL
+        if further > 2 * depth:  # to request so many more and drop them would take longer than a filter
+            further = 0
+            flows = {"flow_name": sorted(names)} if hidden else {}
+            where = Filter(flows, {"conversation": sorted(exclude)} if exclude else {})
+        yield self._open().own, where, further
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise MemoryUnavailableError(
+                "The flow index is closed", where=":memory:", remedy="Make a new one."
+            )
+
+    def _open(self) -> Collections:
+        with self._build_lock:
+            self._check_open()
+            if self._opened is None:
+                spec = CollectionSpec("flows", self._embedder.size, indexed=("flow_name", "conversation"))
+                opened = Collections(open_engine(":memory:", self._engine_name), spec)
+                try:
+                    opened.engine.ensure(spec)
+                    points = {
+                        point_id: point._replace(
+                            payload={"flow_name": point.flow, "conversation": point.conversation}
+                        )
+                        for point_id, point in self._points.items()
+                    }
+                    for batch in batches(list(points.items()), _BATCH):
+                        write(opened.engine, spec, self._embedder, dict(batch))
+                except BaseException:
+                    opened.engine.close()
+                    raise
+                self._opened = opened
+            return self._opened

@@ -1,35 +1,21 @@
-"""Bringing procedural memory in line with a registry: writes what differs, removes what is gone, skips the rest."""
+"""Bringing a collection in line with a registry: write what differs, remove what is gone, skip the rest."""
 
 from __future__ import annotations
 
-import logging
-import math
-import random
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.memory.procedural._mirror import Mirror
-from jazzmine_dspy.memory.procedural._wanted import (
-    MANIFEST,
-    Place,
-    Stored,
-    Wanted,
-    batches,
-    wanted_points,
-    write,
-)
-from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
+from jazzmine_dspy.memory.procedural import bm25
+from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter, SparseVector
+from jazzmine_dspy.memory.procedural.points import FlowPoint, batches, write
+from jazzmine_dspy.models.errors import MemoryUnavailableError
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.models.registry import FlowRegistry
+    from jazzmine_dspy.models.ports import Embedder
 
-logger = logging.getLogger("jazzmine_dspy")
-
-_ROUNDS = 12
-_KEYS = ("flow_name", "kind", "checksum", "embedder")
+_FIELDS = ("flow_name", "checksum", "embedder")
 
 
 @dataclass
@@ -65,140 +51,77 @@ class SyncReport:
         return "\n".join([*lines, f"{self.changes} change{plural}, {len(self.skipped)} unchanged"])
 
 
-class Sync:
-    """One sync of one agent's flows. :meth:`run` blocks; it may be ended between two batches by ``stop``.
+def stored_points(engine: Engine, spec: CollectionSpec, agent_id: str) -> dict[str, Mapping[str, Any]]:
+    """Flow name, checksum and embedder of all points of an agent, by id."""
+    return dict(engine.scroll(spec, Filter({"agent_id": [agent_id]}), _FIELDS))
 
-    Points are written first, then jazzmine's collection where it is kept too, then each flow's manifest; then what is
-    no longer wanted is removed: a sync that is killed leaves nothing that the next one does not complete. It ends when
-    a look at memory shows nothing but what it wants. So where several run at once, the last one to change anything has
-    seen its own flows whole after it, and nothing of the others'.
+
+@dataclass
+class Sync:
+    """One pass over one collection: what is stored of an agent, and what should be.
+
+    New and changed points are written first, then the others are removed: a sync that is killed leaves nothing that
+    the next one does not complete. Of two syncs at once the later writer of a point wins.
 
     Args:
-        place: Where.
-        registry: The flows that should be there. Flows of other agents are not touched.
-        agent_id: Whose flows these are.
-        examples: Further examples, as (text, flow, id of the conversation that it stems from).
-        patience: Seconds, 0 or more, spent waiting for a sync that seems to run at the same time.
-        sleep: Waits so many seconds.
-        stop: Set to end it.
-
-    Raises:
-        InputError: ``patience`` is negative or no number.
+        spec: The collection.
+        stored: What is there, by id.
+        wanted: What should be there, by id.
+        sparse: Gives the sparse vectors.
     """
 
-    def __init__(
-        self,
-        place: Place,
-        registry: FlowRegistry,
-        agent_id: str,
-        *,
-        examples: Iterable[tuple[str, str, str]] = (),
-        patience: float = 3.0,
-        sleep: Callable[[float], object] = time.sleep,
-        stop: threading.Event | None = None,
-    ) -> None:
-        if not 0 <= patience < math.inf:
-            raise InputError(
-                f"patience is {patience}", where="patience", remedy="Give seconds, 0 or more; 3 by default."
-            )
-        self._place = place
-        self._registry = registry
-        self._agent = agent_id
-        self._patience = patience
-        self._sleep = sleep
-        # Two syncs that undo each other's work must not stay in step; nothing that is stored depends on it.
-        self._chance = random.Random().random
-        self._stop = stop
-        self._wanted = wanted_points(registry, agent_id, place.embedder.fingerprint, examples)
+    spec: CollectionSpec
+    stored: Mapping[str, Mapping[str, Any]]
+    wanted: Mapping[str, FlowPoint]
+    sparse: Callable[[Sequence[str]], list[SparseVector]] = bm25.documents
 
-    def run(self, *, dry_run: bool = False) -> SyncReport:
-        """Do it, or with ``dry_run`` tell what would be done.
+    def __post_init__(self) -> None:
+        self.outdated = [
+            point_id
+            for point_id, point in self.wanted.items()
+            if self.stored.get(point_id, {}).get("checksum") != point.payload["checksum"]
+        ]
+        self.removed = [point_id for point_id in self.stored if point_id not in self.wanted]
+
+    @property
+    def known(self) -> set[str]:
+        """Names of the flows that are stored."""
+        return {str(payload.get("flow_name")) for payload in self.stored.values()}
+
+    @property
+    def changed(self) -> set[str]:
+        """Names of the flows of which something is written or removed."""
+        removed = {str(self.stored[point_id].get("flow_name")) for point_id in self.removed}
+        return removed | {self.wanted[point_id].flow for point_id in self.outdated}
+
+    def run(self, engine: Engine, embedder: Embedder, stop: threading.Event) -> None:
+        """Write and remove, batch by batch, until ``stop`` is set.
 
         Raises:
-            DimensionError: a collection holds vectors of another length.
-            ConflictError: in jazzmine's layout, another agent has a flow of the same name.
-            EmbeddingError, MemoryUnavailableError: what is not done is left to the next sync.
+            EmbeddingError: The embedder fails.
+            MemoryUnavailableError: The engine does not answer, or ``stop`` is set.
         """
-        engine, own, theirs, _ = self._place
-        layouts = [own] if theirs is None else [own, theirs]
-        present = {one.collection for one in layouts}
-        if dry_run:
-            present &= set(engine.collections())
-        else:
-            for one in layouts:
-                engine.ensure(one)
-        report: SyncReport | None = None
-        for number in range(_ROUNDS):
-            # What two rounds have not brought about, another sync has undone. A wait comes before the look, never
-            # between look and write. Waits double, so that two syncs fall out of step however long a round of theirs
-            # takes; together they stay under the patience.
-            if number > 1:
-                self._sleep(self._patience * 2.0 ** (number - _ROUNDS) * self._chance())
-            stored = self._scan() if own.collection in present else {}
-            beside = Mirror(self._place, self._registry, self._agent, stored) if theirs is not None else None
-            if beside is not None:
-                beside.look(there=theirs is not None and theirs.collection in present)
-            found = self._report(stored, beside)
-            report = report or found
-            if dry_run or not found.changes:
-                return report
-            self._bring_about(stored, beside)
-        logger.warning("Flows of agent %r are being changed by another sync; sync again.", self._agent)
-        assert report is not None
-        return report
+        for batch in batches(self.outdated):
+            _check(stop)
+            points = {point_id: self.wanted[point_id] for point_id in batch}
+            write(engine, self.spec, embedder, points, sparse=self.sparse)
+        for batch in batches(self.removed):
+            _check(stop)
+            engine.delete(self.spec, batch)
 
-    # --- steps ---------------------------------------------------------------------------------------------
 
-    def _scan(self) -> dict[str, Mapping[str, Any]]:
-        return dict(self._place.engine.scroll(self._place.own, {"agent_id": [self._agent]}, _KEYS))
+def report(names: Iterable[str], syncs: Sequence[Sync]) -> SyncReport:
+    """What the syncs of an agent's collections change of a registry's flows together."""
+    known, changed = (
+        set[str]().union(*sets) for sets in zip(*((s.known, s.changed) for s in syncs), strict=True)
+    )
+    made = SyncReport(deleted=sorted(known - set(names)))
+    for name in names:
+        kind = made.created if name not in known else made.updated if name in changed else made.skipped
+        kind.append(name)
+    return made
 
-    def _differing(self, stored: Stored) -> list[Wanted]:
-        return [
-            point
-            for point in self._wanted.values()
-            if stored.get(point.id, {}).get("checksum") != point.payload["checksum"]
-        ]
 
-    def _bring_about(self, stored: Stored, beside: Mirror | None) -> None:
-        parts: dict[bool, list[Wanted]] = {False: [], True: []}
-        for point in self._differing(stored):
-            parts[point.payload["kind"] == MANIFEST].append(point)
-        self._write(parts[False])
-        if beside is not None:
-            for do in beside.writes():
-                self._going()
-                do()
-        # Last of all, since they vouch for the rest: jazzmine's points do not tell of which model they are.
-        self._write(parts[True])
-        # Manifests first, so that no flow without its points is told of.
-        beyond = [point for point in stored if point not in self._wanted]
-        for batch in batches(sorted(beyond, key=lambda point: stored[point].get("kind") != MANIFEST)):
-            self._going()
-            self._place.engine.delete(self._place.own, batch)
-
-    def _write(self, points: Sequence[Wanted]) -> None:
-        for batch in batches(points):
-            self._going()
-            write(self._place, self._place.own, [(point.id, point.text, point.payload) for point in batch])
-
-    def _report(self, stored: Stored, beside: Mirror | None) -> SyncReport:
-        known = {str(held.get("flow_name")) for held in stored.values() if held.get("kind") == MANIFEST} | (
-            beside.known if beside is not None else set()
-        )
-        held = {str(held.get("flow_name")) for held in stored.values()} | known
-        changed = {point.flow for point in self._differing(stored)}
-        changed |= {str(one.get("flow_name")) for point, one in stored.items() if point not in self._wanted}
-        changed |= beside.changed if beside is not None else set()
-        report = SyncReport(deleted=sorted(held - set(self._registry)))
-        for name in self._registry:
-            if name not in known:
-                report.created.append(name)
-            elif name in changed:
-                report.updated.append(name)
-            else:
-                report.skipped.append(name)
-        return report
-
-    def _going(self) -> None:
-        if self._stop is not None and self._stop.is_set():
-            raise MemoryUnavailableError("The sync was ended before its end", remedy="Sync again.")
+def _check(stop: threading.Event) -> None:
+    if stop.is_set():
+        raise MemoryUnavailableError("The sync was cancelled before its end", remedy="Sync again.")

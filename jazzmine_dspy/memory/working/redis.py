@@ -21,16 +21,20 @@ REMEMBER = 30 * 86400.0
 TEN_YEARS = 10 * 366 * 86400.0
 
 # What Redis does in one atomic step. Each script may be repeated if its answer was lost. The lock is a key that holds
-# the token of the turn under way; no other script needs it, so that it may lie in another slot of a cluster.
+# the token of the turn under way.
 
-LOCK = """
-if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
-if ARGV[3] == 'take' and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
--- A lock without an end, or with one far off since the clock jumped, would close the conversation for good.
-local left = redis.call('PTTL', KEYS[1])
-if left == -1 or left > 4 * ARGV[2] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
-return 0
+HOLD = """
+local function hold(key, token, lease, take)
+  if redis.call('GET', key) == token then return redis.call('PEXPIRE', key, lease) end
+  if take and redis.call('SET', key, token, 'NX', 'PX', lease) then return 1 end
+  -- A lock without an end, or with one far off since the clock jumped, would close the conversation for good.
+  local left = redis.call('PTTL', key)
+  if left == -1 or left > 4 * lease then redis.call('PEXPIRE', key, lease) end
+  return 0
+end
 """
+
+LOCK = HOLD + "return hold(KEYS[1], ARGV[1], ARGV[2], ARGV[3] == 'take')"
 """Extend the lock of this token; or take a free one."""
 
 UNLOCK = "return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0"
@@ -41,7 +45,7 @@ LIST = "return redis.call('LRANGE', KEYS[1], 0, -1)"
 # both: `f` the number of the newest turn and `t` its token, `v` the newest version and `w` the token that wrote it,
 # `g` why the record is gone, and `s` the sum of the text that `v` counts, if others write it.
 PRELUDE = """
-local STATE, META, ASIDE, BESIDE, TTL = KEYS[1], KEYS[2], KEYS[3], KEYS[4], tonumber(ARGV[1])
+local STATE, META, ASIDE, BESIDE, TTL = KEYS[1], KEYS[2], KEYS[3], KEYS[5], tonumber(ARGV[1])
 local there = redis.call('EXISTS', STATE) == 1
 local function meta(name) return redis.call('HGET', META, name) or nil end
 local function mine(fence, token) return meta('f') == fence and meta('t') == token end
@@ -81,13 +85,18 @@ local function put(data, beside, token)
 end
 """
 
-READ = """
-if ARGV[3] == '' then return {0, record()} end
+READ = "return {0, record()}"
+
+BEGIN = (
+    HOLD
+    + """
+if ARGV[4] ~= '' and hold(KEYS[4], ARGV[3], ARGV[4], true) == 0 then return false end
 local fence = redis.call('HINCRBY', META, 'f', 1)
 redis.call('HSET', META, 't', ARGV[3])
 return {fence, record()}
 """
-"""Read the record; with a token, begin its turn."""
+)
+"""Begin the turn of a token and read the record; with a lease, take the lock as well."""
 
 CREATE = """
 if ARGV[3] ~= '' and not mine(ARGV[3], ARGV[4]) then return {-1} end
@@ -195,8 +204,8 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         client = _client(url_or_client, self._where, timeout, connections)
         self._client = client
         self._lock, self._unlock, self._list = map(client.register_script, (LOCK, UNLOCK, LIST))
-        scripts = (READ, CREATE, WRITE, PRESENCE, REMOVE)
-        self._reading, self._creating, self._writing, self._present, self._remove = (
+        scripts = (BEGIN, READ, CREATE, WRITE, PRESENCE, REMOVE)
+        self._beginning, self._reading, self._creating, self._writing, self._present, self._remove = (
             client.register_script(PRELUDE + script) for script in scripts
         )
 
@@ -217,7 +226,8 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
 
     async def _call(self, script: Any, conversation_id: str, *args: str | bytes | int) -> Any:
         """Run a script over the record of a conversation."""
-        parts = ("state", "meta", "aside", *(("beside",) if self.beside else ()))
+        # Where a second text lies beside, the lock may be in another slot of a cluster, and is left out.
+        parts = ("state", "meta", "aside", *(("meta", "beside") if self.beside else ("lock",)))
         keys = [self.key(conversation_id, part) for part in parts]
         return await self._run(script, keys, *self._life, *args)
 
@@ -240,10 +250,11 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         return bool(await self._run(self._lock, key, token, int(self.lease * 1000), how))
 
     async def _begin(self, conversation_id: str, token: str) -> Turn | None:
-        if not await self._hold(conversation_id, token, "take"):
+        if self.beside and not await self._hold(conversation_id, token, "take"):
             return None
-        answer = await self._call(self._reading, conversation_id, token)
-        return Turn(conversation_id, token, answer[0], self._record(answer))
+        lease = "" if self.beside else int(self.lease * 1000)
+        answer = await self._call(self._beginning, conversation_id, token, lease)
+        return Turn(conversation_id, token, answer[0], self._record(answer)) if answer else None
 
     async def _renew(self, turn: Turn) -> bool:
         return await self._hold(turn.conversation_id, turn.token, "extend")
@@ -252,7 +263,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         await self._run(self._unlock, [self.key(conversation_id, "lock")], token)
 
     async def _read(self, conversation_id: str) -> Record | None:
-        return self._record(await self._call(self._reading, conversation_id, ""))
+        return self._record(await self._call(self._reading, conversation_id))
 
     async def _create(self, conversation_id: str, data: bytes, turn: Turn | None) -> Record:
         whose = (turn.fence, turn.token) if turn else ("", "")

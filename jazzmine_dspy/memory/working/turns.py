@@ -167,7 +167,7 @@ class TurnStore(ABC):
         token, loop = uuid.uuid4().hex, asyncio.get_running_loop()
         tries = AsyncRetrying(
             retry=retry_if_result(lambda turn: turn is None),
-            wait=wait_random_exponential(multiplier=0.002, max=0.05),
+            wait=wait_random_exponential(multiplier=0.01, max=0.08),
             stop=lambda _: loop.time() >= deadline,
             retry_error_callback=lambda _: None,
         )

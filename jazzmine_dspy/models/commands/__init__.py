@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import Field, TypeAdapter
 
-from jazzmine_dspy.models.commands.base import BaseCommand, Dialogue, DialogueState, Flag
+from jazzmine_dspy.models.commands.base import BaseCommand, Dialogue, DialogueState, Flag, SlotContent
 from jazzmine_dspy.models.commands.kinds import (
     Affirm,
     Ask,
@@ -27,7 +27,6 @@ from jazzmine_dspy.models.commands.kinds import (
     ResumeFlow,
     SetSlot,
     SkipSlot,
-    SlotContent,
     SlotValue,
     StartFlow,
     set_or_correct,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from pydantic import AfterValidator, PlainSerializer, SerializerFunctionWrapHandler, model_serializer
 
-from jazzmine_dspy.models.base import FrozenMap, Value, thaw
+from jazzmine_dspy.models.base import FrozenMap, Value, freeze, thaw
 from jazzmine_dspy.models.flows import Flow, Slot
 
+SlotContent = Annotated[Any, AfterValidator(freeze), PlainSerializer(thaw, return_type=Any)]
+Slots = Sequence[Slot]
 Order = Literal["leave", "running", "value", "opens", "rest"]
 Cancellation = Literal["always", "often", "rarely", "never"]
 Flag = Literal["intent_change", "resume_request", "slot_value", "digression"]
@@ -108,7 +110,7 @@ class BaseCommand(Value):
         return True
 
     @classmethod
-    def names(cls, state: DialogueState, slots: Sequence[Slot]) -> Sequence[str]:
+    def names(cls, state: DialogueState, slots: Slots) -> Sequence[str]:
         """What an answer may name, of a kind that takes a name: slots or flows.
 
         Args:
@@ -117,9 +119,7 @@ class BaseCommand(Value):
         return ()
 
     @classmethod
-    def read(
-        cls, name: str | None, value: Any, state: DialogueState, slots: Sequence[Slot]
-    ) -> BaseCommand | None:
+    def read(cls, name: str | None, value: Any, state: DialogueState, slots: Slots) -> BaseCommand | None:
         """The command that an answer means, or None where it is refused.
 
         Args:
@@ -213,9 +213,7 @@ class SlotCommand(BaseCommand):
         return ((name, value) for name, value in super().__repr_args__() if (name, value) != ("flow", None))
 
     @classmethod
-    def read(
-        cls, name: str | None, value: Any, state: DialogueState, slots: Sequence[Slot]
-    ) -> BaseCommand | None:
+    def read(cls, name: str | None, value: Any, state: DialogueState, slots: Slots) -> BaseCommand | None:
         return cls(name=name) if name is not None and name in cls.names(state, slots) else None
 
     @property
@@ -232,6 +230,30 @@ class SlotCommand(BaseCommand):
     def key(self, state: DialogueState, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
         # Whose slot it is, its place among the commands says as well.
         return self.type, self.name
+
+
+class PausedFlowCommand(BaseCommand):
+    """What may name a paused flow."""
+
+    flow: str | None = None
+
+    flow_fields = ("flow",)
+
+    @classmethod
+    def names(cls, state: DialogueState, slots: Slots) -> Sequence[str]:
+        return state.paused
+
+
+class Answer(BaseCommand):
+    """What answers the open yes or no."""
+
+    order = "running"
+    answers = True
+    about_any_flow = True
+
+    @classmethod
+    def possible(cls, state: DialogueState) -> bool:
+        return state.confirming is not None
 
 
 class Dialogue:

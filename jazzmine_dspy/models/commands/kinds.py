@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import AfterValidator, PlainSerializer
-
-from jazzmine_dspy.models.base import FrozenMap, freeze, thaw
-from jazzmine_dspy.models.commands.base import BaseCommand, Dialogue, DialogueState, SlotCommand
+from jazzmine_dspy.models.base import FrozenMap, thaw
+from jazzmine_dspy.models.commands.base import (
+    Answer,
+    BaseCommand,
+    Dialogue,
+    DialogueState,
+    PausedFlowCommand,
+    SlotCommand,
+    SlotContent,
+    Slots,
+)
 from jazzmine_dspy.models.flows import Flow, Slot
 
 
@@ -33,18 +40,6 @@ class StartFlow(BaseCommand):
         return dialogue.start(self.flow)
 
 
-class PausedFlowCommand(BaseCommand):
-    """What may name a paused flow."""
-
-    flow: str | None = None
-
-    flow_fields = ("flow",)
-
-    @classmethod
-    def names(cls, state: DialogueState, slots: Sequence[Slot]) -> Sequence[str]:
-        return state.paused
-
-
 class ResumeFlow(PausedFlowCommand):
     """Go back to a paused flow; None means the newest."""
 
@@ -60,9 +55,7 @@ class ResumeFlow(PausedFlowCommand):
         return bool(state.paused)
 
     @classmethod
-    def read(
-        cls, name: str | None, value: Any, state: DialogueState, slots: Sequence[Slot]
-    ) -> BaseCommand | None:
+    def read(cls, name: str | None, value: Any, state: DialogueState, slots: Slots) -> BaseCommand | None:
         meant = cls(flow=name)
         return meant if meant.fits(state) else None
 
@@ -102,9 +95,7 @@ class CancelFlow(PausedFlowCommand):
         return bool(state.flow or state.paused)
 
     @classmethod
-    def read(
-        cls, name: str | None, value: Any, state: DialogueState, slots: Sequence[Slot]
-    ) -> BaseCommand | None:
+    def read(cls, name: str | None, value: Any, state: DialogueState, slots: Slots) -> BaseCommand | None:
         if not cls.possible(state):
             return None
         if name in state.paused:
@@ -128,13 +119,6 @@ class CancelFlow(PausedFlowCommand):
         return dialogue.leave(self.flow)
 
 
-SlotContent = Annotated[
-    Any,
-    AfterValidator(freeze),
-    PlainSerializer(thaw, return_type=Any),
-]
-
-
 class SlotValue(SlotCommand):
     """What gives a slot a value."""
 
@@ -146,13 +130,11 @@ class SlotValue(SlotCommand):
     flag = "slot_value"
 
     @classmethod
-    def names(cls, state: DialogueState, slots: Sequence[Slot]) -> Sequence[str]:
+    def names(cls, state: DialogueState, slots: Slots) -> Sequence[str]:
         return [slot.name for slot in slots if (slot.name in state.slots.names) is cls.corrects]
 
     @classmethod
-    def read(
-        cls, name: str | None, value: Any, state: DialogueState, slots: Sequence[Slot]
-    ) -> BaseCommand | None:
+    def read(cls, name: str | None, value: Any, state: DialogueState, slots: Slots) -> BaseCommand | None:
         if name is None or name not in [slot.name for slot in slots] or value in (None, "", []):
             return None
         return (CorrectSlot if name in state.slots.names else SetSlot)(name=name, value=value)
@@ -202,13 +184,10 @@ def set_or_correct(command: SlotValue, held: FrozenMap, awaited: str | None = No
     current, value = held.get(command.name), thaw(command.value)
     if known and command.name != awaited and type(current) is type(value) and current == value:
         return None
-    kind = CorrectSlot if known else SetSlot
-    return kind(name=command.name, value=command.value, flow=command.flow)
+    return (CorrectSlot if known else SetSlot)(name=command.name, value=command.value, flow=command.flow)
 
 
-def boolean_answer(
-    awaited: Slot | None, said: BaseCommand, state: DialogueState, *, value: bool
-) -> BaseCommand:
+def boolean_answer(awaited: Slot | None, said: BaseCommand, state: DialogueState, value: bool) -> BaseCommand:
     """A yes or no to the question for a slot that is one is its value."""
     if state.confirming is not None or awaited is None or awaited.type != "boolean":
         return said
@@ -224,7 +203,7 @@ class ClearSlot(SlotCommand):
     cancellation = "always"
 
     @classmethod
-    def names(cls, state: DialogueState, slots: Sequence[Slot]) -> Sequence[str]:
+    def names(cls, state: DialogueState, slots: Slots) -> Sequence[str]:
         return state.slots.names
 
     def apply(self, dialogue: Dialogue) -> bool:
@@ -239,29 +218,15 @@ class SkipSlot(SlotCommand):
     cancellation = "rarely"
 
     @classmethod
-    def names(cls, state: DialogueState, slots: Sequence[Slot]) -> Sequence[str]:
+    def names(cls, state: DialogueState, slots: Slots) -> Sequence[str]:
         return [state.awaiting] if state.awaiting else []
 
     @classmethod
-    def read(
-        cls, name: str | None, value: Any, state: DialogueState, slots: Sequence[Slot]
-    ) -> BaseCommand | None:
+    def read(cls, name: str | None, value: Any, state: DialogueState, slots: Slots) -> BaseCommand | None:
         return super().read(state.awaiting if name is None else name, value, state, slots)
 
     def apply(self, dialogue: Dialogue) -> bool:
         return dialogue.skip(self.name, self.flow)
-
-
-class Answer(BaseCommand):
-    """What answers the open yes or no."""
-
-    order = "running"
-    answers = True
-    about_any_flow = True
-
-    @classmethod
-    def possible(cls, state: DialogueState) -> bool:
-        return state.confirming is not None
 
 
 class Affirm(Answer):
@@ -274,7 +239,7 @@ class Affirm(Answer):
     def resolve(self, state: DialogueState, awaited: Slot | None) -> BaseCommand:
         if state.confirming is None and state.offering is not None:
             return ResumeFlow(flow=state.offering)
-        return boolean_answer(awaited, self, state, value=True)
+        return boolean_answer(awaited, self, state, True)
 
     def apply(self, dialogue: Dialogue) -> bool:
         return dialogue.affirm()
@@ -302,20 +267,18 @@ class Deny(Answer):
         return state.confirming is not None or state.flow is not None
 
     @classmethod
-    def names(cls, state: DialogueState, slots: Sequence[Slot]) -> Sequence[str]:
+    def names(cls, state: DialogueState, slots: Slots) -> Sequence[str]:
         return [slot.name for slot in slots]
 
     @classmethod
-    def read(
-        cls, name: str | None, value: Any, state: DialogueState, slots: Sequence[Slot]
-    ) -> BaseCommand | None:
+    def read(cls, name: str | None, value: Any, state: DialogueState, slots: Slots) -> BaseCommand | None:
         slot = name if name in cls.names(state, slots) else None
         return cls(slot=slot) if cls.possible(state) else None
 
     def resolve(self, state: DialogueState, awaited: Slot | None) -> BaseCommand:
         if state.confirming is None and state.offering is not None:
             return CancelFlow(flow=state.offering)
-        return boolean_answer(awaited, self, state, value=False) if self.slot is None else self
+        return boolean_answer(awaited, self, state, False) if self.slot is None else self
 
     def apply(self, dialogue: Dialogue) -> bool:
         return dialogue.deny(self.slot)

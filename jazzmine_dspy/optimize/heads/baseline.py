@@ -66,10 +66,6 @@ class TfidfEmbedder:
         """The same as a sparse matrix: of thousands of texts the dense one would be gigabytes."""
         return self._vectorizer.transform(list(texts))
 
-    async def aembed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Same as :meth:`embed`, in a thread."""
-        return await asyncio.to_thread(self.embed, texts)
-
     def features(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """What the head sees: the same vectors."""
         return self.embed(texts)

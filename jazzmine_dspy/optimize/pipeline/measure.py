@@ -51,9 +51,9 @@ def evaluate_within(
         LMUnansweredError: the language model did not answer more than 5 % of the turns.
     """
     calls = 0 if asked_before else calls_per_turn(program)
-    forget = getattr(program.bindings.recall, "forget", None)
-    if forget is not None and timed:
-        forget()
+    clear_cache = getattr(program.bindings.recall, "clear_cache", None)
+    if clear_cache is not None and timed:
+        clear_cache()
     context.progress.phase(name, len(examples))
     turns: list[TurnResult] = []
     found = within_budget(
@@ -139,7 +139,7 @@ def within_budget(
         keep = keep_calls() if calls else 0
         number = context.affordable(len(examples) - done, calls, keep_calls=keep)
         sure = not calls or not context.budget.by_estimate
-        if number > 1 and not sure and not context.budget.meter.surely_fit(number * calls, keep=keep):
+        if number > 1 and not sure and not context.budget.meter.can_afford(number * calls, then=keep):
             # Ever fewer, down to one at a time: how many more there are is known better after each.
             number = max(1, number // 4)
         if not number:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.memory.procedural.ranking import Settings
+from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 from jazzmine_dspy.memory.procedural.recall import FlowIndex
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -47,7 +47,7 @@ class Choice(NamedTuple):
 class FittedRecall(NamedTuple):
     """What the index holds beside the flows, how it ranks, and what was tried."""
 
-    settings: Settings
+    settings: RecallSettings
     examples: tuple[IndexExample, ...]
     choices: tuple[Choice, ...]
 
@@ -133,11 +133,11 @@ def fit_recall(
         chosen = random.Random(seed * 7919 + 11).sample(range(len(asked)), SAMPLE)
         asked = [asked[number] for number in sorted(chosen)]
     if not asked:
-        return FittedRecall(Settings(), tuple(examples), ())
+        return FittedRecall(RecallSettings(), tuple(examples), ())
     held = questions(asked) if questions else _as_written(registry, asked)
     texts = [text for flow in registry.values() for text in flow.examples]
     warm(embedder, [*texts, *(e.turn.text for e in train), *(each.query for each in held)])
-    default = Settings()
+    default = RecallSettings()
     tried: list[Choice] = []
     kinds: list[tuple[str, FlowRegistry, list[IndexExample]]] = [
         ("one vector for each flow", one_vector_each(registry), []),
@@ -183,7 +183,7 @@ class _Asked:
         ]
         self._allowed = [Context(turn=e.turn, registry=index.registry).allowed for e in self._examples]
 
-    def hits(self, settings: Settings) -> NDArray[np.float64]:
+    def hits(self, settings: RecallSettings) -> NDArray[np.float64]:
         """Shape (turns, 3): whether all flows are among the first 1, 3 and 5."""
         rows = []
         for example, lists, allowed in zip(self._examples, self._lists, self._allowed, strict=True):
@@ -195,8 +195,8 @@ class _Asked:
 
 
 def _fitted(
-    lists: _Asked, settings: Settings, best: NDArray[np.float64], summaries: bool
-) -> tuple[Settings, list[Choice]]:
+    lists: _Asked, settings: RecallSettings, best: NDArray[np.float64], summaries: bool
+) -> tuple[RecallSettings, list[Choice]]:
     start = settings
     groups: list[list[dict[str, float]]] = [
         [{"rrf_k": k, "sparse": w} for k in (1, 10, 60) for w in (0.0, 0.25, 0.5, 1.0)],
@@ -232,7 +232,7 @@ def _choice(name: str, hits: NDArray[np.float64]) -> Choice:
     return Choice(name, (one, three, five), len(hits))
 
 
-def _named(default: Settings, settings: Settings) -> str:
+def _named(default: RecallSettings, settings: RecallSettings) -> str:
     changed = [
         f"{name} {value:g}"
         for name, value, usual in zip(settings._fields, settings, default, strict=True)

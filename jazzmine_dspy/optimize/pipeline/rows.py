@@ -246,11 +246,11 @@ class RecordedHead:
 
 def warm(embedder: EmbedderPort, texts: Sequence[str]) -> None:
     """Let an embedder see many texts in bulk, so that it remembers them when they are asked for one by one."""
-    remember = getattr(embedder, "remember", None)
+    set_cache_size = getattr(embedder, "set_cache_size", None)
     distinct = list(dict.fromkeys(texts))
-    if remember is not None:
+    if set_cache_size is not None:
         # Other texts are asked for in between, such as those of the flows.
-        remember(2 * len(distinct) + _BULK)
+        set_cache_size(2 * len(distinct) + _BULK)
     for start in range(0, len(distinct), _BULK):
         embedder.features(distinct[start : start + _BULK])
 

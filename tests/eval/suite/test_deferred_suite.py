@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from jazzmine_dspy.artifacts import save
 from jazzmine_dspy.cli import app
-from jazzmine_dspy.lm.recording import record
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program.turn import TurnProgram
+from recording_tool import record
 
 pytestmark = pytest.mark.row("O12")
 

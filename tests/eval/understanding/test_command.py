@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import understanding_ground as small
-from jazzmine_dspy.lm.recording import record
+from recording_tool import record
 
 COMMANDS = {"commands": [{"type": "chitchat", "name": "", "value": ""}]}
 

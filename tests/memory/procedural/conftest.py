@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jazzmine_dspy.memory.procedural import FastembedEmbedder
+from jazzmine_dspy.memory.procedural import FastembedEmbedder, qdrant_engine
 from jazzmine_dspy.models.registry import FlowRegistry
 
 
@@ -34,6 +34,12 @@ class HashEmbedder:
 @pytest.fixture(autouse=True)
 def each_its_own(own_embedding_models: None) -> None:
     """No test of the embedders takes another one's vectors."""
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is slept between attempts."""
+    monkeypatch.setattr(qdrant_engine, "_pause", lambda seconds: None)
 
 
 @pytest.fixture

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import random
-import uuid
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from jazzmine_dspy.memory.procedural import FlowIndex, QdrantProceduralMemory, ranking
-from jazzmine_dspy.memory.procedural.engine import Branch, Hit
+from jazzmine_dspy.memory.procedural import FlowIndex, QdrantProceduralMemory, RecallSettings
+from jazzmine_dspy.memory.procedural.engine import ALL, Filter, Hit
+from jazzmine_dspy.memory.procedural.ranking import RankedLists
 from jazzmine_dspy.models.ports import Embedder
 from jazzmine_dspy.models.registry import FlowRegistry
 
+DEEP = RecallSettings(depth=1000)
 WORDS = ("order", "parcel", "lamp", "rug", "send", "back", "cancel", "address", "house", "broken", "arrive")
 
 
@@ -51,34 +51,35 @@ def _asked(many: FlowRegistry) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
+def _hidden(index: FlowIndex, text: str, asked: dict[str, Any]) -> list[Any]:
+    """The same answer without a filter in the engine: all points, of which some are dropped."""
+    lists = index.lists(text, summaries=asked["summaries"], exclude=asked["exclude"], depth=10_000)
+    kept = [[hit for hit in hits if index._info(hit).flow in asked["allowed"]] for hits in lists]
+    return index.ranked(RankedLists(*kept), k=min(asked["k"], len(asked["allowed"])))
+
+
 @pytest.mark.row("F4")
-async def test_a_long_list_of_flows_ranks_as_a_filter_does(
-    hashed: Embedder, many: FlowRegistry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_long_list_of_flows_ranks_as_a_filter_does(hashed: Embedder, many: FlowRegistry) -> None:
     turns = [(f"{one} {other}", f"flow_{n}", f"c{n % 3}") for n, (one, other) in enumerate(pairwise(WORDS))]
-    found: dict[float, list[Any]] = {}
     async with QdrantProceduralMemory(":memory:", embedder=hashed) as memory:
         await memory.sync(many, examples=turns)
-        port = memory.port(many)
-        with FlowIndex(many, hashed, examples=turns) as index:
-            for most in (ranking.MOST, 2.0, 0.0):  # by its size; always by a filter; never
-                monkeypatch.setattr(ranking, "MOST", most)
-                index.forget()
-                found[most] = [
-                    [each.recall(text, **asked) for text, asked in _asked(many)] for each in (index, port)
-                ]
-    assert found[2.0] == found[ranking.MOST] == found[0.0]
-    for (_, asked), best in zip(_asked(many), found[0.0][0], strict=True):
-        assert {each.name for each in best} <= set(asked["allowed"])
-        assert len(best) == min(asked["k"], len(asked["allowed"]))
+        port = memory.port(many, examples=turns, settings=DEEP)
+        with FlowIndex(many, hashed, examples=turns, settings=DEEP) as index:
+            for text, asked in _asked(many):
+                found = index.recall(text, **asked)
+                assert found == _hidden(index, text, asked)
+                assert port.recall(text, **asked) == found
+                assert {each.name for each in found} <= set(asked["allowed"])
+                assert len(found) == min(asked["k"], len(asked["allowed"]))
 
 
-def test_nearly_all_flows_are_no_filter(
+@pytest.mark.row("F18")
+def test_what_all_or_nearly_all_flows_are_allowed_for_is_searched_without_a_filter(
     hashed: Embedder, many: FlowRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A filter of 999 names takes an embedded engine several times as long as the search itself."""
-    with FlowIndex(many, hashed) as index:
-        engine, _ = index._built()
+    """At 100,000 points a filter takes an embedded engine several times as long as the search itself."""
+    with FlowIndex(many, hashed, settings=RecallSettings(depth=20)) as index:
+        engine = index._open().engine
         filters: list[Any] = []
         search = engine.search
 
@@ -87,47 +88,8 @@ def test_nearly_all_flows_are_no_filter(
             return search(*args, **named)
 
         monkeypatch.setattr(engine, "search", spied)
+        index.recall("order", k=5)
         index.recall("order", k=5, allowed=list(many)[1:])
-        index.recall("order", k=5, allowed=["flow_1", "flow_2"])
-    assert filters[0] == {}
-    assert filters[-1] == {"flow_name": ("flow_1", "flow_2")}
-    assert all(each in (filters[0], filters[-1]) for each in filters)
-
-
-def test_more_is_asked_for_until_enough_pass() -> None:
-    hits = [Hit(str(uuid.UUID(int=number)), 1.0 - number / 1000, {}) for number in range(500)]
-    asked: list[int] = []
-
-    def ask(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
-        asked.append(limit)
-        return [hits[:limit], hits[:3]]
-
-    last = {hit.id for hit in hits[-40:]}
-    late, short = ranking.passing(ask, lambda hit: hit.id in last, failing=460)([Branch(), Branch()], 10)
-    assert late == hits[460:480]
-    assert short == []
-    assert asked == [30, 120, 480]
-
-
-def test_what_may_not_be_named_and_stands_in_front_is_filtered_out_in_the_end() -> None:
-    """Two in five points are barred, and all of them are nearest: asked for ever more of them, it would be slow."""
-    hits = [Hit(str(number), 1.0 - number / 10_000, {}) for number in range(10_000)]
-    plain: list[int] = []
-
-    def ask(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
-        plain.append(limit)
-        return [hits[:limit] for _ in branches]
-
-    def narrowed(branches: Sequence[Branch], limit: int) -> list[list[Hit]]:
-        return [hits[4_000 : 4_000 + limit] for _ in branches]
-
-    def passes(hit: Hit) -> bool:
-        return int(hit.id) >= 4_000
-
-    words = Branch()
-    [found] = ranking.passing(ask, passes, failing=4_000, narrowed=narrowed)([words], 100)
-    assert found == hits[4_000:4_100]
-    assert plain == [300, 1200]
-    [without] = ranking.passing(ask, passes, failing=4_000)([words], 100)
-    assert without[:100] == found
-    assert max(plain) == 4_800
+        assert set(map(str, filters)) == {str(ALL)}
+        index.recall("order", k=2, allowed=["flow_1", "flow_2"])
+    assert filters[-1] == Filter({"flow_name": ["flow_1", "flow_2"]}, {})

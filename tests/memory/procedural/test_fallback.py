@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import logging
-import threading
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -17,14 +15,14 @@ from jazzmine_dspy.memory.errors import DimensionError
 from jazzmine_dspy.memory.procedural import (
     FallbackRecall,
     FlowIndex,
+    FlowRecall,
     QdrantProceduralMemory,
-    Settings,
+    RecallSettings,
 )
-from jazzmine_dspy.memory.procedural.points import BlockingRecall
 from jazzmine_dspy.models.decision import Degraded, Recalled
 from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError, format_error
 from jazzmine_dspy.models.ports import RecallPort
-from jazzmine_dspy.testing.procedural_memory import WordEmbedder
+from word_embedder import WordEmbedder
 
 
 class Port:
@@ -59,10 +57,15 @@ class Port:
 
 
 class Clock:
-    now = 0.0
+    now = 100.0
 
-    def __call__(self) -> float:
-        return self.now
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time by which the memory is left alone."""
+    clock = Clock()
+    monkeypatch.setattr("circuitbreaker.monotonic", lambda: clock.now)
+    return clock
 
 
 DOWN = MemoryUnavailableError("Qdrant can't be reached", where="http://qdrant:6333")
@@ -75,15 +78,15 @@ async def _ask(port: FallbackRecall, is_async: bool) -> list[Recalled]:
 @pytest.mark.row("F15")
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_stand_in_answers_and_the_answer_says_so(
-    is_async: bool, caplog: pytest.LogCaptureFixture
+    is_async: bool, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    primary, clock, made = Port(), Clock(), []
+    primary, made = Port(), []
 
     def stand_in() -> Port:
         made.append(Port("stand-in"))
         return made[-1]
 
-    port = FallbackRecall(primary, stand_in, pause=30.0, clock=clock)
+    port = FallbackRecall(primary, stand_in)
     assert isinstance(port, RecallPort)
     found = await _ask(port, is_async)
     assert (found, type(found), made) == ([Recalled("primary", 1.0)], list, [])
@@ -99,12 +102,12 @@ async def test_a_stand_in_answers_and_the_answer_says_so(
     assert "can't be reached" in port.down
     assert len(caplog.records) == 1
 
-    clock.now = 31.0
+    clock.now = 131.0
     assert isinstance(await _ask(port, is_async), Degraded)
     assert primary.asked == 3
     primary.failing = None
     assert isinstance(await _ask(port, is_async), Degraded)
-    clock.now = 62.0
+    clock.now = 162.0
     assert await _ask(port, is_async) == [Recalled("primary", 1.0)]
     assert (port.down, type(await _ask(port, is_async))) == ("", list)
 
@@ -136,66 +139,33 @@ async def test_other_errors_are_not_hidden(is_async: bool) -> None:
             await _ask(port, is_async)
 
 
-async def test_a_cancelled_question_is_cancelled() -> None:
-    class Slow(Port):
-        async def arecall(self, query: str, **asked: Any) -> list[Recalled]:
-            await asyncio.Event().wait()
-            raise AssertionError
-
-    task = asyncio.create_task(FallbackRecall(Slow(), lambda: Port("stand-in")).arecall("hello", k=1))
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-
-def test_one_tries_again_while_the_others_do_not_wait() -> None:
-    clock = Clock()
-    primary, port = Port(), None
+def test_one_tries_again_while_the_others_do_not_wait(clock: Clock) -> None:
+    port: FallbackRecall | None = None
     seen: list[Any] = []
 
     class Trying(Port):
-        def recall(self, query: str, **asked: Any) -> list[Recalled]:
-            if clock.now:
+        def recall(self, query: str, **request: Any) -> list[Recalled]:
+            if clock.now > 100.0 and not seen:
                 assert port is not None
-                seen.append(port._resting())
+                seen.append(None)
+                seen.append(port.recall("another", k=1))
             raise DOWN
 
-    port = FallbackRecall(Trying(), lambda: primary, clock=clock)
+    port = FallbackRecall(Trying(), lambda: Port("stand-in"))
     port.recall("hello", k=1)
-    clock.now = 31.0
+    clock.now = 131.0
     port.recall("hello", k=1)
-    assert seen == [format_error(DOWN)]
+    assert isinstance(seen[1], Degraded)
+    assert seen[1].cause == format_error(DOWN)
 
 
-async def test_who_waits_for_a_thread_does_not_ask_what_is_known_to_be_down() -> None:
-    """Four times as many questions at once as there are threads; meanwhile other work gets its own."""
-    begun, release = threading.Event(), threading.Event()
-
-    class Hanging(Port, BlockingRecall):
-        def recall(self, query: str, **asked: Any) -> list[Recalled]:
-            self.asked += 1
-            begun.set()
-            release.wait(10)
-            raise DOWN
-
-    primary = Hanging()
-    port = FallbackRecall(primary, lambda: Port("stand-in"), clock=Clock())
-    questions = [asyncio.create_task(port.arecall("hello", k=1)) for _ in range(64)]
-    assert await asyncio.to_thread(begun.wait, 10)
-    release.set()
-    found = await asyncio.gather(*questions)
-    assert all(isinstance(each, Degraded) and each[0].name == "stand-in" for each in found)
-    assert primary.asked <= 16
-
-
-def test_forgetting_asks_again_at_once() -> None:
+def test_clearing_the_cache_tries_again_at_once() -> None:
     primary = Port()
     primary.failing = DOWN
-    port = FallbackRecall(primary, lambda: Port("stand-in"), clock=Clock())
+    port = FallbackRecall(primary, lambda: Port("stand-in"))
     port.recall("hello", k=1)
     primary.failing = None
-    port.forget()
+    port.clear_cache()
     assert port.recall("hello", k=1) == [Recalled("primary", 1.0)]
     assert copy.deepcopy(port) is port
     assert port.fingerprint == primary.fingerprint
@@ -217,7 +187,7 @@ def running() -> Iterator[qdrant_server.QdrantDouble]:
 
 
 def _memory(running: qdrant_server.QdrantDouble) -> QdrantProceduralMemory:
-    return QdrantProceduralMemory(running.url, embedder=WordEmbedder(), sleep=lambda _: None)
+    return QdrantProceduralMemory(running.url, embedder=WordEmbedder())
 
 
 async def _decided(runtime: Runtime, text: str) -> tuple[list[str], bool, str]:
@@ -242,26 +212,6 @@ async def test_a_runtime_goes_on_while_the_server_is_down(running: qdrant_server
         found, degraded, cause = await _decided(runtime, "I want a hat")
         assert (found[0], degraded) == ("buy_hat", True)
         assert "503" in cause
-
-
-@pytest.mark.row("F15")
-@pytest.mark.chaos
-async def test_all_that_a_recall_asks_shares_its_timeout(running: qdrant_server.QdrantDouble) -> None:
-    """Every answer takes its time, and none alone too long; only a sync may wait for all of them."""
-    clock = Clock()
-    registry = FlowRegistry(FLOWS, agent_id="shop")
-    memory = QdrantProceduralMemory(
-        running.url, embedder=WordEmbedder(), timeout=2.0, clock=clock, sleep=lambda _: None
-    )
-    running.on_request = lambda name, body: setattr(clock, "now", clock.now + 0.9)
-    await memory.sync(registry, "shop")
-    for ask in (memory.port(registry).recall, lambda query, k: asyncio.run(memory.recall(query, "shop"))):
-        memory._reader().forget()
-        with pytest.raises(MemoryUnavailableError, match=r"did not answer within 2 s"):
-            await asyncio.to_thread(ask, "a hat", k=1)
-    running.on_request = lambda name, body: setattr(clock, "now", clock.now + 0.4)
-    assert memory.port(registry).recall("a hat", k=1)[0].name == "buy_hat"
-    await memory.close()
 
 
 @pytest.mark.row("F15")
@@ -290,7 +240,7 @@ async def test_a_stale_entry_reaches_no_decision(
         assert "buy_shoes" not in found
         assert not degraded
         assert [r.getMessage() for r in caplog.records if "registry has not" in r.getMessage()] == [
-            "memory holds flows that the registry has not: buy_shoes"
+            "memory has flows that the registry has not: buy_shoes"
         ]
 
 
@@ -300,8 +250,9 @@ async def test_the_stand_in_is_the_registrys_own_index(running: qdrant_server.Qd
         runtime = Runtime(TurnProgram(registry), procedural_memory=memory, agent_id="shop")
         bound = runtime.program.bindings.recall
         assert isinstance(bound, FallbackRecall)
-        assert isinstance(bound.primary, BlockingRecall)
-        stand_in = bound._stand_in()
+        assert isinstance(bound.primary, FlowRecall)
+        assert bound._make_fallback is not None
+        stand_in = bound._make_fallback()
         assert isinstance(stand_in, FlowIndex)
         assert stand_in.registry is registry
         assert bound.registry is registry
@@ -311,12 +262,13 @@ async def test_the_programs_own_index_stands_in_with_its_examples_and_its_rankin
     running: qdrant_server.QdrantDouble,
 ) -> None:
     registry, model = FlowRegistry(FLOWS, agent_id="shop"), WordEmbedder()
-    with FlowIndex(registry, model, settings=Settings(rrf_k=33), engine="local") as index:
+    with FlowIndex(registry, model, settings=RecallSettings(rrf_k=33), engine="local") as index:
         async with _memory(running) as memory:
             program = TurnProgram(registry).bind(recall=index, embedder=model)
             bound = Runtime(program, procedural_memory=memory, agent_id="shop").program.bindings.recall
             assert isinstance(bound, FallbackRecall)
-            assert bound._stand_in() is index
+            assert bound._make_fallback is not None
+            assert bound._make_fallback() is index
             assert bound.primary.settings.rrf_k == 33
             again = Runtime(program, procedural_memory=bound)
             assert again.program.bindings.recall is bound
@@ -340,5 +292,5 @@ async def test_memory_without_the_programs_labelled_turns_is_told_of(
                 with caplog.at_level(logging.WARNING, logger="jazzmine_dspy"):
                     bound.recall("a hat please", k=1)
                 assert [record.getMessage() for record in caplog.records] == [
-                    "memory lacks further examples of flows; memory.sync(…, examples=…) stores them: buy_hat"
+                    "memory differs from the registry or its examples, run a sync: buy_hat"
                 ] * told

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from jazzmine_dspy.memory.procedural.embedded import open_embedded
-from jazzmine_dspy.memory.procedural.engine import Layout
+from jazzmine_dspy.memory.procedural.engine import CollectionSpec, open_engine
 from reference_ranking import SIZE, Reference, compare, random_points, scores_agree
 
-LAYOUT = Layout("flows", SIZE)
+LAYOUT = CollectionSpec("flows", SIZE)
 
 
 @pytest.mark.row("F4")
@@ -18,7 +17,7 @@ def test_the_ranking_is_that_of_a_plain_reference(name: str, questions: int) -> 
     """Random messages, summaries, filters and settings; the same flows in the same order, and scores within 1e-6."""
     points = random_points(200)
     reference = Reference(points)
-    engine = open_embedded(":memory:", name)
+    engine = open_engine(":memory:", name)
     engine.ensure(LAYOUT)
     engine.upsert(LAYOUT, points)
     first = compare(engine, LAYOUT, reference, questions=questions)
@@ -39,7 +38,7 @@ def test_the_ranking_is_that_of_a_plain_reference(name: str, questions: int) -> 
 
 def test_the_reference_tells_a_wrong_ranking() -> None:
     points = random_points(100)
-    engine = open_embedded(":memory:")
+    engine = open_engine(":memory:")
     engine.ensure(LAYOUT)
     engine.upsert(LAYOUT, points[1:])
     with pytest.raises(AssertionError, match="question"):

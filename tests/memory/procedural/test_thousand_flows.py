@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from jazzmine_dspy.memory.procedural import FastembedEmbedder, FlowIndex
-from jazzmine_dspy.memory.procedural.embedded import open_embedded
-from jazzmine_dspy.memory.procedural.engine import EXACT_UP_TO, Branch, Layout, StoredPoint
+from jazzmine_dspy.memory.procedural.edge import EXACT_UP_TO
+from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Filter, Point, Query, open_engine
 from jazzmine_dspy.models.registry import FlowRegistry
 from large_catalogue import ACTIONS, catalogue
+from word_embedder import WordEmbedder
 
 
 class Asked(NamedTuple):
@@ -45,6 +46,7 @@ def accuracy(index: FlowIndex, asked: list[Asked]) -> tuple[float, float]:
 
 @pytest.mark.long
 @pytest.mark.slow
+@pytest.mark.row("F18")
 def test_recall_among_a_thousand_flows_finds_what_it_finds_among_twenty(minilm: FastembedEmbedder) -> None:
     """Ten catalogues of twenty flows, and one of all: by recall alone, without a head that learnt from turns.
 
@@ -75,7 +77,25 @@ def test_recall_among_a_thousand_flows_finds_what_it_finds_among_twenty(minilm: 
     assert five_of_many >= five - 0.05
 
 
+@pytest.mark.row("F18")
+def test_a_thousand_flows_hide_no_flow_that_twenty_show() -> None:
+    """In a flow's own words it is among the first five, within two points of catalogues of twenty flows."""
+    flows, embedder = catalogue(), WordEmbedder(size=256)
+    drawn = random.Random(0).sample(flows, 60)
+    of_few, of_many = [], []
+    with FlowIndex(FlowRegistry(flows), embedder) as large:
+        for start in range(0, 60, 20):
+            few = drawn[start : start + 20]
+            asked = messages(few, other_words=False)
+            with FlowIndex(FlowRegistry(few), embedder) as small:
+                of_few.append(accuracy(small, asked)[1])
+            of_many.append(accuracy(large, asked)[1])
+    assert np.mean(of_few) > 0.9
+    assert np.mean(of_many) >= np.mean(of_few) - 0.02
+
+
 @pytest.mark.slow
+@pytest.mark.row("F18")
 def test_a_hundred_thousand_points_are_searched_as_the_plain_reference_does() -> None:
     """Words exactly; of vectors the scores exactly, and 99 in 100 of the same points, since few bits choose them."""
     count, size, words, depth = 100_000, 64, 60, 100
@@ -88,14 +108,14 @@ def test_a_hundred_thousand_points_are_searched_as_the_plain_reference_does() ->
     weights = np.zeros((count, words), dtype=np.float32)
     np.put_along_axis(weights, stems, rng.uniform(0.1, 2.0, size=stems.shape).astype(np.float32), axis=1)
     agents = rng.integers(0, 3, size=count)
-    layout = Layout("flows", size, indexed=("agent_id",))
-    engine = open_embedded(":memory:", "edge")
+    layout = CollectionSpec("flows", size, indexed=("agent_id",))
+    engine = open_engine(":memory:", "edge")
     engine.ensure(layout)
     for start in range(0, count, 1000):
         engine.upsert(
             layout,
             [
-                StoredPoint(
+                Point(
                     str(uuid.UUID(int=number)),
                     vectors[number],
                     (stems[number].tolist(), weights[number, stems[number]].tolist()),
@@ -111,11 +131,11 @@ def test_a_hundred_thousand_points_are_searched_as_the_plain_reference_does() ->
     for number in range(40):
         asked = vectors[rng.integers(count)] + 0.05 * rng.normal(size=size).astype(np.float32)
         query = sorted(rng.choice(words, size=3, replace=False).tolist())
-        branches = [Branch(dense=asked), Branch(words=(query, [1.0] * 3))]
+        branches = [Query(dense=asked), Query(sparse=(query, [1.0] * 3))]
         agent = number % 3 if number % 2 else None
         where = {} if agent is None else {"agent_id": [f"agent_{agent}"]}
         among = np.ones(count, dtype=bool) if agent is None else agents == agent
-        dense, sparse = engine.search(layout, branches, depth=depth, where=where)
+        dense, sparse = engine.search(layout, branches, limit=depth, where=Filter(where))
         cosines = np.where(among, vectors @ (asked / np.linalg.norm(asked)), -2.0)
         scores = np.where(among, weights[:, query] @ idf[query], -1.0)
         assert [hit.score for hit in sparse] == pytest.approx(-np.sort(-scores)[:depth], rel=1e-5)

@@ -449,17 +449,17 @@ def tries(wait: float | None = None) -> list[float]:
 def test_waiting_backs_off_with_jitter_and_ends_in_its_time() -> None:
     runs = [tries(2.0) for _ in range(20)]
     pauses = [[later - earlier for earlier, later in pairwise(times)] for times in runs]
-    assert all(0 <= pause <= 0.051 for run in pauses for pause in run)
+    assert all(0 <= pause <= 0.081 for run in pauses for pause in run)
     # The first pause is short, later ones are longer, and no two waiters are in step.
-    assert max(run[0] for run in pauses) <= 0.0021
-    assert max(pause for run in pauses for pause in run[8:]) > 0.03
+    assert max(run[0] for run in pauses) <= 0.011
+    assert max(pause for run in pauses for pause in run[8:]) > 0.05
     assert len({run[6] for run in pauses}) == 20
-    assert all(2.0 <= times[-1] <= 2.051 for times in runs)
+    assert all(2.0 <= times[-1] <= 2.081 for times in runs)
 
 
 @pytest.mark.row("W17")
 def test_a_turn_is_waited_for_15_seconds_unless_told_otherwise() -> None:
-    assert 15.0 <= tries()[-1] <= 15.051
+    assert 15.0 <= tries()[-1] <= 15.081
 
 
 async def test_of_one_store_only_one_task_tries_for_a_turn() -> None:

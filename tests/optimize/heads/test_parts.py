@@ -10,7 +10,7 @@ import pytest
 
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.testing.procedural_memory import WordEmbedder
+from word_embedder import WordEmbedder
 
 pytest.importorskip("sklearn")
 pytest.importorskip("scipy")

@@ -56,9 +56,6 @@ class WordEmbedder:
             row /= max(1e-9, float(np.linalg.norm(row)))
         return made
 
-    async def aembed(self, texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
-        return self.embed(texts)
-
     def features(self, texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
         return 8 * self.embed(texts)
 
@@ -368,7 +365,6 @@ async def test_the_baselines_vectors() -> None:
     assert vectors.shape == (3, embedder.size)
     assert np.linalg.norm(vectors, axis=1).tolist() == pytest.approx([1, 0, 0])
     assert embedder.embed([]).shape == (0, embedder.size)
-    assert np.array_equal(await embedder.aembed(["stop it"]), embedder.embed(["stop it"]))
     same, _ = tfidf_baseline(["where is it", "stop it"], ["a", "b"], seed=0)
     other, _ = tfidf_baseline(["where is that", "stop it"], ["a", "b"], seed=0)
     assert embedder.fingerprint == same.fingerprint != other.fingerprint

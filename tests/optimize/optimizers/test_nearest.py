@@ -11,10 +11,11 @@ from typing import Any
 import dspy
 import pytest
 
+from demonstrations import demo_texts
 from jazzmine_dspy import TurnProgram, load, save
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.lm.requests import demo_texts, system_text, user_text
+from jazzmine_dspy.lm.requests import system_text, user_text
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.optimizers.means import Means
 from jazzmine_dspy.optimize.optimizers.nearest import nearest

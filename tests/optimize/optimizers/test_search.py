@@ -8,11 +8,12 @@ from typing import Any
 import dspy
 import pytest
 
+from demonstrations import demo_texts
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.datasets.demos import demo_pool, to_demo
 from jazzmine_dspy.datasets.schema import Labels
-from jazzmine_dspy.lm.requests import demo_texts, user_text
+from jazzmine_dspy.lm.requests import user_text
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.turn import Turn

@@ -10,12 +10,13 @@ from typing import Any
 import dspy
 import pytest
 
+from demonstrations import demo_texts
 from jazzmine_dspy import TurnProgram, load
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.lm import scripted_lm
 from jazzmine_dspy.lm.deferred import request_line
-from jazzmine_dspy.lm.requests import chat_messages, demo_texts, system_text
+from jazzmine_dspy.lm.requests import chat_messages, system_text
 from jazzmine_dspy.optimize.optimizers.means import Means
 from jazzmine_dspy.optimize.optimizers.registry import named
 from jazzmine_dspy.optimize.optimizers.writing import MARK

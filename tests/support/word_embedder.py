@@ -1,22 +1,18 @@
-"""How the suite gets at a memory, and what it stores."""
+"""An embedder that needs no model, and flows of a shop, for tests of procedural memory."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-import pytest
-import pytest_asyncio
+import numpy as np
 
-from jazzmine_dspy.memory.procedural.qdrant import QdrantProceduralMemory
 from jazzmine_dspy.models.errors import EmbeddingError
 from jazzmine_dspy.models.registry import FlowRegistry
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 AGENT = "shop"
@@ -48,8 +44,6 @@ class WordEmbedder:
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of shape (number of texts, size)."""
-        import numpy as np
-
         if self.failing_after is not None:
             if self.failing_after < 1:
                 raise EmbeddingError("The embedding model was made to fail")
@@ -66,49 +60,11 @@ class WordEmbedder:
         return made
 
     def _of(self, word: str) -> NDArray[np.float64]:
-        import numpy as np
-
         key = f"{self.fingerprint} {word}"
         if key not in self._words:
             seed = list(hashlib.sha256(key.encode()).digest())
             self._words[key] = np.random.default_rng(seed).normal(size=self.size)
         return self._words[key]
-
-
-class Harness(ABC):
-    """Makes memories for the suite. :meth:`another` is for those that several processes can share."""
-
-    layout: Literal["examples", "jazzmine"] = "examples"
-
-    @abstractmethod
-    def make(self, **settings: Any) -> QdrantProceduralMemory:
-        """An empty memory with these settings of :class:`QdrantProceduralMemory`."""
-
-    def another(self, **settings: Any) -> QdrantProceduralMemory:
-        """A second memory on the data of the one that was made last, over connections of its own."""
-        raise NotImplementedError("this memory cannot be shared")
-
-
-@pytest.mark.asyncio
-class Suite:
-    """What the parts of the suite share: subclasses give the fixture ``harness``."""
-
-    @pytest.fixture
-    def harness(self) -> Harness:
-        """The harness of the memory under test."""
-        raise NotImplementedError("give the fixture `harness` in the subclass")
-
-    @pytest.fixture
-    def embedder(self) -> WordEmbedder:
-        """What the memory embeds with."""
-        return WordEmbedder()
-
-    @pytest_asyncio.fixture
-    async def memory(self, harness: Harness, embedder: WordEmbedder) -> AsyncIterator[QdrantProceduralMemory]:
-        """An empty memory."""
-        memory = harness.make(embedder=embedder, layout=harness.layout)
-        yield memory
-        await memory.close()
 
 
 def flow(name: str, **fields: Any) -> dict[str, Any]:
@@ -137,8 +93,3 @@ def without(registry: FlowRegistry, *names: str) -> FlowRegistry:
     """The registry less some flows."""
     kept = [each for name, each in registry.items() if name not in names]
     return FlowRegistry(kept, agent_id=registry.agent_id)
-
-
-async def names(memory: QdrantProceduralMemory, query: str, agent: str = AGENT, top_k: int = 3) -> list[str]:
-    """Names of the flows that memory recalls."""
-    return [str(one["flow_name"]) for one in await memory.recall(query, agent, top_k=top_k)]

@@ -1,4 +1,4 @@
-"""A language model as its provider takes it, whoever made it: where it is asked, and what holds its answers."""
+"""What providers accept: where a language model is reached, what holds its answers, and what it has refused so far."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import os
 import threading
 import warnings
 import weakref
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 import dspy
 
-from jazzmine_dspy.lm.asked import asked
+from jazzmine_dspy.lm.engines import engine_identity, unwrap, with_engine
 from jazzmine_dspy.lm.errors import LMWarning
 from jazzmine_dspy.lm.ollama import PROVIDERS as OLLAMA
-from jazzmine_dspy.lm.ollama import ollama_engines
-from jazzmine_dspy.lm.quirks import named_by_environment, quirks_of
+from jazzmine_dspy.lm.ollama import SETTINGS, ollama_engine
 
 Support = Literal["schema", "static", "json", "none"]
 """What holds an answer: a schema of its own for each call, one for all calls, JSON of any form, or nothing."""
@@ -31,12 +31,50 @@ _NATIVE = {
 }  # fmt: skip
 """Settings that DSPy's own client takes as they are."""
 
+LIMITS = ("max_completion_tokens", "max_tokens")
+"""Names that providers give the limit of an answer."""
+
 _lock = threading.Lock()
-_fitted: weakref.WeakKeyDictionary[dspy.LM, tuple[dict[str, Any], dspy.LM]] = weakref.WeakKeyDictionary()
+_quirks: dict[str, Quirks] = {}
+_configured: weakref.WeakKeyDictionary[dspy.LM, tuple[dict[str, Any], dspy.LM]] = weakref.WeakKeyDictionary()
+
+
+@dataclass
+class Quirks:
+    """What is known of one model at one server.
+
+    Args:
+        form: What is asked for in the place of a schema, which the provider refuses; "" where it refused none.
+        refused: Names of parameters that it refuses: ``temperature`` and those of :data:`LIMITS`.
+        thinks: Whether its thoughts count as part of the answer, so that a short limit leaves no room for one.
+        most: The largest limit that is sent, since it refuses larger ones; None where it refused none.
+    """
+
+    form: Literal["", "json", "none"] = ""
+    refused: set[str] = field(default_factory=set)
+    thinks: bool = False
+    most: int | None = None
+
+
+def quirks_of(lm: dspy.LM) -> Quirks:
+    """What is known of a language model, inside all wrappers; shared by everyone who calls that model at its server."""
+    inner, engine = unwrap(lm)
+    server = (
+        engine_identity(engine)
+        if not isinstance(engine, str)
+        else inner.kwargs.get("api_base") or inner.kwargs.get("base_url") or address_in_environment()
+    )
+    with _lock:
+        return _quirks.setdefault(f"{inner.model} {server}", Quirks())
+
+
+def address_in_environment() -> str:
+    """The address of OpenAI's protocol in the environment; "" where none is set."""
+    return os.environ.get("OPENAI_API_BASE") or os.environ.get("OPENAI_BASE_URL") or ""
 
 
 class NamedLM(dspy.LM):
-    """A hosted language model that tells adapters what `support` knows of it, beyond DSPy's table of models.
+    """A hosted language model that reports to adapters what `schema_support` returns, beyond DSPy's table of models.
 
     Its attribute `schema_support` is what the setting of that name was given.
     """
@@ -46,13 +84,13 @@ class NamedLM(dspy.LM):
     @property
     def supports_response_schema(self) -> bool:
         """Whether answers are held to a schema."""
-        return support(self) in ("schema", "static")
+        return schema_support(self) in ("schema", "static")
 
     @property
     def supported_params(self) -> set[str]:
         """What DSPy's table says, and `response_format` where it is taken."""
-        found = set(super().supported_params)
-        return found if support(self) == "none" else {*found, "response_format"}
+        known = set(super().supported_params)
+        return known if schema_support(self) == "none" else {*known, "response_format"}
 
 
 def provider_of(lm: dspy.LM) -> str:
@@ -61,7 +99,7 @@ def provider_of(lm: dspy.LM) -> str:
     return provider if slash else "openai"
 
 
-def fitted(lm: dspy.LM) -> dspy.LM:
+def configure_for_provider(lm: dspy.LM) -> dspy.LM:
     """The language model itself, or a copy that reaches its server where the server's own documents say it is.
 
     Ollama is asked through its own interface, and an address without a path gets ``/v1`` where the protocol is
@@ -75,23 +113,23 @@ def fitted(lm: dspy.LM) -> dspy.LM:
     provider = provider_of(lm)
     if provider not in OLLAMA:
         changed = _at_address(lm, provider)
-        return _sharing(lm, lm.copy(**changed)) if changed else lm
+        return _share_history(lm, lm.copy(**changed)) if changed else lm
     with _lock:
-        known = _fitted.get(lm)
+        known = _configured.get(lm)
         if known is None or known[0] != lm.kwargs:
-            engine, async_engine, taken = ollama_engines(lm)
-            made = lm.copy(engine=engine, async_engine=async_engine, **taken)
-            known = _fitted[lm] = (dict(lm.kwargs), _sharing(lm, made))
+            engine = ollama_engine(lm)
+            bare = lm.copy(**{key: None for key in lm.kwargs if key in SETTINGS})
+            known = _configured[lm] = (dict(lm.kwargs), _share_history(lm, with_engine(bare, engine)))
         return known[1]
 
 
-def support(lm: dspy.LM) -> Support:
+def schema_support(lm: dspy.LM) -> Support:
     """What a language model's answers can be held to, as far as can be known without asking.
 
     In this order: what a provider has refused, what `schema_support` was given, what an engine of its own says, the
     kind of server, and DSPy's table of models. A model of OpenAI's that the table does not know is tried.
     """
-    inner, engine = asked(lm)
+    inner, engine = unwrap(lm)
     if form := quirks_of(lm).form:
         return form
     declared = getattr(inner, "schema_support", None)
@@ -102,11 +140,11 @@ def support(lm: dspy.LM) -> Support:
     provider = provider_of(inner)
     if provider in SERVERS | GATEWAYS or (provider == "openai" and _own_address(inner)):
         return "schema"
-    found = _by_table(inner)
-    return "schema" if found == "none" and provider == "openai" else found
+    by_table = _by_table(inner)
+    return "schema" if by_table == "none" and provider == "openai" else by_table
 
 
-def refused_schema(lm: dspy.LM, form: Literal["json", "none"]) -> None:
+def disable_schema(lm: dspy.LM, form: Literal["json", "none"]) -> None:
     """Remember that the provider of a language model refuses schemas, and say so the first time.
 
     Args:
@@ -115,20 +153,20 @@ def refused_schema(lm: dspy.LM, form: Literal["json", "none"]) -> None:
     """
     quirks = quirks_of(lm)
     with _lock:
-        told, quirks.form = quirks.form, form
-    if told:
+        known, quirks.form = quirks.form, form
+    if known:
         return
     instead = "plain JSON" if form == "json" else "an answer without one"
     warnings.warn(
-        f"{asked(lm)[0].model} refuses the schema of an answer. It is asked for {instead} from now on; every answer is "
-        "checked all the same. Set schema_support = false in lm_settings to ask for plain JSON at once.",
+        f"{unwrap(lm)[0].model} refuses the schema of an answer. It is asked for {instead} from now on; every answer "
+        "is checked all the same. Set schema_support = false in lm_settings to ask for plain JSON at once.",
         LMWarning,
         stacklevel=3,
     )
 
 
 def _by_table(lm: dspy.LM) -> Support:
-    # A model of ours asks `support` itself: here it is what DSPy says.
+    # A model of ours calls `schema_support` itself: here it is what DSPy says.
     of: Any = super(NamedLM, lm) if isinstance(lm, NamedLM) else lm
     if "response_format" not in of.supported_params:
         return "none"
@@ -137,7 +175,7 @@ def _by_table(lm: dspy.LM) -> Support:
 
 def _own_address(lm: dspy.LM) -> str:
     given = lm.kwargs.get("api_base") or lm.kwargs.get("base_url")
-    address = str(given or named_by_environment())
+    address = str(given or address_in_environment())
     # OpenAI's own address, spelt out, is no other server.
     return "" if urlsplit(address).hostname == "api.openai.com" else address
 
@@ -153,7 +191,7 @@ def _at_address(lm: dspy.LM, provider: str) -> dict[str, str]:
     if urlsplit(address).path in ("", "/"):
         address = f"{address.rstrip('/')}/v1"
     changed = {name: address} if address != given else {}
-    if provider == "openai" and named_by_environment() and not lm.kwargs.keys() - _NATIVE:
+    if provider == "openai" and address_in_environment() and not lm.kwargs.keys() - _NATIVE:
         # With an address in the environment DSPy takes LiteLLM, which is slow to import, and has other errors.
         changed["engine"] = "lm15"
         if not lm.kwargs.get("api_key") and not os.environ.get("OPENAI_API_KEY"):
@@ -161,7 +199,7 @@ def _at_address(lm: dspy.LM, provider: str) -> dict[str, str]:
     return changed
 
 
-def _sharing(lm: dspy.LM, made: dspy.LM) -> dspy.LM:
-    """The copy, whose calls its owner finds in the history of the original."""
-    made.history = lm.history
-    return cast("dspy.LM", made)
+def _share_history(lm: dspy.LM, copied: dspy.LM) -> dspy.LM:
+    """The copy, whose calls appear in the history of the original."""
+    copied.history = lm.history
+    return cast("dspy.LM", copied)

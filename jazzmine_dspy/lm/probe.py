@@ -11,10 +11,9 @@ from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestEr
 
 from jazzmine_dspy.lm.answer_limit import answer_limit, refused_parameter
 from jazzmine_dspy.lm.attempts import check_answered
-from jazzmine_dspy.lm.fitting import Support, fitted, support
 from jazzmine_dspy.lm.listening import Listener
-from jazzmine_dspy.lm.quirks import quirks_of
-from jazzmine_dspy.lm.wrapping import limit_named
+from jazzmine_dspy.lm.native import limit_named
+from jazzmine_dspy.lm.providers import Support, configure_for_provider, quirks_of, schema_support
 
 _WORD = "zebra-7"
 _PROMPT = "Answer with one JSON object whose only key is 'word'; its value is any word."
@@ -70,8 +69,8 @@ def probe(lm: dspy.LM) -> Probe:
         LMFilteredError: A content filter stopped the answer, or the model refused.
         LMNoAnswerError: The response holds no answer.
     """
-    lm = fitted(lm)
-    expected = support(lm)
+    lm = configure_for_provider(lm)
+    expected = schema_support(lm)
     forms: list[Support] = ["schema", "json", "none"]
     forms = forms[forms.index("schema" if expected == "static" else expected) :]
     while forms:

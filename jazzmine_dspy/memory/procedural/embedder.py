@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
-import hashlib
 import os
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.memory.procedural import _minilm
+from jazzmine_dspy.memory.procedural import minilm
 from jazzmine_dspy.models.errors import EmbeddingError, format_error
 from jazzmine_dspy.models.forking import leave_to_parent, renew_in_children, skip_native_exit
 
@@ -59,7 +58,7 @@ class FastembedEmbedder:
 
     def __init__(
         self,
-        model: str = _minilm.NAME,
+        model: str = minilm.NAME,
         *,
         threads: int = 1,
         cache_dir: str | os.PathLike[str] | None = None,
@@ -68,12 +67,11 @@ class FastembedEmbedder:
         self.model = model
         self._threads = threads
         self._cache_dir = None if cache_dir is None else Path(cache_dir)
-        self._vectors = _Remembered(cache_size)
+        self._vectors = VectorCache(cache_size)
         self._load_lock = threading.Lock()
-        self._loaded: TextEmbedding | _minilm.TwoLayers | None = None
+        self._loaded: TextEmbedding | minilm.TwoLayers | None = None
         self._failed: tuple[float, EmbeddingError] | None = None
-        self._fingerprint: str | None = _minilm.fingerprint() if model == _minilm.NAME else None
-        self._size: int | None = _minilm.SIZE if model == _minilm.NAME else None
+        self._size: int | None = minilm.SIZE if model == minilm.NAME else None
         renew_in_children(self)
 
     def renew_after_fork(self) -> None:
@@ -82,30 +80,26 @@ class FastembedEmbedder:
         if self._loaded is not None:
             leave_to_parent(self._loaded)
             skip_native_exit()
-        self._vectors.renew()
+        self._vectors.renew_after_fork()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FastembedEmbedder:
         return self
 
     @property
     def fingerprint(self) -> str:
-        """The model's name and a SHA-256 over its weights; ``NAME:absent`` while they are not there.
+        """The model's name with the digests of its files; of other models than ``minilm`` with fastembed's version.
 
         The model is neither loaded nor downloaded for it.
         """
-        if self._fingerprint is None:
-            weights = self._weights()
-            if weights is None:
-                return f"{self.model}:absent"
-            with weights.open("rb") as file:
-                self._fingerprint = f"{self.model}:{hashlib.file_digest(file, 'sha256').hexdigest()}"
-        return self._fingerprint
+        if self.model == minilm.NAME:
+            return minilm.fingerprint()
+        return f"{self.model}:fastembed-{version('fastembed')}"
 
     @property
     def size(self) -> int:
         """Length of a vector."""
         if self._size is None:
-            self._size = int(self._described()["dim"])
+            self._size = int(self._description()["dim"])
         return self._size
 
     @property
@@ -139,21 +133,23 @@ class FastembedEmbedder:
             rows[:, self.size :] *= _LOWER
         return rows
 
-    def remember(self, count: int) -> None:
-        """Remember this many texts at least, 3 KB each: a run that asks for the same texts again and again is spared
-        their passes.
-        """
-        self._vectors.widen(count)
+    def set_cache_size(self, count: int) -> None:
+        """Cache this many texts at least, 3 KB each: a run that embeds the same texts many times needs one pass."""
+        self._vectors.grow(count)
+
+    def clear_cache(self) -> None:
+        """Drop cached vectors."""
+        self._vectors.clear()
 
     @property
     def _row_size(self) -> int:
-        return self.size * (len(_minilm.STATES) if self.model == _minilm.NAME else 1)
+        return self.size * (len(minilm.STATES) if self.model == minilm.NAME else 1)
 
     def _rows(self, texts: Sequence[str]) -> Vector:
         """Shape (number of texts, row size): the vectors, and of ``minilm`` those of the layer before beside them."""
         import numpy as np
 
-        known = self._vectors.of(texts)
+        known = self._vectors.get(texts)
         # Batches of like length: a batch is padded to its longest text.
         missing = sorted(dict.fromkeys(text for text in texts if text not in known), key=len)
         if missing:
@@ -175,7 +171,7 @@ class FastembedEmbedder:
             for half in np.split(made, self._row_size // self.size, axis=1):
                 half /= np.maximum(np.linalg.norm(half, axis=1, keepdims=True), 1e-12)
             fresh = dict(zip(missing, made, strict=True))
-            self._vectors.keep(fresh)
+            self._vectors.put(fresh)
             known.update(fresh)
         rows = np.empty((len(texts), self._row_size), dtype=np.float32)
         for row, text in enumerate(texts):
@@ -183,24 +179,14 @@ class FastembedEmbedder:
         return rows
 
     def token_ids(self, text: str) -> list[int]:
-        """Numbers of the model's tokens of a text, those that it puts at both ends included; padding is none.
+        """Numbers of the model's tokens of a text, those that it adds at both ends included; without padding.
 
         Raises:
-            EmbeddingError: the model is missing or damaged.
+            EmbeddingError: The model is missing or damaged.
         """
-        loaded: Any = self._load()
-        # Our own model keeps fastembed's tokenizer; any other is a model of fastembed, which has it inside.
-        tokenize = getattr(loaded, "_tokenize", None) or loaded.model.tokenize
-        [encoded] = tokenize([text])
-        return [token for token, there in zip(encoded.ids, encoded.attention_mask, strict=True) if there]
-
-    def forget(self) -> None:
-        """Let remembered vectors go."""
-        self._vectors.clear()
-
-    async def aembed(self, texts: Sequence[str]) -> Vector:
-        """Same as :meth:`embed`, in a thread."""
-        return await asyncio.to_thread(self.embed, texts)
+        model: Any = self._load().model
+        [encoded] = model.tokenize([text])
+        return [token for token, is_text in zip(encoded.ids, encoded.attention_mask, strict=True) if is_text]
 
     async def afeatures(self, texts: Sequence[str]) -> Vector:
         """Same as :meth:`features`, in a thread."""
@@ -208,8 +194,8 @@ class FastembedEmbedder:
 
     @property
     def loaded(self) -> bool:
-        """Whether the next text is embedded at once: the weights are there, or were looked for in vain just now."""
-        return self._loaded is not None or bool(self._failed)
+        """Whether the next text is embedded, or fails, at once: after a failed load the next attempt waits a minute."""
+        return self._loaded is not None or self._recent_failure() is not None
 
     def load(self) -> None:
         """Load the weights, which the first text would do else.
@@ -219,14 +205,13 @@ class FastembedEmbedder:
         """
         self._load()
 
-    def _load(self) -> TextEmbedding | _minilm.TwoLayers:
+    def _load(self) -> TextEmbedding | minilm.TwoLayers:
         if self._loaded is not None:
             return self._loaded
         with self._load_lock:
             if self._loaded is None:
-                if self._failed and time.monotonic() < self._failed[0]:
-                    error = self._failed[1]
-                    raise EmbeddingError(error.message, where=error.where, remedy=error.remedy)
+                if (failure := self._recent_failure()) is not None:
+                    raise EmbeddingError(failure.message, where=failure.where, remedy=failure.remedy)
                 try:
                     self._loaded = self._open()
                 except EmbeddingError as error:
@@ -234,7 +219,7 @@ class FastembedEmbedder:
                     raise
             return self._loaded
 
-    def _open(self) -> TextEmbedding | _minilm.TwoLayers:
+    def _open(self) -> TextEmbedding | minilm.TwoLayers:
         try:
             from fastembed import TextEmbedding
         except ImportError as error:
@@ -243,105 +228,86 @@ class FastembedEmbedder:
                 remedy="Run: pip install fastembed.",
             ) from error
         try:
-            if self.model == _minilm.NAME:
-                folder = self._cache_dir or _minilm.default_cache_dir()
-                return _minilm.load(threads=self._threads, cache_dir=folder)
-            self._described()
+            if self.model == minilm.NAME:
+                folder = self._cache_dir or minilm.default_cache_dir()
+                return minilm.load(threads=self._threads, cache_dir=folder)
+            self._description()
+            is_offline = os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "TRUE", "YES", "ON"}
             with _quiet():
-                return TextEmbedding(self.model, threads=self._threads, **self._options(offline=_offline()))
+                return TextEmbedding(
+                    self.model, threads=self._threads, cache_dir=self._folder(), local_files_only=is_offline
+                )
         except EmbeddingError:
             raise
         except Exception as error:
-            tried = (
-                "HF_HUB_OFFLINE is set, so nothing was downloaded" if _offline() else "a download was tried"
-            )
             raise EmbeddingError(
                 f"The embedding model {self.model!r} cannot be loaded: {type(error).__name__}: {error}",
-                where=f"looked in {self._looked()}; {tried}",
+                where=f"cache_dir {self._folder() or 'of fastembed'}, HF_HUB_OFFLINE "
+                f"{os.environ.get('HF_HUB_OFFLINE', 'is not set')}",
                 remedy="Load it once online with HF_HUB_OFFLINE unset, or use 'minilm', which needs no hub.",
             ) from error
 
-    def _options(self, *, offline: bool) -> dict[str, Any]:
-        folder = None if self._cache_dir is None else str(self._cache_dir)
-        return {"cache_dir": folder, "local_files_only": offline}
+    def _folder(self) -> str | None:
+        return None if self._cache_dir is None else str(self._cache_dir)
 
-    def _looked(self) -> str:
-        if self._cache_dir is not None:
-            return str(self._cache_dir)
-        if self.model == _minilm.NAME:
-            return str(_minilm.default_cache_dir())
-        from fastembed.common.utils import define_cache_dir
+    def _recent_failure(self) -> EmbeddingError | None:
+        return self._failed[1] if self._failed and time.monotonic() < self._failed[0] else None
 
-        return str(define_cache_dir(None))
-
-    def _described(self) -> Mapping[str, Any]:
+    def _description(self) -> Mapping[str, Any]:
         """What fastembed knows of the model, without loading it."""
         from fastembed import TextEmbedding
 
-        known = {str(each["model"]).lower(): each for each in TextEmbedding.list_supported_models()}
-        found = known.get(self.model.lower())
-        if found is None:
-            near = difflib.get_close_matches(self.model.lower(), [_minilm.NAME, *known], n=3, cutoff=0.4)
-            names = [str(known[name]["model"]) if name in known else name for name in near] or [_minilm.NAME]
-            raise EmbeddingError(
-                f"There is no embedding model {self.model!r}", where="the models that fastembed knows",
-                remedy=f"Perhaps one of: {', '.join(names)}.",
-            )  # fmt: skip
-        return found
-
-    def _weights(self) -> Path | None:
-        """The model's file, where it is on this machine already."""
-        from fastembed import TextEmbedding
-
-        try:
-            with _quiet():
-                found = TextEmbedding(self.model, lazy_load=True, **self._options(offline=True))
-            path = Path(str(getattr(found.model, "_model_dir", ""))) / str(self._described()["model_file"])
-        except Exception:
-            return None
-        return path if path.is_file() else None
+        for known in TextEmbedding.list_supported_models():
+            if str(known["model"]).lower() == self.model.lower():
+                return known
+        raise EmbeddingError(
+            f"There is no embedding model {self.model!r}",
+            where="the models that fastembed knows",
+            remedy="See fastembed.TextEmbedding.list_supported_models(), or use 'minilm'.",
+        )
 
 
-class _Remembered:
-    """The vectors of the texts that were asked for last."""
+class VectorCache:
+    """The vectors of the texts that were embedded last. May be shared by threads."""
 
     def __init__(self, size: int) -> None:
         self._size = max(0, size)
         self._lock = threading.Lock()
-        self._held: OrderedDict[str, Vector] = OrderedDict()
+        self._vectors: OrderedDict[str, Vector] = OrderedDict()
 
-    def renew(self) -> None:
+    def renew_after_fork(self) -> None:
+        """Take a new lock."""
         self._lock = threading.Lock()
 
-    def of(self, texts: Iterable[str]) -> dict[str, Vector]:
-        found = {}
+    def get(self, texts: Iterable[str]) -> dict[str, Vector]:
+        """The vectors of those texts that are cached."""
+        known = {}
         with self._lock:
             for text in texts:
-                if text in self._held:
-                    self._held.move_to_end(text)
-                    found[text] = self._held[text]
-        return found
+                if text in self._vectors:
+                    self._vectors.move_to_end(text)
+                    known[text] = self._vectors[text]
+        return known
 
-    def clear(self) -> None:
-        with self._lock:
-            self._held.clear()
-
-    def widen(self, size: int) -> None:
-        with self._lock:
-            self._size = max(self._size, size)
-
-    def keep(self, vectors: Mapping[str, Vector]) -> None:
+    def put(self, vectors: Mapping[str, Vector]) -> None:
+        """Cache vectors; those that were used least lately go."""
         with self._lock:
             for text, vector in vectors.items():
-                # A copy, or one remembered vector would keep its whole batch alive.
-                self._held[text] = vector.copy()
-                self._held.move_to_end(text)
-            while len(self._held) > self._size:
-                self._held.popitem(last=False)
+                # A copy, or one cached vector would keep its whole batch alive.
+                self._vectors[text] = vector.copy()
+                self._vectors.move_to_end(text)
+            while len(self._vectors) > self._size:
+                self._vectors.popitem(last=False)
 
+    def clear(self) -> None:
+        """Drop all."""
+        with self._lock:
+            self._vectors.clear()
 
-def _offline() -> bool:
-    return os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "TRUE", "YES", "ON"}
+    def grow(self, size: int) -> None:
+        """Hold this many at least."""
+        with self._lock:
+            self._size = max(self._size, size)
 
 
 @contextlib.contextmanager

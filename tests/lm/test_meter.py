@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,8 @@ import pytest
 from dspy.lm15 import Config, Message, Request
 from dspy.lm15 import Usage as LMUsage
 
-from jazzmine_dspy.lm.counting import Meter, metered
 from jazzmine_dspy.lm.errors import BudgetExhausted, LMSettingsError
+from jazzmine_dspy.lm.meter import Meter, metered
 from jazzmine_dspy.lm.replay import ReplayStore, replayed
 from jazzmine_dspy.lm.requests import user_text
 from jazzmine_dspy.lm.scripted import scripted_lm
@@ -65,20 +66,15 @@ def test_tokens_and_failures_are_counted() -> None:
     assert (counts.calls, counts.failed, counts.prompt_tokens, counts.completion_tokens) == (2, 1, 2, 3)
 
 
-@pytest.mark.parametrize("count_replayed", [True, False])
-async def test_replayed_answers_count_unless_told_otherwise(tmp_path: Path, count_replayed: bool) -> None:
-    store, meter = ReplayStore(tmp_path / "a.db"), Meter(max_calls=2, count_replayed=count_replayed)
-    lm = metered(replayed(scripted_lm(user_text), store), meter)
+async def test_replayed_answers_count(tmp_path: Path) -> None:
+    meter = Meter(max_calls=2)
+    lm = metered(replayed(scripted_lm(user_text), ReplayStore(tmp_path / "a.db")), meter)
     lm("hi")
     assert await lm.acall("hi") == ["hi"]
     counts = meter.counts
-    assert (counts.calls, counts.replayed) == (2 if count_replayed else 1, 1)
-    assert counts.prompt_tokens == counts.calls
-    if count_replayed:
-        with pytest.raises(BudgetExhausted):
-            lm("hi")
-    else:
-        assert lm("hi") == ["hi"]
+    assert (counts.calls, counts.replayed, counts.prompt_tokens) == (2, 1, 2)
+    with pytest.raises(BudgetExhausted):
+        lm("hi")
 
 
 @pytest.mark.row("O3")
@@ -142,10 +138,10 @@ def test_what_is_left_does_not_depend_on_who_ends_first() -> None:
     found = []
     for order in (1, -1):
         meter = Meter(max_tokens=100_000)
-        begun = [meter.before(_request("x" * size)) for size in (10, 2_000, 300)]
+        begun = [meter.reserve(_request("x" * size)) for size in (10, 2_000, 300)]
         used = [LMUsage(input_tokens=size, output_tokens=1) for size in (5, 900, 70)]
         for kept, usage in list(zip(begun, used, strict=True))[::order]:
-            meter.after(usage, kept)
+            meter.settle(usage, kept)
         found.append((meter.calls_left, meter.counts))
     assert found[0] == found[1]
 
@@ -159,8 +155,8 @@ def test_calls_at_once_wait_where_not_all_fit_at_their_most() -> None:
     left = meter.calls_left
     assert left is not None
     assert left > 8
-    assert not meter.surely_fit(8)
-    assert meter.surely_fit(1, keep=8)
+    assert not meter.can_afford(8)
+    assert meter.can_afford(1, then=8)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lm, ["one two three"] * left))
     assert meter.counts.calls == 1 + left
@@ -169,24 +165,20 @@ def test_calls_at_once_wait_where_not_all_fit_at_their_most() -> None:
 
 
 async def test_asynchronous_calls_wait_likewise() -> None:
-    plain, meter = scripted_lm(user_text), Meter(max_tokens=1_500)
-    lm = metered(plain.copy(max_tokens=300), meter)
-    begun = asyncio.Event()
-    ended = asyncio.Event()
-    complete = plain._async_engine_spec.complete
+    meter, begun, ended = Meter(max_tokens=1_500), threading.Event(), threading.Event()
 
-    async def slow(request: Any) -> Any:
+    def slow(request: Any) -> str:
         begun.set()
-        await ended.wait()
-        return await complete(request)
+        assert ended.wait(30)
+        return user_text(request)
 
-    plain._async_engine_spec.complete = slow
-    first = [asyncio.create_task(lm.acall("one two three")) for _ in range(9)]
-    await begun.wait()
+    lm = metered(scripted_lm(slow).copy(max_tokens=300), meter)
+    calls = [asyncio.create_task(lm.acall("one two three")) for _ in range(9)]
+    assert await asyncio.to_thread(begun.wait, 30)
     assert meter.counts.calls < 9
-    first.pop().cancel()
+    calls.pop().cancel()
     ended.set()
-    await asyncio.gather(*first)
+    await asyncio.gather(*calls)
     assert meter.counts.calls >= 8
     assert not meter.exhausted
 
