@@ -74,7 +74,7 @@ class Notes:
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(HEADS, "_held", dict(HEADS._held))
+    monkeypatch.setattr(HEADS, "_values", dict(HEADS._values))
     monkeypatch.setattr(HEADS, "_origins", dict(HEADS._origins))
     for stage in ("enhance", "select", "understand"):
         HEADS.add(f"{stage}.remembers", Remembers, origin="a.test")

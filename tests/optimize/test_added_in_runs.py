@@ -100,7 +100,7 @@ class Noted:
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(HEADS, "_held", dict(HEADS._held))
+    monkeypatch.setattr(HEADS, "_values", dict(HEADS._values))
     monkeypatch.setattr(HEADS, "_origins", dict(HEADS._origins))
     HEADS.add("select.byheart", ChoosesByHeart, origin="a.test")
     for stage in ("enhance", "understand"):

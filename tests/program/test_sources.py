@@ -24,7 +24,7 @@ Make = Callable[..., Any]
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is gone after it."""
-    monkeypatch.setattr(SOURCES, "_held", dict(SOURCES._held))
+    monkeypatch.setattr(SOURCES, "_values", dict(SOURCES._values))
     monkeypatch.setattr(SOURCES, "_origins", dict(SOURCES._origins))
 
 
@@ -209,6 +209,6 @@ def test_an_artefact_that_names_an_unknown_source_is_refused(
     saying(Answer([]))
     folder = save(TurnProgram(registry, policy=ordered(understand=("mine", "floor"))), tmp_path / "shop")
     assert load(folder, bind=False).policy.orders["understand"] == ("mine", "floor")
-    monkeypatch.delitem(SOURCES._held, "understand.mine")
+    monkeypatch.delitem(SOURCES._values, "understand.mine")
     with pytest.raises(InputError, match=r"'mine', which nobody registered.*install the package that has it"):
         load(folder, bind=False)

@@ -76,7 +76,7 @@ class Shout(Glossary):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(HEADS, "_held", dict(HEADS._held))
+    monkeypatch.setattr(HEADS, "_values", dict(HEADS._values))
     monkeypatch.setattr(HEADS, "_origins", dict(HEADS._origins))
     head("understand", "glossary")(Glossary)
     head("enhance", "shout")(Shout)
@@ -198,7 +198,7 @@ def test_heads_that_cannot_be_stored_or_read(judge: Make, monkeypatch: pytest.Mo
         with pytest.raises(ArtifactError, match="cannot be read: ValueError") as told:
             heads_from_bytes(data, "here")
     assert "sk-0123" not in str(told.value)
-    monkeypatch.delitem(HEADS._held, "understand.glossary")
+    monkeypatch.delitem(HEADS._values, "understand.glossary")
     with pytest.raises(
         ArtifactError, match="'understand' is of the kind 'glossary', which nobody registered"
     ):
