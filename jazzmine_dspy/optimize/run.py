@@ -237,9 +237,9 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
     parts = parts._replace(program=_heads_again(context, parts, standing, train))
     standing = race.race_added(context, parts.program, standing, "understand", lm)
     standing = against_base(context, standing, plain)
-    if standing.base_ships:
+    if standing.names["select"] == race.BASE:
         context.best.stands(plain)
-        return Outcome(plain, plain, parts.selection, prompts, standing, lm=lm)
+        return Outcome(plain, plain, parts.selection, prompts, standing, lm=lm, with_lm=with_lm)
     sure = None
     if acts is not None and "head" in standing.orders["understand"]:
         standing, sure = fit_sureness(context, parts.program, standing, [*dev_a, *dev_b], lm)

@@ -161,16 +161,16 @@ def test_time_that_is_up_before_the_last_row_is_said(
     monkeypatch.setattr("jazzmine_dspy.optimize.opening.Budget", functools.partial(Budget, clock=clock))
     from jazzmine_dspy.optimize import run
 
-    race = run.race.against_floors
+    race = run.against_base
 
     def late(*arguments: Any) -> Any:
         found = race(*arguments)
         clock.minutes = 100
         return found
 
-    monkeypatch.setattr(run.race, "against_floors", late)
+    monkeypatch.setattr(run, "against_base", late)
     ran = run_recipe(tiny(budget={"minutes": 50}), lm)
     assert "LM compiled" in ran.result.shipped.values()
     assert "the budget ended before the shipped program was tried" in ran.result.first_line
-    assert set(_systems(ran)) == {"TF-IDF + logistic regression", "floors alone"}
+    assert set(_systems(ran)) == {"TF-IDF + logistic regression", "floors alone", "base"}
     assert (ran.result.folder / "program.json").is_file()
