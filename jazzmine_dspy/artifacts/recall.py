@@ -66,7 +66,7 @@ def bind_recall(
         warm: Whether the index is built at once; else by the first turn that asks it.
     """
     from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
-    from jazzmine_dspy.memory.procedural.recall import FlowIndex
+    from jazzmine_dspy.memory.procedural.index import FlowIndex
 
     try:
         model = FastembedEmbedder(embedder) if isinstance(embedder, str) else embedder

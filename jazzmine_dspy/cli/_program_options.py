@@ -141,5 +141,5 @@ def resolve(name: str, *, serving: bool, settings: dict[str, Any] | None = None)
 
     chosen = dict(settings or {})
     if name.startswith("local/"):
-        chosen |= {"prompt_cache": serving, "deterministic": not serving}
+        chosen |= {"prompt_cache": serving}
     return resolve_lm(name, **chosen)

@@ -13,7 +13,7 @@ import pytest
 
 from jazzmine_dspy import FlowRegistry, TurnProgram, load, save
 from jazzmine_dspy.memory.procedural import FastembedEmbedder
-from jazzmine_dspy.memory.procedural.recall import FlowIndex
+from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.models.errors import EmbeddingError
 
 FLOWS = [

@@ -91,8 +91,8 @@ def test_another_model_is_named_with_a_warning(
     assert seen == [
         ("openai/second", {}),
         ("openai/first", {}),
-        ("local/x.gguf", {"prompt_cache": True, "deterministic": False}),
-        ("local/x.gguf", {"prompt_cache": False, "deterministic": True}),
+        ("local/x.gguf", {"prompt_cache": True}),
+        ("local/x.gguf", {"prompt_cache": False}),
     ]
 
 

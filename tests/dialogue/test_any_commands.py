@@ -54,6 +54,7 @@ COMMANDS = st.one_of(
 )
 
 
+@pytest.mark.row("G2")
 @pytest.mark.fuzz
 @given(turns=st.lists(st.lists(COMMANDS, max_size=5), max_size=12))
 def test_no_sequence_of_commands_breaks_the_machine(turns: list[list[dict[str, Any]]]) -> None:

@@ -267,6 +267,7 @@ def test_a_slot_that_the_flow_does_without_is_asked_for_where_a_no_names_it(talk
     assert (step.kind, talk.slots) == ("confirm", {"order_id": "4471"})
 
 
+@pytest.mark.row("U10")
 @pytest.mark.parametrize("act", ["ask", "chitchat", "out_of_scope", "repeat"])
 def test_talk_leaves_the_question_open_and_asks_it_again(asked: Any, act: str) -> None:
     before = asked.state
@@ -282,6 +283,7 @@ def test_talk_leaves_the_question_open_and_asks_it_again(asked: Any, act: str) -
 # --- talk -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("U10")
 def test_talk_in_a_flow_uses_the_flows_words_and_asks_on(talk: Any) -> None:
     talk(start("cancel_order"))
     assert talk("chitchat").text == "That's kind. Which order?"

@@ -95,7 +95,7 @@ def test_what_ends_the_process_is_not_swallowed() -> None:
         evaluate(Scripted({"x": KeyboardInterrupt()}), [_example("x", flows=[])])
 
 
-@pytest.mark.row("V5")
+@pytest.mark.row("V5", "P5")
 def test_cost_latency_and_sources(mixed: tuple[Scripted, list[Example]]) -> None:
     found = evaluate(*mixed, price=(1.0, 10.0)).to_json()
     usage = found["usage"]

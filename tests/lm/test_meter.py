@@ -200,6 +200,7 @@ def test_eight_threads_do_not_overspend_tokens() -> None:
     assert counts.prompt_tokens + counts.completion_tokens <= 20_000
 
 
+@pytest.mark.row("O6")
 async def test_replayed_answers_take_the_tokens_of_the_first_time(tmp_path: Path) -> None:
     store, left = ReplayStore(tmp_path / "a.db"), []
     for _ in range(2):

@@ -221,7 +221,6 @@ def test_a_shared_process_ends_with_its_last_user() -> None:
     release(second, one)
 
 
-@pytest.mark.row("G3")
 def test_the_child_ends_with_its_parents_end_of_the_pipe() -> None:
     command = ModelProcess({"path": "model.gguf"}).command
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)

@@ -74,7 +74,7 @@ async def test_a_servers_calls_are_metered_and_replayed(server: Any, tmp_path: P
     assert (counts.prompt_tokens, counts.completion_tokens) == (22, 8)
 
 
-@pytest.mark.row("N5")
+@pytest.mark.row("N5", "G3")
 @pytest.mark.parametrize(
     "name",
     ["openai/gpt-4o-mini", "anthropic/claude-sonnet-4-5", "groq/x", "mistral/x", "bedrock/x", "openai/gpt-5"],

@@ -29,7 +29,7 @@ def test_an_address_that_is_read_out(text: str, address: str) -> None:
     assert held.kind.find_values(held, text, HERE) == [address]
 
 
-@pytest.mark.row("U7", "U5")
+@pytest.mark.row("U7")
 @pytest.mark.parametrize(
     ("pattern", "text", "code"),
     [

@@ -42,7 +42,7 @@ TYPED: list[tuple[str, str, dict[str, str | None]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.row("U5")
+@pytest.mark.row("U7")
 @pytest.mark.parametrize(
     ("name", "pattern", "typed", "stored"),
     [(name, pattern, *each) for name, pattern, answers in TYPED for each in answers.items()],

@@ -65,7 +65,7 @@ async def test_it_decides_like_the_program_that_was_saved(taught: Any, scripts: 
         )
 
 
-@pytest.mark.row("A1")
+@pytest.mark.row("A1", "G3")
 def test_nothing_is_pickled(artefact: Path, scripts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither are there pickled files, nor does loading or deciding unpickle anything."""
     import cloudpickle

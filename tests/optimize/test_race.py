@@ -51,7 +51,7 @@ def _heat(challenger: Entry, incumbent: Entry = FLOOR, objective: Objective = FL
     return heat
 
 
-@pytest.mark.row("O5")
+@pytest.mark.row("O5", "C5")
 @pytest.mark.parametrize(
     ("right", "won"),
     [
@@ -68,6 +68,7 @@ def test_the_bound_decides_and_not_the_mean(right: list[bool], won: bool) -> Non
     assert heat.won == (heat.difference.lower_bound_one_sided > 0)
 
 
+@pytest.mark.row("O5", "C5")
 @pytest.mark.parametrize(
     ("right", "won"),
     [
@@ -87,7 +88,7 @@ def test_what_costs_no_call_ships_where_a_loss_is_ruled_out(right: list[bool], w
     assert not won or "a loss of 0.02 is ruled out" in heat.verdict
 
 
-@pytest.mark.row("O5")
+@pytest.mark.row("O5", "C5")
 def test_who_loses_is_told_what_could_have_been_seen() -> None:
     heat = _heat(_entry("LM", [True, False] * 19 + [True, True]))
     assert heat.difference.value > 0
@@ -95,6 +96,7 @@ def test_who_loses_is_told_what_could_have_been_seen() -> None:
     assert "on 40 turns only a difference of 0.0" in heat.verdict
 
 
+@pytest.mark.row("C5")
 def test_turns_of_one_conversation_count_as_one_witness() -> None:
     """Eight turns better, all in one conversation, against eight in eight conversations."""
     alone = [_result(f"same.t{index}", False, "floor") for index in range(8)]
@@ -244,7 +246,7 @@ def test_compiling_gains_and_the_compiled_prompts_ship(taught: Any) -> None:
     assert "compiling it gained +" in taught.result.first_line
 
 
-@pytest.mark.row("O5")
+@pytest.mark.row("O5", "C5")
 def test_the_uncompiled_program_is_always_in_the_race(taught: Any, wrong: Any, taught_staged: Any) -> None:
     for ran in (taught, wrong, taught_staged):
         first = ran.result.manifest["candidates"][0]
@@ -255,7 +257,7 @@ def test_the_uncompiled_program_is_always_in_the_race(taught: Any, wrong: Any, t
         assert "LM uncompiled" in ran.result.manifest["scores"]
 
 
-@pytest.mark.row("O5")
+@pytest.mark.row("O5", "C5")
 def test_where_nothing_wins_the_run_says_so_and_ships_the_base(wrong: Any) -> None:
     result = wrong.result
     assert set(result.shipped.values()) == {"base"}

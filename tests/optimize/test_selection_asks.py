@@ -65,7 +65,7 @@ def test_it_is_asked_where_words_do_not_say(asking: Any) -> None:
     assert [(one.flows, list(one.clarify)) for one in clear] == [(["track"], [])] * 4
 
 
-@pytest.mark.row("F11", "C5")
+@pytest.mark.row("F11")
 def test_questions_that_break_a_constraint_are_not_asked(
     asking: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -11,8 +11,8 @@ from jazzmine_dspy.artifacts.recall import recall_numbers, recall_settings
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
+from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.memory.procedural.ranking import RecallSettings
-from jazzmine_dspy.memory.procedural.recall import FlowIndex
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn

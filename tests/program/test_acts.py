@@ -89,6 +89,7 @@ def test_whole_messages_in_their_state(text: str, state: dict[str, Any], expecte
     assert kinds(text, **state) == expected
 
 
+@pytest.mark.row("U14")
 @given(
     st.sampled_from(sorted(YES | NO | LEAVE | HANDOFF | RESTART | TALK | REPEAT)),
     st.sampled_from(["order 4471", "Genoa", "tomorrow"]),
@@ -99,6 +100,7 @@ def test_an_act_with_anything_beside_it_is_none(act: str, more: str) -> None:
             assert closed_act(Turn(text=text, **state)) is None
 
 
+@pytest.mark.row("G2")
 @given(st.text(min_size=1).filter(lambda text: bool(text.strip())))
 def test_no_text_breaks_a_rule(text: str) -> None:
     assert plain(text) == plain(f"  {text}!  ")

@@ -30,13 +30,13 @@ def by_place(text: str) -> np.ndarray:
     return row
 
 
-@pytest.mark.row("U14")
+@pytest.mark.row("C2")
 @given(st.text(alphabet="abcdé 0172,.!?'", max_size=400))
 def test_ngrams_are_hashed_as_when_the_weights_were_fitted(text: str) -> None:
     assert np.array_equal(hashed(text), by_place(text))
 
 
-@pytest.mark.row("U14")
+@pytest.mark.row("C2")
 def test_ngrams_that_share_a_place_are_added() -> None:
     # Of so many n-grams hundreds meet.
     text = " ".join(f"word{chr(97 + number % 26)}{chr(97 + number // 26)}x" for number in range(400))

@@ -69,7 +69,7 @@ def test_an_authors_texts_stay_in_their_line_and_in_bounds() -> None:
         assert len(shown) < 560
 
 
-@pytest.mark.row("F8")
+@pytest.mark.row("F8", "P5")
 def test_the_constant_part_comes_first_and_ids_are_not_shown(
     registry: FlowRegistry, speak: Make, make_program: Make
 ) -> None:

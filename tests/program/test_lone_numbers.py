@@ -37,7 +37,7 @@ def test_what_is_meant_for_the_slot(kind: str, text: str, value: Any) -> None:
     assert part_value(slot, text, AT) == value
 
 
-@pytest.mark.row("U5")
+@pytest.mark.row("U7")
 def test_a_full_stop_is_no_currency() -> None:
     """Some data gives a full stop as the sign of one: "yours is 82. If I" was 82 of it."""
     slot = Slot(name="price", type="money")

@@ -138,7 +138,7 @@ def test_a_telling_is_cut_from_what_announces_and_closes_it(text: str, comment: 
     assert got == [{"type": "set_slot", "name": "comment", "value": comment}]
 
 
-@pytest.mark.row("U19", "U14")
+@pytest.mark.row("U19", "F9")
 @pytest.mark.parametrize(
     ("registry", "text"),
     [

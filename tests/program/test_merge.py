@@ -199,7 +199,7 @@ IDLE, BUSY = Turn(text="x"), Turn(text="x", flow="ship", awaiting="speed", slots
 ASKED = Turn(text="x", flow="ship", awaiting="order")
 
 
-@pytest.mark.row("U16")
+@pytest.mark.row("U16", "U11")
 @pytest.mark.parametrize(
     ("turn", "flows", "said", "comes_to"),
     [

@@ -45,6 +45,7 @@ def requests_by_prompt(lm: dspy.LM, asked_of: Make) -> dict[str, list[Any]]:
     return found
 
 
+@pytest.mark.row("P5")
 @pytest.mark.parametrize(("shape", "prompts"), [("staged", 3), ("fused", 1)])
 def test_the_head_of_a_prompt_is_the_same_for_every_turn(
     speak: Make, make_program: Make, asked_of: Make, shape: str, prompts: int
@@ -64,6 +65,7 @@ def test_the_head_of_a_prompt_is_the_same_for_every_turn(
             assert [message.role for message in request.messages] == ["user"]
 
 
+@pytest.mark.row("P5")
 def test_demonstrations_stand_between_head_and_turn_the_same_each_time(
     speak: Make, make_program: Make
 ) -> None:
@@ -246,6 +248,7 @@ def test_the_situation_tells_the_state() -> None:
     assert render.context_snippets(TURNS[0]) == ""
 
 
+@pytest.mark.row("E13")
 @given(st.text(), st.integers(4, 60))
 def test_what_is_quoted_stays_on_its_line_and_can_be_read_back(text: str, limit: int) -> None:
     quoted = render.quoted(text, limit)

@@ -122,7 +122,7 @@ REFUNDED = (
 )
 
 
-@pytest.mark.row("F7", "P3")
+@pytest.mark.row("F7")
 @pytest.mark.parametrize(
     "text", ["Do it again", "same again please", "once more, the same", "repeat that for me"]
 )

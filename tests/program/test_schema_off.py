@@ -153,6 +153,7 @@ KEYS = [
 ]
 
 
+@pytest.mark.row("G2")
 @pytest.mark.fuzz
 @settings(max_examples=60)
 @given(

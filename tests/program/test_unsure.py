@@ -63,7 +63,7 @@ def test_what_does_no_harm_is_begun_without_asking() -> None:
 # --- a text that was asked for ----------------------------------------------------------------------------
 
 
-@pytest.mark.row("U5")
+@pytest.mark.row("U5", "U14")
 @pytest.mark.parametrize("text", ["it arrived broken", "I know it is late", "no lid on the pot", "Genoa"])
 def test_the_message_is_the_text_that_was_asked_for(text: str) -> None:
     [given] = program(cancel_order=0.3).decide(Turn(text=text, **REASON)).commands

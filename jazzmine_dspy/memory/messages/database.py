@@ -9,7 +9,8 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -33,6 +34,34 @@ _LOCK_SHARE = 0.8
 
 _TABLES_LOCK = 0x6A61_7A7A
 """Number of the advisory lock under which processes create the tables in PostgreSQL."""
+
+
+@dataclass(eq=False)
+class _Opened:
+    """The engine of one process and the threads that use it."""
+
+    engine: sa.Engine
+    readers: ThreadPoolExecutor
+    writers: ThreadPoolExecutor
+    pid: int = field(default_factory=os.getpid)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    has_tables: bool = False
+
+    def transaction(self, work: Callable[[sa.Connection], T], write: bool, connections: list[Any]) -> T:
+        """Do work in a transaction; meanwhile its connection stands in ``connections``."""
+        with self.engine.connect() as connection:
+            connections.append(connection.connection.driver_connection)
+            try:
+                with connection.execution_options(jazzmine_write=write).begin():
+                    return work(connection)
+            finally:
+                connections.clear()
+
+    def close(self) -> None:
+        """Wait for the threads, and close the connections."""
+        self.readers.shutdown()
+        self.writers.shutdown()
+        self.engine.dispose()
 
 
 class Database:
@@ -61,12 +90,14 @@ class Database:
                 remedy="Pass seconds above 0 and 1 connection or more.",
             )
         self._url = _parse(url)
-        self._pid = 0
         self._deadline = deadline
         self._pool_size = pool_size
         self._sqlite = self._url.get_backend_name() == "sqlite"
         self._in_memory = self._sqlite and self._url.database in (None, "", ":memory:")
         self.address = _address(self._url)
+        self._opening = threading.Lock()
+        self._opened: _Opened | None = None
+        self._inherited: list[_Opened] = []
         self._open()
 
     async def run(self, work: Callable[[sa.Connection], T], *, write: bool = False) -> T:
@@ -79,19 +110,14 @@ class Database:
         Raises:
             MemoryUnavailableError: the database failed, or did not answer within the deadline.
         """
-        if self._pid != os.getpid():
-            # A reference, so that a forked child does not close connections that its parent uses.
-            self._inherited = self._engine
-            self._open()
         connections: list[Any] = []
         try:
             if self._in_memory:
-                with self._lock:
-                    return self._work(work, write, connections)
-            threads = self._writers if write else self._readers
-            loop = asyncio.get_running_loop()
+                opened = self._open()
+                with opened.lock:
+                    return self._work(opened, work, write, connections)
             async with asyncio.timeout(self._deadline):
-                return await loop.run_in_executor(threads, self._work, work, write, connections)
+                return await asyncio.wrap_future(self._submit(work, write, connections))
         except TimeoutError:
             for connection in () if self._sqlite else connections:
                 connection.close()
@@ -108,51 +134,67 @@ class Database:
             ) from error
 
     async def close(self) -> None:
-        """Close the connections. The next call opens new ones; a database in memory stays open."""
-        if self._pid == os.getpid() and not self._in_memory:
-            self._pid = 0
-            for threads in {self._readers, self._writers}:
-                threads.shutdown(wait=False, cancel_futures=True)
-            self._engine.dispose()
+        """Close the connections, once the calls under way have ended.
+
+        The next call opens new ones; a database in memory stays open.
+        """
+        if self._in_memory:
+            return
+        with self._opening:
+            opened, self._opened = self._opened, None
+        if opened is not None and opened.pid == os.getpid():
+            await asyncio.to_thread(opened.close)
 
     # --- within ------------------------------------------------------------------------------------------
 
-    def _open(self) -> None:
-        """Create an engine and its threads for this process."""
-        self._pid = os.getpid()
-        self._has_tables = False
-        self._lock = threading.Lock()
-        self._engine: sa.Engine = _engine(
-            self._url, self._deadline, 0 if self._in_memory else self._pool_size
-        )
-        if self._in_memory:
-            weakref.finalize(self, self._engine.dispose)
-        self._readers: ThreadPoolExecutor = ThreadPoolExecutor(self._pool_size, "jazzmine-messages")
-        self._writers: ThreadPoolExecutor = (
-            ThreadPoolExecutor(1, "jazzmine-writes") if self._sqlite else self._readers
+    def _open(self) -> _Opened:
+        """Return the engine and the threads of this process; new ones where there are none."""
+        opened = self._opened
+        if opened is not None and opened.pid == os.getpid():
+            return opened
+        with self._opening:
+            opened = self._opened
+            if opened is not None and opened.pid == os.getpid():
+                return opened
+            if opened is not None:
+                # A reference, so that a forked child does not close connections that its parent uses.
+                self._inherited.append(opened)
+            engine = _engine(self._url, self._deadline, 0 if self._in_memory else self._pool_size)
+            if self._in_memory:
+                weakref.finalize(self, engine.dispose)
+            readers = ThreadPoolExecutor(self._pool_size, "jazzmine-messages")
+            writers = ThreadPoolExecutor(1, "jazzmine-writes") if self._sqlite else readers
+            self._opened = _Opened(engine, readers, writers)
+            return self._opened
+
+    def _submit(self, work: Callable[[sa.Connection], T], write: bool, connections: list[Any]) -> Future[T]:
+        """Give work to a thread."""
+        for _ in range(2):
+            opened = self._open()
+            threads = opened.writers if write else opened.readers
+            # Another thread may close the store just then.
+            with contextlib.suppress(RuntimeError):
+                return threads.submit(self._work, opened, work, write, connections)
+        raise MemoryUnavailableError(
+            "The message store has no threads any more",
+            where=self.address,
+            remedy="Make no calls while the interpreter ends.",
         )
 
-    def _work(self, work: Callable[[sa.Connection], T], write: bool, connections: list[Any]) -> T:
-        if not self._has_tables:
-            if not self._transaction(_has_tables, False, connections):
-                self._transaction(_create_tables, True, connections)
-            self._has_tables = True
+    def _work(
+        self, opened: _Opened, work: Callable[[sa.Connection], T], write: bool, connections: list[Any]
+    ) -> T:
+        if not opened.has_tables:
+            if not opened.transaction(_has_tables, False, connections):
+                opened.transaction(_create_tables, True, connections)
+            opened.has_tables = True
         try:
-            return self._transaction(work, write, connections)
+            return opened.transaction(work, write, connections)
         except DBAPIError as error:
             # The server restarted since the connection was last used, or ended a deadlock. Repeating is safe.
             if not error.connection_invalidated and getattr(error.orig, "sqlstate", "") != "40P01":
                 raise
-            return self._transaction(work, write, connections)
-
-    def _transaction(self, work: Callable[[sa.Connection], T], write: bool, connections: list[Any]) -> T:
-        with self._engine.connect() as connection:
-            connections.append(connection.connection.driver_connection)
-            try:
-                with connection.execution_options(jazzmine_write=write).begin():
-                    return work(connection)
-            finally:
-                connections.clear()
+            return opened.transaction(work, write, connections)
 
 
 def _engine(url: sa.URL, deadline: float, pool_size: int) -> sa.Engine:

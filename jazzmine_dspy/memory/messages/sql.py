@@ -85,10 +85,10 @@ class SqlMessageStore:
         _check_record(CONVERSATIONS, conversation)
 
         def work(connection: sa.Connection) -> Conversation:
-            CONVERSATIONS.add(connection, conversation)
-            stored = CONVERSATIONS.get(connection, CONVERSATIONS.c.id == conversation.id, lock=True)
-            if stored is None:
-                raise CONVERSATIONS.not_stored(conversation.id)
+            stored = None
+            while stored is None:  # another process may delete it in between
+                CONVERSATIONS.add(connection, conversation)
+                stored = CONVERSATIONS.get(connection, CONVERSATIONS.c.id == conversation.id, lock=True)
             if conversation.last_updated_at > stored.last_updated_at:
                 return CONVERSATIONS.update(connection, conversation, ["last_updated_at"])
             return stored

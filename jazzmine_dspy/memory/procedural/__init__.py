@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
 from jazzmine_dspy.memory.procedural.fallback import FallbackRecall
+from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.memory.procedural.memory import QdrantProceduralMemory, sync_registry
 from jazzmine_dspy.memory.procedural.ranking import RecallSettings
-from jazzmine_dspy.memory.procedural.recall import FlowIndex, FlowRecall
+from jazzmine_dspy.memory.procedural.recall import FlowRecall
 from jazzmine_dspy.memory.procedural.sync import SyncReport
 
 __all__ = [

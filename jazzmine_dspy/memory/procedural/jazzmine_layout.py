@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter, SparseVector
+from jazzmine_dspy.memory.procedural.points import FlowPoint, flow_type
+from jazzmine_dspy.memory.procedural.sync import Sync, stored_points
 from jazzmine_dspy.models.flows import Flow
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.memory.procedural.sync import Sync
     from jazzmine_dspy.models.registry import FlowRegistry
 
 logger = logging.getLogger("jazzmine_dspy")
@@ -39,16 +40,6 @@ def flow_id(name: str) -> str:
         '6ccdc85a-88f3-5fb9-8818-43f28d73da31'
     """
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
-
-
-def flow_type(flow: Flow) -> str:
-    """The name of jazzmine's class, in lower case.
-
-    Example:
-        >>> flow_type(Flow(name="a", description="Do a."))
-        'flow'
-    """
-    return "flow" if flow.kind == "flow" else f"{flow.kind}flow"
 
 
 def embedding_text(flow: Flow) -> str:
@@ -134,9 +125,6 @@ def sync_of(
         ConflictError: Another agent has a flow of the same name: jazzmine's ids are of names alone.
         MemoryUnavailableError: The engine does not answer.
     """
-    from jazzmine_dspy.memory.procedural.points import FlowPoint
-    from jazzmine_dspy.memory.procedural.sync import Sync, stored_points
-
     stored = stored_points(engine, collection, agent_id)
     # A flow that jazzmine was given an id of its own for keeps it: jazzmine knows it by no other.
     ids = {

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jazzmine_dspy.memory.procedural import bm25, jazzmine_layout
+from jazzmine_dspy.memory.procedural import bm25
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Point, Query, SparseVector
 from jazzmine_dspy.models.base import canonical_json, sha256
 from jazzmine_dspy.models.errors import FlowError
@@ -24,6 +24,17 @@ _VERSION = 4
 """Raise it when the same flows are stored in another way."""
 
 _NAMESPACE = uuid.UUID("0c6e3bb3-2f7e-5b0f-8a51-7f1d6a1f7e55")
+
+
+def flow_type(flow: Flow) -> str:
+    """The name of jazzmine's class, in lower case.
+
+    Example:
+        >>> from jazzmine_dspy.models.flows import Flow
+        >>> flow_type(Flow(name="a", description="Do a."))
+        'flow'
+    """
+    return "flow" if flow.kind == "flow" else f"{flow.kind}flow"
 
 
 class FlowPoint(NamedTuple):
@@ -102,7 +113,7 @@ def _texts(
 def _description(flow: Flow, agent_id: str) -> dict[str, Any]:
     return {
         "flow_id": flow.id_for(agent_id),
-        "flow_type": jazzmine_layout.flow_type(flow),
+        "flow_type": flow_type(flow),
         "description": flow.description,
         "condition": flow.condition,
         "desired_effects": list(flow.desired_effects),

@@ -41,15 +41,14 @@ from jazzmine_dspy.models.errors import InputError, JazzmineError, MemoryUnavail
 T = TypeVar("T")
 
 _PAGE = 1000
-_WRITING = 10.0
-"""A write may take so many times as long as a search."""
+_WRITING = 10.0  # a write may take so many times as long as a search
 
 
 def open_server(
     url: str, *, api_key: str | None, timeout: float, retries: int, verify: bool | str | ssl.SSLContext
 ) -> QdrantEngine:
     """Open a server; nothing is sent yet. The arguments are those of
-    :func:`~jazzmine_dspy.memory.procedural.engine.open_engine`.
+    :func:`~jazzmine_dspy.memory.procedural.engines.open_engine`.
 
     Raises:
         InputError: The URL or a number is invalid, or the file of certificates cannot be used.
@@ -59,11 +58,8 @@ def open_server(
     try:
         context = ssl.create_default_context(cafile=verify) if isinstance(verify, str) else verify
     except OSError as error:
-        raise InputError(
-            f"The file of certificates can't be used: {format_error(error)}",
-            where=str(verify),
-            remedy="Name a PEM file.",
-        ) from error
+        why = f"The file of certificates can't be used: {format_error(error)}"
+        raise InputError(why, where=str(verify), remedy="Name a PEM file.") from error
     parts = urlsplit(where)
     client = partial(
         QdrantClient,
@@ -92,10 +88,8 @@ def open_local(path: str) -> QdrantEngine:
     """
     where = f"Qdrant embedded, {path}"
     try:
-        if path == ":memory:":
-            client = QdrantClient(":memory:")
-        else:
-            client = QdrantClient(path=path, force_disable_check_same_thread=True)
+        memory, folder = (path, None) if path == ":memory:" else (None, path)
+        client = QdrantClient(memory, path=folder, force_disable_check_same_thread=folder is not None)
     except Exception as error:
         raise folder_error(error, where) from error
     # The local mode breaks if two threads use it at once.

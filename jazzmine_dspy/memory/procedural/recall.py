@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,20 +12,17 @@ import anyio.to_thread
 
 from jazzmine_dspy.memory.procedural import ranking
 from jazzmine_dspy.memory.procedural.engine import (
-    ALL,
     CollectionSpec,
     Engine,
     Filter,
     Hit,
     Query,
-    open_engine,
 )
-from jazzmine_dspy.memory.procedural.points import DESCRIPTION, FlowPoint, batches, points_for, queries, write
+from jazzmine_dspy.memory.procedural.points import DESCRIPTION, FlowPoint, points_for, queries
 from jazzmine_dspy.memory.procedural.ranking import PointInfo, RankedLists, RecallSettings
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import MemoryUnavailableError
-from jazzmine_dspy.models.forking import leave_to_parent, renew_in_children
 from jazzmine_dspy.models.registry import FlowRegistry
 
 if TYPE_CHECKING:
@@ -374,152 +369,3 @@ class FlowRecall:
         """The place of a flow among flows of equal score."""
         known = self._rank.get(name)
         return (len(self._rank), name) if known is None else (known, "")
-
-
-class FlowIndex(FlowRecall):
-    """A :class:`FlowRecall` on an embedded engine of its own, which it fills with the registry's flows at first use.
-
-    Args:
-        registry: The flows.
-        embedder: Gives the vectors; first used when the index is built.
-        settings: How to rank; an optimization run fits it.
-        examples: Further examples, as (text, flow, id of the conversation that it stems from).
-        engine: ``auto``, ``edge`` or ``local``, as for :func:`~jazzmine_dspy.memory.procedural.engine.open_engine`.
-
-    Raises:
-        FlowError: An example names an unknown flow.
-        InputError: A number makes no sense.
-
-    Example:
-        >>> from jazzmine_dspy.memory.procedural import FastembedEmbedder
-        >>> index = FlowIndex(FlowRegistry(), FastembedEmbedder())
-        >>> index.recall("where is my order", k=5)
-        []
-    """
-
-    _fields = ()
-
-    def __init__(
-        self,
-        registry: FlowRegistry,
-        embedder: Embedder,
-        *,
-        settings: RecallSettings = _SETTINGS,
-        examples: Iterable[tuple[str, str, str]] = (),
-        engine: str = "auto",
-    ) -> None:
-        super().__init__(self._open, registry, "", embedder, settings=settings, examples=examples)
-        self._engine_name = engine
-        self._flow_sizes = Counter(point.flow for point in self.points)
-        self._conversation_sizes = Counter(point.conversation for point in self.points if point.conversation)
-        self._build_lock = threading.Lock()
-        self._opened: Collections | None = None
-        self._closed = False
-        # The index never changes, and a run asks the same of it for every program that it compares.
-        self._recall_cached = functools.lru_cache(_CACHED)(self._recall)
-        renew_in_children(self)
-
-    def renew_after_fork(self) -> None:
-        """Build the index again in a forked child: its engine has threads, which only the parent has."""
-        self._build_lock = threading.Lock()
-        if self._opened is not None:
-            leave_to_parent(self._opened)
-            self._opened = None
-
-    def __enter__(self) -> FlowIndex:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def recall(
-        self,
-        query: str,
-        *,
-        k: int,
-        summaries: Sequence[str] = (),
-        allowed: Collection[str] | None = None,
-        exclude: Collection[str] = (),
-    ) -> list[Recalled]:
-        """Same as :meth:`FlowRecall.recall`; the last 4,096 answers are cached."""
-        self._check_open()
-        among = None if allowed is None else frozenset(self._rank.keys() & set(allowed))
-        barred = frozenset(self._conversation_sizes.keys() & set(exclude))
-        return list(self._recall_cached(query, k, tuple(summaries), among, barred))
-
-    def build(self) -> None:
-        """Embed all texts and store them, once. The first recall does it if this was not called.
-
-        Raises:
-            EmbeddingError: The embedder fails; the next call tries again.
-            MemoryUnavailableError: Qdrant fails.
-        """
-        if self._points:
-            self._open()
-
-    def clear_cache(self) -> None:
-        """Drop cached answers, those of the embedder too, so that the next ones take their real time."""
-        super().clear_cache()
-        self._recall_cached.cache_clear()
-
-    def close(self) -> None:
-        """Close the index; later calls raise ``MemoryUnavailableError``."""
-        with self._build_lock:
-            self._closed = True
-            if self._opened is not None:
-                self._opened.engine.close()
-
-    def _recall(
-        self,
-        query: str,
-        k: int,
-        summaries: tuple[str, ...],
-        allowed: frozenset[str] | None,
-        exclude: frozenset[str],
-    ) -> list[Recalled]:
-        return super().recall(query, k=k, summaries=summaries, allowed=allowed, exclude=exclude)
-
-    def _names(self, allowed: Collection[str] | None) -> frozenset[str]:
-        self._check_open()
-        return frozenset(self._rank if allowed is None else allowed)
-
-    def _sources(
-        self, names: frozenset[str], exclude: frozenset[str], depth: int
-    ) -> Iterator[tuple[CollectionSpec, Filter, int]]:
-        hidden = self._rank.keys() - names
-        further = sum(self._flow_sizes[name] for name in hidden)
-        further += sum(self._conversation_sizes[each] for each in exclude)
-        where = ALL
-        if further > 2 * depth:  # to request so many more and drop them would take longer than a filter
-            further = 0
-            flows = {"flow_name": sorted(names)} if hidden else {}
-            where = Filter(flows, {"conversation": sorted(exclude)} if exclude else {})
-        yield self._open().own, where, further
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise MemoryUnavailableError(
-                "The flow index is closed", where=":memory:", remedy="Make a new one."
-            )
-
-    def _open(self) -> Collections:
-        with self._build_lock:
-            self._check_open()
-            if self._opened is None:
-                spec = CollectionSpec("flows", self._embedder.size, indexed=("flow_name", "conversation"))
-                opened = Collections(open_engine(":memory:", self._engine_name), spec)
-                try:
-                    opened.engine.ensure(spec)
-                    points = {
-                        point_id: point._replace(
-                            payload={"flow_name": point.flow, "conversation": point.conversation}
-                        )
-                        for point_id, point in self._points.items()
-                    }
-                    for batch in batches(list(points.items()), _BATCH):
-                        write(opened.engine, spec, self._embedder, dict(batch))
-                except BaseException:
-                    opened.engine.close()
-                    raise
-                self._opened = opened
-            return self._opened

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import quote
+from weakref import WeakKeyDictionary
 
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
 from redis.asyncio.retry import Retry
@@ -25,7 +28,7 @@ TEN_YEARS = 10 * 366 * 86400.0
 
 HOLD = """
 local function hold(key, token, lease, take)
-  if redis.call('GET', key) == token then return redis.call('PEXPIRE', key, lease) end
+  if redis.pcall('GET', key) == token then return redis.call('PEXPIRE', key, lease) end
   if take and redis.call('SET', key, token, 'NX', 'PX', lease) then return 1 end
   -- A lock without an end, or with one far off since the clock jumped, would close the conversation for good.
   local left = redis.call('PTTL', key)
@@ -37,7 +40,7 @@ end
 LOCK = HOLD + "return hold(KEYS[1], ARGV[1], ARGV[2], ARGV[3] == 'take')"
 """Extend the lock of this token; or take a free one."""
 
-UNLOCK = "return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0"
+UNLOCK = "return redis.pcall('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0"
 
 LIST = "return redis.call('LRANGE', KEYS[1], 0, -1)"
 
@@ -47,14 +50,20 @@ LIST = "return redis.call('LRANGE', KEYS[1], 0, -1)"
 PRELUDE = """
 local STATE, META, ASIDE, BESIDE, TTL = KEYS[1], KEYS[2], KEYS[3], KEYS[5], tonumber(ARGV[1])
 local there = redis.call('EXISTS', STATE) == 1
-local function meta(name) return redis.call('HGET', META, name) or nil end
+local function meta(name)
+  local value = redis.pcall('HGET', META, name)
+  if type(value) == 'string' then return value end
+  -- Counters that are no hash, as another program left them, start over.
+  if value then redis.call('DEL', META) end
+  return nil
+end
 local function mine(fence, token) return meta('f') == fence and meta('t') == token end
 local function text(key)
   local content = key and redis.pcall('GET', key)
   return type(content) == 'string' and content
 end
 local function version()
-  local v, sum = tonumber(meta('v') or -1), BESIDE and there and redis.sha1hex(text(STATE) or '')
+  local v, sum = tonumber(meta('v')) or -1, BESIDE and there and redis.sha1hex(text(STATE) or '')
   if (there and v < 0) or (sum and sum ~= meta('s')) then
     v = v + 1
     redis.call('HSET', META, 'v', v, 's', sum or '')
@@ -91,8 +100,11 @@ BEGIN = (
     HOLD
     + """
 if ARGV[4] ~= '' and hold(KEYS[4], ARGV[3], ARGV[4], true) == 0 then return false end
-local fence = redis.call('HINCRBY', META, 'f', 1)
-redis.call('HSET', META, 't', ARGV[3])
+local fence = tonumber(meta('f')) or 0
+if meta('t') ~= ARGV[3] then
+  fence = fence + 1
+  redis.call('HSET', META, 'f', fence, 't', ARGV[3])
+end
 return {fence, record()}
 """
 )
@@ -109,9 +121,11 @@ local v, expected = version(), tonumber(ARGV[7])
 if v == expected + 1 and meta('w') == ARGV[4] and text(STATE) == ARGV[5] then return {1, v} end
 if not mine(ARGV[3], ARGV[4]) then return {-1} end
 if not there or v ~= expected then return {0, there and v or -1} end
+if ARGV[8] == 'end' and redis.pcall('GET', KEYS[4]) == ARGV[4] then redis.call('DEL', KEYS[4]) end
 return {1, put(ARGV[5], ARGV[6], ARGV[4])}
 """
-"""Write over the version expected, in the newest turn; a repetition is recognised by its token and its data."""
+"""Write over the version expected, in the newest turn, which may end with it; a repetition is recognised by its token
+and its data."""
 
 PRESENCE = "return there and 'present' or meta('g') or (meta('v') and 'expired') or 'absent'"
 
@@ -139,9 +153,9 @@ return gone and 1 or 0
 class RedisWorkingMemoryStore(WorkingMemoryStore):
     """Working memories in Redis 6.2 or newer, or Valkey; workers that name the same server share them.
 
-    Redis measures all times; the clocks of workers decide nothing. The keys of a conversation are
-    ``PREFIX:{ID}:PART``, with the id percent-encoded, in one slot of a cluster. The parts are ``state``, ``meta``,
-    ``lock`` and ``aside``.
+    Given a URL, a store may serve one event loop after the other, also in a forked child. Redis measures all times; the
+    clocks of workers decide nothing. The keys of a conversation are ``PREFIX:{ID}:PART``, with the id percent-encoded,
+    in one slot of a cluster. The parts are ``state``, ``meta``, ``lock`` and ``aside``.
 
     Args:
         url_or_client: ``redis://``, ``rediss://`` or ``unix://``; ``redis+cluster://HOST:PORT`` or
@@ -201,8 +215,9 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         self._life = int(ttl * 1000), int((ttl + remember) * 1000)
         self._owned = isinstance(url_or_client, str)
         self._where = without_secrets(url_or_client) if isinstance(url_or_client, str) else "the client given"
-        client = _client(url_or_client, self._where, timeout, connections)
-        self._client = client
+        self._connect = partial(_client, url_or_client, self._where, timeout, connections)
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = WeakKeyDictionary()
+        client = self._connect()
         self._lock, self._unlock, self._list = map(client.register_script, (LOCK, UNLOCK, LIST))
         scripts = (BEGIN, READ, CREATE, WRITE, PRESENCE, REMOVE)
         self._beginning, self._reading, self._creating, self._writing, self._present, self._remove = (
@@ -211,12 +226,35 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
 
     def key(self, conversation_id: str, part: str) -> str:
         """The key of one part of a conversation."""
-        return f"{self.prefix}:{{{quote(conversation_id, safe='')}}}:{part}"
+        return f"{self.prefix}:{{{_quoted(conversation_id)}}}:{part}"
+
+    @property
+    def _client(self) -> Client:
+        """The client of the running event loop. Connections work in the loop that made them only."""
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            client = self._clients[loop] = self._connect()
+        return client
 
     async def _run(self, script: Any, keys: list[str], *args: str | bytes | int) -> Any:
+        client, begun = self._client, asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(self._timeout):
-                return await script(keys=keys, args=args)
+            # A connection that stalls leaves time to try another one.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(begun + self._timeout / 2):
+                    return await script(keys=keys, args=args, client=client)
+            async with asyncio.timeout_at(begun + self._timeout):
+                return await script(keys=keys, args=args, client=client)
+        except RuntimeError as error:
+            # asyncio's own text, for a connection that was made in another loop.
+            if "loop" not in str(error):
+                raise
+            raise InputError(
+                "The Redis client belongs to another event loop",
+                where=self._where,
+                remedy="Pass a URL, or create the client and the store in the loop that uses them.",
+            ) from error
         except (RedisError, RedisClusterException, OSError) as error:
             raise MemoryUnavailableError(
                 f"Redis does not answer: {format_error(error)}",
@@ -274,12 +312,14 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         return record
 
     async def _write(self, turn: Turn, data: bytes, expected: int) -> int:
-        told = (turn.fence, turn.token, *self._texts(data), expected)
-        written, *version = await self._call(self._writing, turn.conversation_id, *told)
+        last = turn.single and not self.beside
+        arguments = (turn.fence, turn.token, *self._texts(data), expected, "end" if last else "")
+        written, *version = await self._call(self._writing, turn.conversation_id, *arguments)
         if written < 0:
             raise turn_lost(turn.conversation_id)
         if not written:
             raise stale_state(turn.conversation_id, version[0] if version[0] >= 0 else None, expected)
+        turn.ended = last
         return int(version[0])
 
     async def _presence(self, conversation_id: str) -> Presence:
@@ -300,8 +340,14 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         ]
 
     async def _close(self) -> None:
-        if self._owned:
-            await self._client.aclose()
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if self._owned and client is not None:
+            await client.aclose()
+
+
+@lru_cache
+def _quoted(text: str) -> str:
+    return quote(text, safe="")
 
 
 def _client(source: str | Client, where: str, timeout: float, connections: int) -> Client:
@@ -315,16 +361,19 @@ def _client(source: str | Client, where: str, timeout: float, connections: int) 
             )
         return source
     settings: dict[str, Any] = {
+        # The third version costs each connection a further call, and each answer time.
+        "protocol": 2,
         "retry": Retry(ExponentialBackoff(cap=timeout / 8, base=0.01), 4),
-        # A connection that stalls leaves time to try another one.
-        "socket_timeout": timeout / 2,
         "socket_connect_timeout": timeout / 2,
         "max_connections": connections,
     }
     try:
         if "+cluster://" in source:
-            return RedisCluster.from_url(source.replace("+cluster", "", 1), **settings)
-        pool = BlockingConnectionPool.from_url(source, timeout=timeout, **settings)
+            # A node that stalls is taken for one that failed.
+            address = source.replace("+cluster", "", 1)
+            return RedisCluster.from_url(address, socket_timeout=timeout / 2, **settings)
+        # `_run` measures the time of each call; redis-py would need a task and a timer for that.
+        pool = BlockingConnectionPool.from_url(source, timeout=None, socket_timeout=None, **settings)
         pool.make_connection()  # type: ignore[no-untyped-call]
         return Redis.from_pool(pool)
     except (TypeError, ValueError) as error:

@@ -253,7 +253,8 @@ class WorkingMemoryStore(TurnStore):
 
     async def close(self) -> None:
         """Close connections, once what runs in the background has ended."""
-        await asyncio.gather(*self._background, return_exceptions=True)
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(*(t for t in self._background if t.get_loop() is loop), return_exceptions=True)
         await self._close()
 
     @asynccontextmanager
@@ -274,6 +275,7 @@ class WorkingMemoryStore(TurnStore):
                 yield turn
                 return
         async with self._own_turn(conversation_id) as own:
+            own.single = True
             yield own
 
     async def _state(self, conversation_id: str, turn: Turn | None) -> WorkingMemory | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import random
 import time
 import uuid
 from abc import ABC, abstractmethod
@@ -16,13 +17,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from tenacity import AsyncRetrying, retry_if_result, wait_random_exponential
-
 from jazzmine_dspy.memory.errors import LockTimeoutError, StaleStateError, TurnLostError
 from jazzmine_dspy.models.errors import JazzmineError, format_error
 from jazzmine_dspy.models.text import checked_id
 
 logger = logging.getLogger(__name__)
+
+LONGEST_PAUSE = 0.08
+"""Seconds between two tries for a turn at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Turn:
         fence: The turn's number, which grows with each turn of the conversation.
         record: As last read or written in this turn; it counts only while ``known``.
         serial: Serialises the tasks that work in this turn.
+        single: It writes once, so that a store may end it in the step that writes, and then sets ``ended``.
     """
 
     conversation_id: str
@@ -51,6 +54,8 @@ class Turn:
     record: Record | None
     known: bool = True
     open: bool = True
+    single: bool = False
+    ended: bool = False
     task: asyncio.Task[Any] | None = field(default_factory=asyncio.current_task)
     serial: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -132,15 +137,15 @@ class TurnStore(ABC):
         deadline = asyncio.get_running_loop().time() + self._wait
         async with self._gate(conversation_id, deadline):
             turn = await self._begun(conversation_id, deadline)
-            renewal = None if math.isinf(self.lease) else asyncio.create_task(self._renewing(turn))
+            stop_renewal = self._keep_renewing(turn)
             try:
                 yield turn
             finally:
                 turn.open = False
-                if renewal is not None:
-                    renewal.cancel()
-                # A second cancellation must not leave the turn behind.
-                await asyncio.shield(self._in_background(self._ended(turn)))
+                stop_renewal()
+                if not turn.ended or turn.serial.locked():
+                    # A second cancellation must not leave the turn behind.
+                    await asyncio.shield(self._in_background(self._ended(turn)))
 
     @asynccontextmanager
     async def _gate(self, conversation_id: str, deadline: float) -> AsyncIterator[None]:
@@ -164,26 +169,41 @@ class TurnStore(ABC):
 
     async def _begun(self, conversation_id: str, deadline: float) -> Turn:
         """Try until the turn is granted. Only one task of this process tries at a time, the others queue."""
-        token, loop = uuid.uuid4().hex, asyncio.get_running_loop()
-        tries = AsyncRetrying(
-            retry=retry_if_result(lambda turn: turn is None),
-            wait=wait_random_exponential(multiplier=0.01, max=0.08),
-            stop=lambda _: loop.time() >= deadline,
-            retry_error_callback=lambda _: None,
-        )
+        token, pause = uuid.uuid4().hex, 0.01
         try:
-            turn: Turn | None = await tries(self._begin, conversation_id, token)
+            while (turn := await self._begin(conversation_id, token)) is None:
+                left = deadline - asyncio.get_running_loop().time()
+                if left <= 0:
+                    raise self._waited_too_long(conversation_id)
+                await asyncio.sleep(min(left, random.uniform(0, pause)))
+                pause = min(2 * pause, LONGEST_PAUSE)
         except BaseException:
             # It may have been granted with nobody left to hear it.
             self._in_background(self._released(conversation_id, token))
             raise
-        if turn is None:
-            raise self._waited_too_long(conversation_id)
         return turn
+
+    def _keep_renewing(self, turn: Turn) -> Callable[[], None]:
+        """Renew the turn from now on; the result stops it. Most turns end before they need a task for that."""
+        if math.isinf(self.lease):
+            return lambda: None
+        tasks: list[asyncio.Task[None]] = []
+        loop = asyncio.get_running_loop()
+
+        def begin() -> None:
+            tasks.append(loop.create_task(self._renewing(turn)))
+
+        timer = loop.call_later(self.lease / 3, begin)
+
+        def stop() -> None:
+            timer.cancel()
+            for task in tasks:
+                task.cancel()
+
+        return stop
 
     async def _renewing(self, turn: Turn) -> None:
         while True:
-            await asyncio.sleep(self.lease / 3)
             try:
                 if not await self._renew(turn):
                     logger.warning("A turn of conversation %r was lost to another one", turn.conversation_id)
@@ -192,12 +212,14 @@ class TurnStore(ABC):
                 # Whatever it was, the turn is still under way, and the next try may succeed.
                 cause = format_error(error)
                 logger.warning("A turn of conversation %r was not renewed: %s", turn.conversation_id, cause)
+            await asyncio.sleep(self.lease / 3)
 
     async def _ended(self, turn: Turn) -> None:
         # Tasks of the turn that work with the record come to their end first.
         async with turn.serial:
             turn.known = False
-            await self._released(turn.conversation_id, turn.token)
+            if not turn.ended:
+                await self._released(turn.conversation_id, turn.token)
 
     async def _released(self, conversation_id: str, token: str) -> None:
         try:

@@ -56,6 +56,7 @@ def numbers(text: str, at: ReadingContext, *, spaced: bool = False, money: bool 
         found.sort()
         if is_english(at.locale):
             found = [*_joined(text, found or _elsewhere(text, at), money=money)]
+            found = _with_hundredths(text, found) if money else found
     return found
 
 
@@ -124,6 +125,25 @@ def is_measure(text: str, each: Span, told: str = "") -> bool:
         return True
     the = re.search(r"\bthe\s+$", text[: each.start], re.IGNORECASE)
     return the is not None and each.value > 1 and _LABEL.match(text, each.end) is not None
+
+
+def _with_hundredths(text: str, found: list[Span]) -> list[Span]:
+    """Amounts in words with their hundredths: "twelve fifty" is 12.50."""
+    made: list[Span] = []
+    for each in found:
+        last = made[-1] if made else None
+        spoken = last is not None and not any(map(str.isdigit, text[last.start : each.end]))
+        if (
+            last is not None
+            and spoken
+            and not text[last.end : each.start].strip(" -")
+            and each.value == each.value.to_integral_value()
+            and 10 <= each.value < 100 <= 10_000 // max(1, last.value)
+        ):
+            made[-1] = Span(last.start, each.end, last.value + each.value / 100)
+        else:
+            made.append(each)
+    return made
 
 
 def _elsewhere(text: str, at: ReadingContext) -> list[Span]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.memory.procedural.ranking import RecallSettings
-from jazzmine_dspy.memory.procedural.recall import FlowIndex
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.optimize.pipeline.rows import Exclusions, OnProgress, Question, is_ruled, plain, warm

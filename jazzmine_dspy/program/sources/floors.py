@@ -8,6 +8,7 @@ from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot
 from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.program.acts import typed_values
 from jazzmine_dspy.program.clarify import TOO_CLOSE, close_pair, margin_of, relative
+from jazzmine_dspy.program.heads.acts.free_texts import is_bare_act
 from jazzmine_dspy.program.heads.acts.readings import free_text
 from jazzmine_dspy.program.heads.feeling.head import SHIPPED
 from jazzmine_dspy.program.sources.heads import LIKELY, by_starts, chosen_of, told_starts, two_wishes
@@ -66,7 +67,7 @@ class UnderstandFloor(Source[list[Command]]):
     """What a head said that was not sure enough for its gate; else the values that their type tells.
 
     A text that was asked for, and has no form of its own, is the message, where neither another flow nor a value of
-    another type is in it, and it asks nothing.
+    another type is in it, it asks nothing, and it is not an act such as "no" or "help" alone.
     """
 
     def steps(self, context: Context) -> Steps[Answer[list[Command]] | Declined]:
@@ -85,6 +86,8 @@ class UnderstandFloor(Source[list[Command]]):
         turn, flow = context.turn, context.registry.get(context.turn.flow or "")
         slot = flow.slot(turn.awaiting or "") if flow is not None else None
         if slot is None or slot.type != "text" or slot.pattern or turn.text.rstrip().endswith("?"):
+            return []
+        if is_bare_act(turn.text):
             return []
         value = free_text(turn.text)
         held = slot.name in turn.slots.names

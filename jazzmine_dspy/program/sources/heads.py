@@ -128,12 +128,15 @@ class SelectHead(Source[Selection]):
         head, turn = self.bindings.heads.get("select"), context.turn
         if head is None:
             return Declined("no head is bound", failed=True)
-        flows = _asked_for(context)
+        flows: Sequence[str] = context.choosable
         if not flows:
             return Answer(Selection(reason="no flow may be chosen"))
-        open_to = frozenset(flows)
         given = yield from head_input(head, context, flows)
         found: SelectionOutput = head.predict(given)
+        if unasked := _unasked(found.flows, context):
+            flows = [name for name in flows if name not in unasked]
+            found = head.predict((yield from head_input(head, context, flows)))
+        open_to = frozenset(flows)
         new = not _knows(head, flows)
         told = None
         if new or (turn.flow and not found.flows):
@@ -179,13 +182,11 @@ class SelectHead(Source[Selection]):
         return Answer(Selection(flows=chosen, reason=NEW_FLOW), told.ranking[0][1], candidates=order)
 
 
-def _asked_for(context: Context) -> list[str]:
-    """The flows to choose from, without new ones that undo something if the message has no word for it."""
-    turn, registry = context.turn, context.registry
-    open_flows = (turn.flow, turn.offering, *turn.paused, *turn.clarifying)
-    return [
-        name for name in context.choosable if name in open_flows or not undoes_unasked(registry[name], turn)
-    ]
+def _unasked(flows: Sequence[str], context: Context) -> set[str]:
+    """New flows that undo something although the message has no word for it."""
+    turn = context.turn
+    new = set(flows) & set(context.choosable) - {turn.flow, turn.offering, *turn.paused, *turn.clarifying}
+    return {name for name in new if undoes_unasked(context.registry[name], turn)}
 
 
 def _knows(head: HeadPort[Any], flows: Sequence[str]) -> bool:

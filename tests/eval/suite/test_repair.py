@@ -29,6 +29,7 @@ def test_it_is_large_enough_and_mostly_unseen() -> None:
     assert set(kinds) == KINDS
     assert min(kinds.values()) >= 8
     assert len(suite.conversations) >= 120
+    assert min(len(each.turns) for each in suite.conversations) >= 2
     unseen = unseen_registries(REPAIR)
     assert len(unseen) == 3
     assert sum(each.registry in unseen for each in suite.conversations) >= 80
@@ -69,7 +70,7 @@ def test_no_other_file_holds_a_sentence_of_the_unseen_registries() -> None:
         example
         for name in unseen
         for flow in FlowRegistry.from_yaml(REPAIR / f"{name}.yaml").values()
-        for example in flow.examples
+        for example in (flow.description, flow.condition, *flow.examples)
     ]
     sentences = {plain for text in [*said, *shown] if len((plain := _plain(text)).split()) >= OWN_WORDS}
     assert len(sentences) > 100

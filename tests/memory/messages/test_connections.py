@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,34 @@ def test_other_urls_are_refused_without_the_password(url: str) -> None:
         SqlMessageStore(url)
     shown = "".join(traceback.format_exception(raised.value, chain=True))
     assert "s3cret" not in shown.replace(repr(url), "")
+
+
+async def test_closing_lets_the_calls_under_way_end(tmp_path: Path) -> None:
+    store = SqlMessageStore(f"sqlite:///{tmp_path}/m.db", pool_size=1)
+    await store.store_message(message(0))
+    calls = [asyncio.create_task(store.store_message(message(n))) for n in range(1, 20)]
+    await asyncio.sleep(0)
+    await asyncio.gather(store.close(), store.close())
+    assert [await call for call in calls] == [None] * 19
+    assert len(await store.get_messages_by_conversation_id("c1")) == 20
+    await store.close()
+    assert not [each for each in threading.enumerate() if each.name.startswith("jazzmine")]
+
+
+@pytest.mark.row("A7")
+def test_threads_may_use_and_close_a_store_at_once(tmp_path: Path) -> None:
+    store = SqlMessageStore(f"sqlite:///{tmp_path}/m.db", deadline=60)
+
+    async def use(worker: int) -> None:
+        for n in range(20):
+            await store.store_message(message(20 * worker + n))
+            if n % 5 == worker:
+                await store.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda worker: asyncio.run(use(worker)), range(4)))
+    assert len(asyncio.run(store.get_messages_by_conversation_id("c1"))) == 80
+    asyncio.run(store.close())
 
 
 @pytest.mark.parametrize(
@@ -132,18 +161,18 @@ def message(number):
 
 store = SqlMessageStore(sys.argv[1], deadline=60)
 asyncio.run(store.store_message(message(0)))
-engine = store._database._engine
+engine = store._database._open().engine
 children = []
 for number in range(1, 4):
     if not (child := os.fork()):
         asyncio.run(store.store_message(message(number)))
-        own = store._database._engine is not engine
+        own = store._database._open().engine is not engine
         asyncio.run(store.close())
         os._exit(not own)
     children.append(child)
 asyncio.run(store.store_message(message(4)))
 assert [os.waitpid(child, 0)[1] for child in children] == [0] * 3
-print(len(asyncio.run(store.get_messages_by_conversation_id("c1"))), store._database._engine is engine)
+print(len(asyncio.run(store.get_messages_by_conversation_id("c1"))), store._database._open().engine is engine)
 """
     done = _python(code, url)
     assert done.stdout == "5 True\n", done.stderr

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from jazzmine_dspy.memory.messages import SqlMessageStore
-from jazzmine_dspy.testing.messages.harness import message
+from jazzmine_dspy.testing.messages.harness import conversation, message
 
 WAITING = (
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
@@ -46,6 +46,23 @@ async def test_an_edit_committed_while_an_update_waits_survives(postgres: Any, d
         other.commit()
     await writing
     assert await store.get_message("c1-m1") == message(1, intent="new", is_flagged=True, errors=["late"])
+    await store.close()
+
+
+@pytest.mark.row("M6")
+async def test_a_conversation_deleted_while_it_is_ensured_is_stored_again(
+    postgres: Any, database: str
+) -> None:
+    store = SqlMessageStore(postgres.url(database), deadline=60)
+    await store.store_conversation(conversation("c1"))
+    url = postgres.url(database)
+    with psycopg.connect(url) as other, psycopg.connect(url, autocommit=True) as watch:
+        other.execute("SELECT FROM jazzmine_conversations FOR UPDATE")
+        ensuring = asyncio.create_task(store.ensure_conversation(conversation("c1")))
+        await _waits(other, watch)
+        other.execute("DELETE FROM jazzmine_conversations")
+        other.commit()
+    assert await ensuring == await store.get_conversation("c1") == conversation("c1")
     await store.close()
 
 

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import pytest
 
+import qdrant_server
 from jazzmine_dspy.memory.procedural import FastembedEmbedder, qdrant_engine
 from jazzmine_dspy.models.registry import FlowRegistry
 
@@ -40,6 +41,12 @@ def each_its_own(own_embedding_models: None) -> None:
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is slept between attempts."""
     monkeypatch.setattr(qdrant_engine, "_pause", lambda seconds: None)
+
+
+@pytest.fixture
+def running() -> Iterator[qdrant_server.QdrantDouble]:
+    with qdrant_server.server() as running:
+        yield running
 
 
 @pytest.fixture

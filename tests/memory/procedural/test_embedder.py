@@ -251,6 +251,7 @@ def test_another_model_that_is_not_there(
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.row("A8")
 def test_another_model_that_is_there(
     minilm: FastembedEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

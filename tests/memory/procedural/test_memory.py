@@ -6,7 +6,7 @@ import asyncio
 import copy
 import logging
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -32,12 +32,6 @@ class Harness(NamedTuple):
     def make(self, **settings: Any) -> QdrantProceduralMemory:
         settings = {"layout": self.layout, "timeout": 30.0, **settings}
         return QdrantProceduralMemory(self.where, engine=self.engine, **settings)
-
-
-@pytest.fixture
-def running() -> Iterator[qdrant_server.QdrantDouble]:
-    with qdrant_server.server() as running:
-        yield running
 
 
 @pytest.fixture(params=["edge", "local, jazzmine's layout", "server"])
@@ -401,68 +395,3 @@ async def test_a_closed_memory_says_so(memory: QdrantProceduralMemory) -> None:
         port.recall("track order", k=1)
     with pytest.raises(MemoryUnavailableError, match="closed"):
         await memory.sync(shop(), AGENT)
-
-
-@pytest.mark.row("F3")
-async def test_one_writes_and_the_other_reads(shared: Harness) -> None:
-    memory, other = (shared.make(embedder=WordEmbedder()) for _ in range(2))
-    await memory.sync(shop(), AGENT)
-    assert await names(other, "track order", top_k=1) == ["track_order"]
-    assert (await other.sync(shop(), AGENT)).skipped == list(shop())
-    assert await other.list_flows(AGENT) == await memory.list_flows(AGENT)
-    await memory.close()
-    await other.close()
-
-
-@pytest.mark.row("F3")
-async def test_a_flow_that_another_brings_is_left_out_until_it_is_known(shared: Harness) -> None:
-    memory, other = (shared.make(embedder=WordEmbedder()) for _ in range(2))
-    await memory.sync(shop(), AGENT)
-    port = memory.port(shop())
-    assert len(port.recall("greet me", k=9)) == len(shop())
-    # More texts than a list is long, and all of them nearer than the known flows.
-    brought = [flow(f"greet_me_{number}", description="Greet me.") for number in range(50)]
-    await other.sync(FlowRegistry([*shop().values(), *brought]), AGENT)
-    assert (await names(memory, "greet me", top_k=1))[0].startswith("greet_me")
-    assert sorted(one.name for one in port.recall("greet me", k=9)) == sorted(shop())
-    await memory.close()
-    await other.close()
-
-
-@pytest.mark.row("F3")
-async def test_the_same_flows_at_once_are_stored_once(shared: Harness) -> None:
-    memory, other = (shared.make(embedder=WordEmbedder()) for _ in range(2))
-    await asyncio.gather(memory.sync(shop(), AGENT), other.sync(shop(), AGENT))
-    assert [each["flow_name"] for each in await memory.list_flows(AGENT)] == sorted(shop())
-    assert (await memory.sync(shop(), AGENT)).skipped == list(shop())
-    await memory.close()
-    await other.close()
-
-
-@pytest.mark.row("F3", "F4")
-async def test_another_model_is_never_mixed_in(shared: Harness) -> None:
-    """A sync with another model that is cut off: what it wrote is not searched with the old one's vectors."""
-    old, new = WordEmbedder(), WordEmbedder(salt="new")
-    memory, other = shared.make(embedder=old), shared.make(embedder=new)
-    await memory.sync(shop(), AGENT)
-    queries = [f"can you {name.replace('_', ' ')} now" for name in shop()]
-    before = [memory.port(shop()).recall(query, k=2) for query in queries]
-    assert [each[0].similarity for each in before] == pytest.approx([1.0] * 4, abs=1e-5)
-    await other.sync(shop(), AGENT)
-    assert other.port(shop()).recall(queries[0], k=1)[0].similarity == pytest.approx(1.0, abs=1e-5)
-    memory._stored.clear()
-    with pytest.raises(MemoryUnavailableError, match=rf"no flows.*{old.fingerprint}"):
-        memory.port(shop()).recall(queries[0], k=2)
-    await memory.close()
-    await other.close()
-
-
-@pytest.mark.row("F4")
-async def test_a_collection_that_is_removed_is_reported(running: qdrant_server.QdrantDouble) -> None:
-    async with Harness(running.url, "auto", "examples").make(embedder=WordEmbedder()) as memory:
-        await memory.sync(shop(), AGENT)
-        running.client.delete_collection("jazzmine_flow_examples")
-        with pytest.raises(MemoryUnavailableError, match=r"[Ss]ync"):
-            memory.port(shop()).recall("track order", k=1)
-        assert (await memory.sync(shop(), AGENT)).created == list(shop())
-        assert memory.port(shop()).recall("track order", k=1)[0].name == "track_order"

@@ -4,100 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from jazzmine_dspy.memory.errors import LockTimeoutError
-from jazzmine_dspy.memory.working import ActiveFlowState, InMemoryWorkingMemoryStore, Presence, TurnCache
+from jazzmine_dspy.memory.working import ActiveFlowState, InMemoryWorkingMemoryStore, TurnCache
 from jazzmine_dspy.memory.working.in_memory import StoredConversation
-from jazzmine_dspy.memory.working.turns import Record, Turn, _turns
+from jazzmine_dspy.memory.working.turns import Record, _turns
 from jazzmine_dspy.models.errors import MemoryUnavailableError
-from skipping_time import SkippingLoop
-
-
-class Trying(InMemoryWorkingMemoryStore):
-    """A store that counts its primitives, and fails or is held up before or after doing one."""
-
-    def __init__(self, *, lease: float = float("inf"), wait: float = 2.0, **options: Any) -> None:
-        self.conversations: dict[str, StoredConversation] = {}
-        super().__init__(conversations=self.conversations, wait=wait, **options)
-        self.lease = lease
-        self.calls: Counter[str] = Counter()
-        self.before: dict[str, list[Exception]] = {}
-        self.after: dict[str, list[Exception]] = {}
-        self.held_before: dict[str, asyncio.Event] = {}
-        self.held_after: dict[str, asyncio.Event] = {}
-        self.reached: dict[str, asyncio.Event] = {}
-
-    async def _around(self, name: str, work: Callable[[], Any]) -> Any:
-        self.calls[name] += 1
-        if self.before.get(name):
-            raise self.before[name].pop(0)
-        if name in self.held_before:
-            self.reached[name].set()
-            await self.held_before[name].wait()
-        result = await work()
-        if name in self.reached:
-            self.reached[name].set()
-        if name in self.held_after:
-            await self.held_after[name].wait()
-        if self.after.get(name):
-            raise self.after[name].pop(0)
-        return result
-
-    def hold(self, name: str, *, before: bool = False) -> tuple[asyncio.Event, asyncio.Event]:
-        """Hold calls up; gives what says that one was reached, and what lets them go."""
-        self.reached[name] = asyncio.Event()
-        where = self.held_before if before else self.held_after
-        where[name] = asyncio.Event()
-        return self.reached[name], where[name]
-
-    async def _begin(self, conversation_id: str, token: str) -> Turn | None:
-        work = super()._begin
-        turn: Turn | None = await self._around("begin", lambda: work(conversation_id, token))
-        return turn
-
-    async def _renew(self, turn: Turn) -> bool:
-        async def work() -> bool:
-            return self.conversations[turn.conversation_id].token == turn.token
-
-        return bool(await self._around("renew", work))
-
-    async def _end(self, conversation_id: str, token: str) -> None:
-        work = super()._end
-        await self._around("end", lambda: work(conversation_id, token))
-
-    async def _write(self, turn: Turn, data: bytes, expected: int) -> int:
-        work = super()._write
-        return int(await self._around("write", lambda: work(turn, data, expected)))
-
-    async def _create(self, conversation_id: str, data: bytes, turn: Turn | None) -> Record:
-        work = super()._create
-        record: Record = await self._around("create", lambda: work(conversation_id, data, turn))
-        return record
-
-    async def _read(self, conversation_id: str) -> Record | None:
-        work = super()._read
-        record: Record | None = await self._around("read", lambda: work(conversation_id))
-        return record
-
-    async def _presence(self, conversation_id: str) -> Presence:
-        self.calls["presence"] += 1
-        return await super()._presence(conversation_id)
-
-    async def free(self) -> bool:
-        """Whether another store gets the turn at once."""
-        other = InMemoryWorkingMemoryStore(conversations=self.conversations, wait=0.0)
-        try:
-            async with other.turn("c1"):
-                return True
-        except LockTimeoutError:
-            return False
-
+from trying_store import Trying
 
 DOWN = MemoryUnavailableError("The store does not answer", remedy="Start it.")
 
@@ -418,48 +334,6 @@ async def test_a_clock_that_fails_changes_nothing_and_leaves_no_turn() -> None:
         await store.get_or_create("c2", "u1")
     assert (await store.get("c1"), await store.get("c2")) == (before, None)
     assert await store.free()
-
-
-# --- waiting ---------------------------------------------------------------------------------------------
-
-
-def tries(wait: float | None = None) -> list[float]:
-    """When a turn is tried for that another one has, from the first time on, and when it is given up."""
-    loop, times = SkippingLoop(), []
-
-    class Busy(InMemoryWorkingMemoryStore):
-        async def _begin(self, conversation_id: str, token: str) -> Turn | None:
-            times.append(loop.time())
-            return None
-
-    async def ask() -> None:
-        store = Busy() if wait is None else Busy(wait=wait)
-        with pytest.raises(LockTimeoutError):
-            async with store.turn("c1"):
-                pytest.fail("two turns at once")
-        await store.close()
-
-    loop.run_until_complete(ask())
-    times.append(loop.time())
-    loop.close()
-    return times
-
-
-@pytest.mark.row("W16", "W17")
-def test_waiting_backs_off_with_jitter_and_ends_in_its_time() -> None:
-    runs = [tries(2.0) for _ in range(20)]
-    pauses = [[later - earlier for earlier, later in pairwise(times)] for times in runs]
-    assert all(0 <= pause <= 0.081 for run in pauses for pause in run)
-    # The first pause is short, later ones are longer, and no two waiters are in step.
-    assert max(run[0] for run in pauses) <= 0.011
-    assert max(pause for run in pauses for pause in run[8:]) > 0.05
-    assert len({run[6] for run in pauses}) == 20
-    assert all(2.0 <= times[-1] <= 2.081 for times in runs)
-
-
-@pytest.mark.row("W17")
-def test_a_turn_is_waited_for_15_seconds_unless_told_otherwise() -> None:
-    assert 15.0 <= tries()[-1] <= 15.081
 
 
 async def test_of_one_store_only_one_task_tries_for_a_turn() -> None:

@@ -190,6 +190,7 @@ def test_without_a_date_nothing_is_counted_from_one() -> None:
     assert understood(slot("date"), "tomorrow", nowhere) is None
     assert understood(slot("date"), "14 March", nowhere) is None
     assert understood(slot("date"), "2026-03-14", nowhere) == "2026-03-14"
+    assert understood(slot("duration"), "since christmas", nowhere) is None
     assert understood(slot("duration"), "2 weeks", nowhere) == "P2W"
 
 

@@ -55,6 +55,7 @@ def right(flows: Sequence[dict[str, Any]], embedder: FastembedEmbedder) -> list[
         return found
 
 
+@pytest.mark.row("F18")
 @pytest.mark.long
 def test_twenty_flows_are_selected_as_well_among_a_thousand() -> None:
     """Of each flow six messages are learnt and four others asked; the 980 further flows are known by descriptions.

@@ -1,4 +1,4 @@
-"""Dates made of parts: a weekday next to a day, days counted from another one, and ranges of two days."""
+"""Dates made of parts: a weekday beside a day, days counted from a named one, and from the date before it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DAY = "|".join(DAYS)
 
 def composed(text: str, found: list[Reading], near: DateContext) -> list[Reading]:
     """The dates of a simplified text, of which the parts have been found."""
-    return ranged(text, _following(_counted(text, _paired(text, found))), near)
+    return ranged(text, _following(text, _counted(text, _paired(text, found), near)), near)
 
 
 _PAIR_GAP = re.compile(r"(?:,|\.)? ?(?:on |the |on the )?")
@@ -65,25 +65,46 @@ def _is_weekday(text: str, each: Reading) -> bool:
     )
 
 
-_STAY = re.compile(r"\b(?:for|stay|book|stays) $|not $")
+_STAY = re.compile(r"\b(?:for|stay|book|stays) $")
 _OFFSET = re.compile(
-    r"(?:\b(?P<n>\d{1,3}|an?|another|a couple of|the) )?\b(?P<u>day|week|fortnight|month)s? "
-    r"(?:(?P<way>after|before|from|on|following|past) (?:the )?)?$"
+    r"(?:\b(?P<n>\d{1,3}|an?|another|a couple of|the) )?\b(?P<u>day|night|week|fortnight|"
+    r"month)s?(?: (?P<way>after|before|from|on|following|past))? (?:the )?$"
 )
 
 
-def _counted(text: str, found: list[Reading]) -> list[Reading]:
-    """Days counted from a named one: "the day after tomorrow", "two days before christmas", "a week on monday"."""
+def _counted(text: str, found: list[Reading], near: DateContext) -> list[Reading]:
+    """Days counted from a named one: "the day after tomorrow", "a week on monday", "friday week"."""
     kept: list[Reading] = []
     for each in found:
         before = _OFFSET.search(text[: each.start])
-        if before and each.values and not (_STAY.search(text[: before.start()]) and before["way"] != "after"):
-            number = 1 if before["n"] in (None, "the") else counted_by(before["n"])
-            if before["way"] not in (None, "on") or (
-                before["n"] not in (None, "the") and before["u"] in ("week", "fortnight")
-            ):
-                each = _moved(each, -number if before["way"] == "before" else number, before["u"])
-                each = each._replace(start=before.start())
+        stay = before and (
+            text[: before.start()].endswith("not ")
+            or before["u"] == "night"
+            or _STAY.search(text[: before.start()])
+        )
+        if (
+            before
+            and each.values
+            and not (stay and before["way"] == "before")
+            and (not kept or before.start() >= kept[-1].end)
+        ):
+            way, unit = before["way"], before["u"]
+            plain = way in (None, "on")
+            if stay and way in (None, "on", "from"):
+                pass
+            elif (plain and unit in ("week", "fortnight") and before["n"] not in (None, "the")) or not plain:
+                number = counted_by(before["n"] or "a") if before["n"] != "the" else 1
+                step = -number if way == "before" else number
+                each = _moved(each, step, unit)._replace(start=before.start())
+        if kept and each.values and kept[-1].values and _is_weekday(text, kept[-1]):
+            relation = re.fullmatch(r" (?P<way>after|before) (?:the )?", text[kept[-1].end : each.start])
+            if relation:
+                weekday = dt.date.fromisoformat(kept[-1].values[0]).weekday()
+                base = near._replace(
+                    date=dt.date.fromisoformat(each.values[0]), past=relation["way"] == "before"
+                )
+                kept[-1] = each._replace(start=kept[-1].start, values=(base.weekday(weekday).isoformat(),))
+                continue
         kept.append(each)
     return kept
 
@@ -93,17 +114,25 @@ def _moved(each: Reading, number: int, unit: str) -> Reading:
     return each._replace(values=tuple(day.isoformat() for day in days if day is not None))
 
 
-def _following(found: list[Reading]) -> list[Reading]:
-    """The dates that count from the one before them, in its place: "friday, or the day after", "the Monday after"."""
+_RETURNS = re.compile(r"\b(?:back|return\w*|home|until|till|to|through)\b")
+
+
+def _following(text: str, found: list[Reading]) -> list[Reading]:
+    """ "the Monday after" counts from the date before it, which is none of its own but where it is a beginning."""
     kept: list[Reading] = []
     for each in found:
-        if each.after and kept and len(kept[-1].values) == 1:
-            base = DateContext(dt.date.fromisoformat(kept.pop().values[0]))
-            weekday = (
-                dt.date.fromisoformat(each.values[0]).weekday() if each.values else base.date.weekday() + 1
-            )
-            each = each._replace(values=(base.weekday(weekday % 7).isoformat(),))
-        kept.append(each)
+        if each.after and not each.values:
+            if kept and len(kept[-1].values) == 1:
+                kept[-1] = _moved(kept[-1], 1, "day")._replace(start=each.start, end=each.end)
+        elif each.after and each.values and kept and len(kept[-1].values) == 1:
+            base = DateContext(dt.date.fromisoformat(kept[-1].values[0]))
+            weekday = dt.date.fromisoformat(each.values[0]).weekday()
+            moved_to = each._replace(values=(base.weekday(weekday).isoformat(),))
+            if not _RETURNS.search(text[kept[-1].end : each.start]):
+                kept.pop()
+            kept.append(moved_to)
+        else:
+            kept.append(each)
     return kept
 
 

@@ -24,7 +24,6 @@ _MONTHS = "|".join(MONTHS)
 _MONTH = f"(?P<m>{_MONTHS})"
 _DAY = "|".join(DAYS)
 _YEAR = r"(?:(?:,? (?:of |in )?|[-/]|, ?)(?P<y>(?:19|20)\d\d)\b(?![:.]\d)|,? '(?P<yy>\d\d)\b)?"
-_SHORT_YEAR = r"(?:,? |[-/])(?P<yy>\d\d)(?P<y>)(?=$|[.,;!?)](?!\d)| (?:please|pls|and|is|i|in|thanks)\b)"
 _COUNT = r"(?P<n>\d{1,3}|an?|another|a couple of|a couple|couple of|couple)"
 _UNIT = r"(?P<u>day|night|week|fortnight|month|year|decade)s?"
 
@@ -198,14 +197,46 @@ def _away(match: re.Match[str], near: DateContext) -> DateMatch:
 
 def _boundary(match: re.Match[str], near: DateContext) -> DateMatch | None:
     """``end of the month``, ``start of June``, ``the last day of next month``."""
-    at_end, which = match["b"].startswith(("end", "last", "month")), match["k"] or ""
-    this_month = near.date.replace(day=1)
-    if month := match["m"]:
+    at_end = match["b"].startswith(("end", "last", "month"))
+    month, which = match["m"], match["k"] or ""
+    if month:
+        number = MONTHS.index(month) + 1
         year = int(match["y"]) if match["y"] else None
-        first = near._replace(date=this_month if at_end else near.date).on(1, MONTHS.index(month) + 1, year)
-    else:
-        first = shifted(this_month, months=0 if at_end and "next" not in which else 1)
+        found = near.on(1, number, year) if not at_end else None
+        if at_end:
+            years = range(near.date.year, near.date.year + 2) if year is None else (year,)
+            ends = [last_day(dt.date(each, number, 1)) for each in years]
+            found = next((each for each in ends if each >= near.date or year), None)
+            if near.past and found is not None and found > near.date and year is None:
+                found = last_day(dt.date(found.year - 1, number, 1))
+        return _said(found)
+    step = 1 if "next" in which else 0
+    if "year" in which:
+        year = near.date.year + (step if at_end or step else 1)
+        return _said(exact(year, 12, 31) if at_end else exact(year, 1, 1))
+    if "week" in which:
+        if not at_end:
+            return _said(near.in_week(step or 1, 0))
+        return DateMatch(tuple(day for n in (4, 6) if (day := near.in_week(step, n)) and day >= near.date))
+    first = shifted(near.date.replace(day=1), months=step if at_end or step else 1)
     return _said(last_day(first) if first and at_end else first)
+
+
+def _nth(match: re.Match[str], near: DateContext) -> DateMatch:
+    """``the first Monday in April``."""
+    day, number = DAYS.index(match["w"]), 0 if match["i"] == "last" else int(match["i"][:-2])
+    if match["m"]:
+        first = near._replace(past=False).on(1, MONTHS.index(match["m"]) + 1)
+        if near.date.month == MONTHS.index(match["m"]) + 1:
+            first = near.date.replace(day=1)
+    else:
+        first = shifted(near.date.replace(day=1), months=1 if "next" in match["k"] else 0)
+    if first is None:
+        return DateMatch()
+    if number == 0:
+        last = last_day(first)
+        return _said(shifted(last, days=-((last.weekday() - day) % 7)))
+    return _said(shifted(first, days=(day - first.weekday()) % 7 + 7 * (number - 1)))
 
 
 def _holiday(match: re.Match[str], near: DateContext) -> DateMatch | None:
@@ -242,13 +273,12 @@ _GRAMMAR: tuple[
     ),
     (
         tuple(MONTHS),
-        re.compile(rf"\b(?:the )?(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?[ -]?(?:of )?{_MONTH}{_SHORT_YEAR}"),
-        _short_year,
-    ),
-    (
-        tuple(MONTHS),
-        re.compile(rf"\b{_MONTH} (?:the )?(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?{_SHORT_YEAR}"),
-        _short_year,
+        re.compile(
+            rf"\b(?:(?:the )?(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?[ -]?(?:of )?{_MONTH}|"
+            rf"{_MONTH.replace('<m>', '<m2>')} (?:the )?(?P<d2>\d{{1,2}})(?P<o2>st|nd|rd|th)?)"
+            r"(?:,? |[-/])(?P<yy>\d\d)(?P<y>)(?P<yy2>)(?P<y2>)(?=$|[.,;!?)](?!\d)| (?:please|pls|and|is|i|in|thanks)\b)"
+        ),
+        lambda match, near: _short_year(_Renamed(match), near),  # type: ignore[arg-type]
     ),
     (
         (),
@@ -288,20 +318,16 @@ _GRAMMAR: tuple[
     (
         ("day", "night", "week", "month", "year", "decade"),
         re.compile(
-            rf"\bin (?:about |around |roughly |exactly |just )?{_COUNT} {_UNIT}(?P<half> and a half)?(?:'s?)?"
-            r"(?: time)?(?P<way>)(?! (?:of|before|after|early|late)\b)"
+            rf"\b(?:in (?:about |around |roughly |exactly |"
+            rf"just )?{_COUNT} {_UNIT}(?P<half> and a half)?(?:'s?)?(?: time)?(?P<way>)"
+            rf"(?! (?:of|before|after|early|late)\b))"
+            rf"|\b{_COUNT.replace('<n>', '<n2>')} {_UNIT.replace('<u>', '<u2>')}(?P<half2> and a half)?'?s? "
+            r"(?P<way2>from (?:now|today)|ago|back|from this day)\b"
         ),
-        _away,
+        lambda match, near: _away(_Renamed(match), near),  # type: ignore[arg-type]
     ),
     (
-        ("day", "night", "week", "month", "year", "decade"),
-        re.compile(
-            rf"\b{_COUNT} {_UNIT}(?P<half> and a half)?'?s? (?P<way>from (?:now|today)|ago|back|from this day)\b"
-        ),
-        _away,
-    ),
-    (
-        ("day after", "next day", "following day"),
+        ("day",),
         re.compile(
             r"\b(?:the )?(?:day after|next day|following day)\b(?=$|[.,;!?]| (?:would|is|works?|please|"
             r"then|instead|if|and|or)\b)"
@@ -313,10 +339,18 @@ _GRAMMAR: tuple[
         re.compile(
             r"\b(?:the )?(?P<b>end|last day|last(?= of)|start|beginning|first day|0?1st day|month end|"
             r"month-end)(?: of| in)?(?: the)? "
-            rf"(?:{_MONTH}(?: (?P<y>20\d\d))?|(?P<k>(?:this |next |the )?month))\b(?!'s|"
+            rf"(?:{_MONTH}(?: (?P<y>20\d\d))?|(?P<k>(?:this |next |the )?(?:month|year|week)))\b(?!'s|"
             rf" from| \d)"
         ),
         _boundary,
+    ),
+    (
+        ("day",),
+        re.compile(
+            rf"\b(?:the )?(?P<i>0?1st|0?2nd|0?3rd|0?4th|last) (?P<w>{_DAY}) (?:of|in) (?:{_MONTH}|"
+            rf"(?P<k>(?:the|this|next|the next) month))\b"
+        ),
+        _nth,
     ),
     (
         ("christmas", "day", "year", "valentine", "hallow", "night", "july", "epiphany", "nye", "hogmanay"),
@@ -324,3 +358,13 @@ _GRAMMAR: tuple[
         _holiday,
     ),
 )
+
+
+class _Renamed:
+    """A match of two alternatives whose groups have the same meaning."""
+
+    def __init__(self, match: re.Match[str]) -> None:
+        self.match = match
+
+    def __getitem__(self, name: str) -> str | None:
+        return self.match[name] or self.match[f"{name}2"]

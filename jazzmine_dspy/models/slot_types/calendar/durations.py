@@ -1,12 +1,15 @@
-"""Lengths of time: "two weeks", "a year and a half", "P2W"."""
+"""Lengths of time: "two weeks", "a year and a half", "since christmas", "P2W"."""
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from fractions import Fraction
 from typing import NamedTuple
 
-from jazzmine_dspy.models.slot_types.calendar.context import Reading, longest
+from jazzmine_dspy.models.slot_types.calendar.context import DateContext, Reading, longest
+from jazzmine_dspy.models.slot_types.calendar.days import english_days
+from jazzmine_dspy.models.slot_types.calendar.english import MONTHS
 
 
 class Unit(NamedTuple):
@@ -73,11 +76,16 @@ _OR = re.compile(
     rf"(?P<a>{_NUMBER}|an?|couple of) ?(?:{_UNIT}s? )?(?:to|or|-|"
     rf"/) ?(?P<b>{_NUMBER}) ?(?P<u>{_UNIT})s?\b|(?:an? |1 )(?P<u2>{_UNIT}) or (?:2|so)\b"
 )
+_SINCE = re.compile(r"\bsince (?:about |around |roughly |before |just after |the )?")
 
 
-def english_lengths(text: str) -> list[Reading]:
+def english_lengths(text: str, date: dt.date | None) -> list[Reading]:
     """All lengths of time that a simplified English text names."""
-    found = longest([*iso_lengths(text), *_counted(text)])
+    found = list(iso_lengths(text))
+    found += _counted(text)
+    if date is not None and "since" in text:
+        found += _since(text, date)
+    found = longest(found)
     ago = [each for each in found if _AGO.match(text[each.end :])]
     return [each for each in found if each not in ago] if len(ago) < len(found) else found
 
@@ -158,10 +166,13 @@ def _counted(text: str) -> list[Reading]:
     found += [_either(match) for match in _OR.finditer(text)]
     if match := _LETTERS.fullmatch(text):
         names = ("year", "month", "week", "day", "hour", "minute")
-        counts = zip(match.groups(), names, strict=True)
-        value = written([(Fraction(int(number)), UNITS[name]) for number, name in counts if number])
-        if value and re.search("[a-z]", text):
-            found.append(Reading(0, len(text), (value,), alone=True))
+        parts = [
+            (Fraction(int(number)), UNITS[name])
+            for number, name in zip(match.groups(), names, strict=True)
+            if number
+        ]
+        if parts and re.search("[a-z]", text) and written(parts):
+            found.append(Reading(0, len(text), (written(parts),), alone=True))
     return found
 
 
@@ -226,3 +237,49 @@ def _either(match: re.Match[str]) -> Reading:
         numbers = [one, Fraction(match["b"].split()[0].replace(",", "."))]
     values = dict.fromkeys(value for number in numbers if (value := written([(number, unit)])))
     return Reading(match.start(), match.end(), tuple(values))
+
+
+def _since(text: str, date: dt.date) -> list[Reading]:
+    found = []
+    for match in _SINCE.finditer(text):
+        rest = text[match.end() :]
+        day, length = _begun(rest, date)
+        if day is None or day > date:
+            continue
+        found.append(Reading(match.start(), match.end() + length, (passed(day, date),) if day < date else ()))
+    return found
+
+
+def _begun(rest: str, date: dt.date) -> tuple[dt.date | None, int]:
+    """The day that a text begins with, in the past, and the length of its words."""
+    days = [
+        each
+        for each in english_days(rest, DateContext(date, ("dm",), past=True))
+        if each.start == 0 and each.values
+    ]
+    if days:
+        return dt.date.fromisoformat(days[0].values[0]), days[0].end
+    month = re.match(
+        rf"(?:last |early |late |the (?:start|beginning) of )?({'|'.join(MONTHS)})(?:,? (?:of )?((?:19|"
+        rf"20)\d\d))?\b",
+        rest,
+    )
+    if month:
+        number = MONTHS.index(month[1]) + 1
+        year = int(month[2]) if month[2] else None
+        return (DateContext(date, past=True).on(1, number, year)), month.end()
+    return None, 0
+
+
+def passed(day: dt.date, date: dt.date) -> str:
+    """How long ago a day is: in whole months, under two in whole weeks, under one of these in days.
+
+    Example:
+        >>> passed(dt.date(2025, 12, 25), dt.date(2026, 3, 4)), passed(dt.date(2026, 2, 10), dt.date(2026, 3, 4))
+        ('P2M', 'P3W')
+    """
+    months = (date.year - day.year) * 12 + date.month - day.month - (date.day < day.day)
+    if months >= 2:
+        return f"P{months}M"
+    days = (date - day).days
+    return f"P{days // 7}W" if days >= 7 else f"P{days}D"

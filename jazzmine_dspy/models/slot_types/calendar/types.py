@@ -224,11 +224,11 @@ class Duration(CalendarType):
     form = re.compile(r"P[\dT.YMWDHS]+")
 
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
-        """Lengths of time."""
+        """Lengths, and the time since a day that is named."""
         from jazzmine_dspy.models.slot_types.calendar.durations import english_lengths, iso_lengths
 
         if _is_english(at):
-            return english_lengths(text)
+            return english_lengths(text, at.date)
         from jazzmine_dspy.models.slot_types.calendar import foreign
 
         return iso_lengths(text) or foreign.lengths(text, at.locale)

@@ -14,9 +14,8 @@ from jazzmine_dspy.program.pauses import WAIT
 if TYPE_CHECKING:
     from jazzmine_dspy.models.slots import Slot
 
-_NO_TEXT = (
-    YES | NO | LEAVE | REPEAT | TALK | WAIT | {"go back", "ok go back", "back", "go on", "continue", "next"}
-)
+_GO_ON = {"go back", "ok go back", "back", "go on", "continue", "next"}
+_NO_TEXT = YES | NO | LEAVE | REPEAT | TALK | WAIT | _GO_ON | {"help"}
 """Messages that are no text, whatever is asked."""
 
 _TALKS = re.compile(
@@ -115,6 +114,16 @@ _WAITING = re.compile(
 _SAYS = re.compile(r"\b(?:is|are|was|were|has|have|really|it'?s|they'?re)\b", re.IGNORECASE)
 
 
+def is_bare_act(text: str) -> bool:
+    """Whether the whole message is an act, such as a yes or a no: a value of no text slot.
+
+    Example:
+        >>> is_bare_act("No!"), is_bare_act("help"), is_bare_act("no lid on the pot")
+        (True, True, False)
+    """
+    return plain(text) in _NO_TEXT
+
+
 def is_talk(text: str) -> bool:
     """Whether a message is no text, whatever is asked: talk, a bare yes or no, or a request.
 
@@ -123,7 +132,7 @@ def is_talk(text: str) -> bool:
         (True, True, False)
     """
     bare = (
-        plain(text) in _NO_TEXT
+        is_bare_act(text)
         or not any(map(str.isalnum, text))
         or _WAITING.match(text) is not None
         or _TALKS.fullmatch(text.strip()) is not None

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import re
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +30,14 @@ from jazzmine_dspy.models.errors import InputError, JazzmineError, MemoryUnavail
     ],
 )
 def test_a_single_server(url: str, expected: dict[str, Any]) -> None:
-    pool = RedisWorkingMemoryStore(url, connections=7)._client.connection_pool  # type: ignore[union-attr]
+    pool = RedisWorkingMemoryStore(url, connections=7)._connect().connection_pool  # type: ignore[union-attr]
     assert isinstance(pool, BlockingConnectionPool)
     assert pool.max_connections == 7
     assert expected.items() <= pool.connection_kwargs.items()
 
 
 def test_a_cluster() -> None:
-    client = RedisWorkingMemoryStore("rediss+cluster://u:pw@a:7000?ssl_ca_certs=/ca.pem")._client
+    client = RedisWorkingMemoryStore("rediss+cluster://u:pw@a:7000?ssl_ca_certs=/ca.pem")._connect()
     assert isinstance(client, RedisCluster)
     assert {(node.host, node.port) for node in client.nodes_manager.startup_nodes.values()} == {("a", 7000)}
     assert client.connection_kwargs["password"] == "pw"
@@ -93,9 +96,9 @@ def test_an_address_is_shown_without_its_secrets() -> None:
 @pytest.mark.row("G4")
 async def test_what_redis_quotes_is_not_repeated(harness: Any) -> None:
     store = await harness.make()
-    await harness.client.set(harness.key("my pin 9876", "meta"), "of another type")
+    await harness.client.set(harness.key("my pin 9876", "aside"), "of another type")
     with pytest.raises(MemoryUnavailableError, match="ResponseError") as caught:
-        await store.get_or_create("my pin 9876", "u1")
+        await store.quarantined("my pin 9876")
     assert "9876" not in str(caught.value)
 
 
@@ -185,3 +188,47 @@ async def test_redis_down_is_an_error_within_the_deadline() -> None:
         began = loop.time()
     await store.close()
     assert store.locks == 0
+
+
+# --- event loops -------------------------------------------------------------------------------------------
+
+
+async def _turn(store: RedisWorkingMemoryStore) -> int:
+    async with store.turn("c"):
+        return (await store.save(await store.get_or_create("c", "u1"))).version
+
+
+@pytest.mark.row("A7", "W16")
+def test_a_store_serves_one_event_loop_after_the_other_and_a_forked_child(redis_url: str) -> None:
+    store = RedisWorkingMemoryStore(redis_url, prefix=f"loops-{uuid.uuid4().hex}")
+    assert [asyncio.run(_turn(store)) for _ in range(3)] == [1, 2, 3]
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(BaseException):
+            os._exit(asyncio.run(_turn(store)))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+
+    async def last() -> int:
+        # A task that its loop has left behind.
+        store._background.add(abandoned)
+        version = await _turn(store)
+        await store.close()
+        return version
+
+    former = asyncio.new_event_loop()
+    abandoned = former.create_task(asyncio.sleep(0))
+    try:
+        assert asyncio.run(last()) == 5
+    finally:
+        former.run_until_complete(abandoned)
+        former.close()
+
+
+@pytest.mark.row("U15")
+def test_a_client_of_another_event_loop_is_refused_with_the_remedy(redis_url: str) -> None:
+    client = Redis.from_url(redis_url)
+    store = RedisWorkingMemoryStore(client, prefix=f"loops-{uuid.uuid4().hex}")
+    assert asyncio.run(_turn(store)) == 1
+    with pytest.raises(InputError, match="another event loop"):
+        asyncio.run(store.get("c"))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.crc import key_slot
 
-from jazzmine_dspy.memory.errors import StaleStateError, TurnLostError
+from jazzmine_dspy.memory.errors import StaleStateError, StateError, TurnLostError
 from jazzmine_dspy.memory.working import Presence, RedisWorkingMemoryStore
 from jazzmine_dspy.memory.working.turns import Record
 from jazzmine_dspy.models.errors import InputError
@@ -115,7 +115,52 @@ async def test_numbers_outlive_an_evicted_record_and_a_turn_its_evicted_counters
         await store._write(turn, b"z", 4)
 
 
+@pytest.mark.row("W17")
+async def test_an_operation_outside_a_turn_ends_its_turn_with_its_write(harness: Any) -> None:
+    store = await harness.make()
+    await store.get_or_create("c", "u1")
+    before = (await harness.client.info("commandstats"))["cmdstat_evalsha"]["calls"]
+    await store.end_turn("c", "Done.")
+    assert (await harness.client.info("commandstats"))["cmdstat_evalsha"]["calls"] == before + 2
+    assert not await harness.client.exists(harness.key("c", "lock"))
+    with pytest.raises(StateError):
+        await store.deny_action("c")
+    assert not await harness.client.exists(harness.key("c", "lock"))
+
+
+@pytest.mark.row("W17")
+async def test_a_late_repetition_of_the_beginning_takes_no_turn_away(harness: Any) -> None:
+    store = await harness.make()
+    turn = await store._begin("c", "a")
+    await store._begin("c", "a")
+    assert (await store._create("c", b"x", turn)).version == 0
+    assert await store._write(turn, b"y", 0) == 1
+
+
 # --- odd data ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("W19")
+@pytest.mark.parametrize("damage", ["another type", "v", "f"])
+async def test_damaged_counters_start_over_and_the_state_stays(harness: Any, damage: str) -> None:
+    store, meta = await harness.make(), harness.key("c", "meta")
+    await store.get_or_create("c", "u1")
+    await store.end_turn("c", "Before.")
+    if damage == "another type":
+        await harness.client.set(meta, "x")
+    else:
+        await harness.client.hset(meta, damage, "x")
+    state = await store.end_turn("c", f"{(await store.get('c')).last_agent_response} After.")
+    assert (state.last_agent_response, state.turn_number) == ("Before. After.", 0)
+    assert await store.delete("c")
+
+
+@pytest.mark.row("W19")
+async def test_a_lock_of_another_type_ends_with_a_lease(harness: Any) -> None:
+    store = await harness.make(lease=0.2)
+    await harness.client.hset(harness.key("c", "lock"), "a", "b")
+    async with store.turn("c") as number:
+        assert number == 1
 
 
 @pytest.mark.row("W19")
