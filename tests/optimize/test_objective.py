@@ -87,7 +87,9 @@ def test_compiling_keeps_every_command_right_that_was(taught: Any) -> None:
     floor, ships = (scores[name]["commands_exact"][0] for name in ("floors alone", "shipped"))
     assert ships >= floor
     for heat in taught.result.manifest["race"]:
-        assert heat["won"] == (heat["difference"] > 0 and (heat["stage"] == "base" or heat["lower_bound"] > 0))
+        assert heat["won"] == (
+            heat["difference"] > 0 and (heat["stage"] == "base" or heat["lower_bound"] > 0)
+        )
 
 
 @pytest.mark.row("O5")
