@@ -16,8 +16,13 @@ from jazzmine_dspy.artifacts.recall import bind_recall, read_examples
 from jazzmine_dspy.models.errors import ArtifactError, JazzmineError
 from jazzmine_dspy.models.parsing import from_json
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.gate import without_lm
+from jazzmine_dspy.program.heads.acts.shipped import shipped_head
+from jazzmine_dspy.program.policy import FLOOR, Policy
 from jazzmine_dspy.program.turn import TurnProgram
+
+BASE = "base"
+"""Name of the program that learnt from no label: the package's weights over flows of the caller's."""
 
 _EXAMPLES = "examples.jsonl"
 
@@ -44,7 +49,8 @@ def load(
     """Load a compiled program, ready to decide.
 
     Args:
-        path: Folder, name of a project's or a packaged program, or an MLflow URI.
+        path: Folder, name of a project's or a packaged program, or an MLflow URI; or ``"base"``, the program before
+            any label is used, which needs ``flows``.
         flows: Other flows than the compiled ones: a registry, a mapping, a list, or a YAML file. New flows
             work through their examples; flows left out are never chosen.
         lm: A ``dspy.LM``, or a name that DSPy takes; None leaves it to ``dspy.configure``.
@@ -54,7 +60,12 @@ def load(
             degraded if that outlasts its deadline.
 
     Raises:
-        ArtifactError: damaged, newer, or of other signatures; the message says what to do.
+        ArtifactError: damaged, newer, or of other signatures, or ``"base"`` without flows; the message says what to do.
+
+    Example:
+        >>> flows = [{"name": "track_order", "description": "Say where an order is."}]
+        >>> load("base", flows=flows, bind=False).policy.orders["understand"]
+        ('rule', 'floor')
     """  # fmt: skip
     return load_with_manifest(path, flows=flows, lm=lm, embedder=embedder, bind=bind, warm=warm).program
 
@@ -69,6 +80,8 @@ def load_with_manifest(
     warm: bool = False,
 ) -> Loaded:
     """As :func:`load`, with the manifest next to the program; the index is built only if ``warm`` is true."""
+    if str(path) == BASE:
+        return Loaded(_base(flows, lm, embedder, warm=warm, bind=bind), {"name": BASE}, Path(BASE))
     folder = find(path)
     manifest, files = read_checked(folder)
     registry = _registry(flows, files, folder, manifest.get("agent_id", ""))
@@ -100,14 +113,44 @@ def load_with_manifest(
     return Loaded(program, manifest, folder)
 
 
-def _registry(flows: Any, files: Mapping[str, bytes], folder: Path, agent_id: str) -> FlowRegistry:
-    """The flows that are given, else the compiled ones."""
+def base_policy(policy: Policy, embedder: Any) -> Policy:
+    """The policy of the base program: sources that need no label and no language model, and no fitted number."""
+    default = Policy()
+    orders = {**FLOOR, "understand": default.orders["understand"]} if shipped_head(embedder) else FLOOR
+    fitted = ("gates", "trust", "clarify", "floor_score", "recall")
+    plain = {"orders": orders, **{name: getattr(default, name) for name in fitted}}
+    return without_lm(policy.model_copy(update=plain))
+
+
+def _base(flows: Any, lm: Any, embedder: Any, *, warm: bool, bind: bool) -> TurnProgram:
+    if flows is None:
+        raise ArtifactError(
+            "The base program has no flows of its own",
+            where=BASE,
+            remedy="Pass yours: load('base', flows='flows.yaml').",
+        )
+    program = TurnProgram(_given(flows))
+    if bind:
+        bind_recall(program, embedder or "minilm", warm=warm)
+    if lm is None:
+        return program.with_policy(base_policy(program.policy, program.bindings.embedder))
+    from jazzmine_dspy.lm import resolve_lm
+
+    return program.bind(lm=resolve_lm(lm))
+
+
+def _given(flows: Any, agent_id: str = "") -> FlowRegistry:
     if isinstance(flows, FlowRegistry):
         return flows
     if isinstance(flows, str | Path):
         return FlowRegistry.from_yaml(flows, agent_id=agent_id)
+    return FlowRegistry(flows, agent_id=agent_id)
+
+
+def _registry(flows: Any, files: Mapping[str, bytes], folder: Path, agent_id: str) -> FlowRegistry:
+    """The flows that are given, else the compiled ones."""
     if flows is not None:
-        return FlowRegistry(flows, agent_id=agent_id)
+        return _given(flows, agent_id)
     where = folder / "flows.yaml"
     with _damaged(where):
         return FlowRegistry.from_yaml_text(files[where.name].decode(), where=where, agent_id=agent_id)

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from jazzmine_dspy.program.turn import TurnProgram
 
 Name = Annotated[
-    str, typer.Argument(metavar="PROGRAM", help="Folder or name of a compiled program, or MLflow URI.")
+    str,
+    typer.Argument(
+        metavar="PROGRAM", help="Folder or name of a compiled program, MLflow URI, or base: no label used."
+    ),
 ]
 LM = Annotated[
     str | None,

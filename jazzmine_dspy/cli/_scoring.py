@@ -106,13 +106,13 @@ def held_by(dataset: Dataset, split: str) -> dict[str, str]:
 def score(program: str, dataset: Dataset, examples: Sequence[Example], asked: Asked) -> Scored:
     """Load a program and evaluate it, over the dataset's flows where those are others."""
     from jazzmine_dspy import eval as scoring
-    from jazzmine_dspy.artifacts import find, read_manifest
+    from jazzmine_dspy.artifacts import BASE, find, read_manifest
     from jazzmine_dspy.datasets.exposure import describe_exposure
 
     out = output()
-    manifest = read_manifest(find(program))
-    flows = None
-    if manifest.get("flows") != dataset.flows.checksum:
+    manifest = {"name": BASE} if program == BASE else read_manifest(find(program))
+    flows = dataset.flows if program == BASE else None
+    if flows is None and manifest.get("flows") != dataset.flows.checksum:
         out.note("note: the dataset's flows are not those of the program; the dataset's are used.")
         flows = dataset.flows
     if seen := describe_exposure(manifest, dataset, asked.split):  # type: ignore[arg-type]

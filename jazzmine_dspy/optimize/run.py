@@ -31,6 +31,7 @@ from jazzmine_dspy.optimize.pipeline.acts import fit_acts, gate_acts, race_acts
 from jazzmine_dspy.optimize.pipeline.added import check_added, train_heads
 from jazzmine_dspy.optimize.pipeline.cascade import fit_questions, order_with_lm
 from jazzmine_dspy.optimize.pipeline.check import check_labels, check_lm
+from jazzmine_dspy.optimize.pipeline.choice import against_base, base_of
 from jazzmine_dspy.optimize.pipeline.feeling import fit_own_feeling
 from jazzmine_dspy.optimize.pipeline.final import stopped_facts
 from jazzmine_dspy.optimize.pipeline.out_of_fold import unseen_selection
@@ -183,7 +184,7 @@ def _run(
 
 def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None) -> Outcome:
     """A run from the first fit to what ships."""
-    dataset = context.dataset
+    dataset, plain = context.dataset, base_of(base)
     train, dev_a, dev_b = (dataset.examples(role) for role in ("train", "dev_a", "dev_b"))
     check_lm(context, base, train)
 
@@ -235,7 +236,10 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
         standing = gate_acts(context, standing, acts_raced, acts.gate)
     parts = parts._replace(program=_heads_again(context, parts, standing, train))
     standing = race.race_added(context, parts.program, standing, "understand", lm)
-    standing = race.against_floors(context, standing, floors.evaluation)
+    standing = against_base(context, standing, plain)
+    if standing.names["select"] == race.BASE:
+        context.best.stands(plain)
+        return Outcome(plain, plain, parts.selection, prompts, standing, lm=lm, with_lm=with_lm)
     sure = None
     if acts is not None and "head" in standing.orders["understand"]:
         standing, sure = fit_sureness(context, parts.program, standing, [*dev_a, *dev_b], lm)
@@ -271,6 +275,7 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
         program.bind(heads={"enhance": feeling})
     return Outcome(
         program,
+        plain,
         parts.selection,
         prompts,
         standing,

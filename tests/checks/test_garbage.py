@@ -10,7 +10,7 @@ import pytest
 
 
 @pytest.mark.parametrize("shape", ["fused", "staged"])
-def test_rows_of_a_random_model_collapse_and_the_floor_ships(
+def test_rows_of_a_random_model_collapse_and_the_base_ships(
     shape: str, scripts: Any, run_library: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Guards against rows that owe their figures to rules and floors, and against shipping by luck.
@@ -20,8 +20,8 @@ def test_rows_of_a_random_model_collapse_and_the_floor_ships(
     # In one wording: the more random answers there are, the likelier one of them is right by luck.
     result = run_library(tmp_path, scripts.lm_of("garbage"), shape=shape, wording="brief")
     scores = result.manifest["scores"]
-    assert set(result.shipped.values()) == {"floor"}
-    assert scores["shipped"] == scores["floors alone"]
+    assert set(result.shipped.values()) == {"base"}
+    assert scores["shipped"] == scores["base"]
     rows = {system.name: system.evaluation for system in result.report.systems}
     for name in ("LM uncompiled", "LM compiled"):
         if name not in rows:
@@ -32,7 +32,7 @@ def test_rows_of_a_random_model_collapse_and_the_floor_ships(
     raced = [heat for heat in result.manifest["race"] if heat["stage"] in ("enhance", "select", "understand")]
     assert raced
     assert not [heat for heat in raced if heat["won"]]
-    assert "nothing beat the floor" in result.first_line
+    assert "nothing beat the base" in result.first_line
 
 
 def _right_by_itself(turn: Any) -> bool:

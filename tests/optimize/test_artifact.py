@@ -165,6 +165,7 @@ def test_scores_have_counts_and_no_interval_on_few_conversations(taught: Any) ->
     assert set(scores) == {
         "TF-IDF + logistic regression",
         "floors alone",
+        "base",
         "LM uncompiled",
         "LM compiled",
         "shipped",

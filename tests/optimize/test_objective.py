@@ -87,7 +87,9 @@ def test_compiling_keeps_every_command_right_that_was(taught: Any) -> None:
     floor, ships = (scores[name]["commands_exact"][0] for name in ("floors alone", "shipped"))
     assert ships >= floor
     for heat in taught.result.manifest["race"]:
-        assert heat["won"] == (heat["difference"] > 0 and (heat["stage"] == "mix" or heat["lower_bound"] > 0))
+        assert heat["won"] == (
+            heat["difference"] > 0 and (heat["stage"] == "base" or heat["lower_bound"] > 0)
+        )
 
 
 @pytest.mark.row("O5")
@@ -109,7 +111,7 @@ def test_a_broken_constraint_is_told_in_the_report(
     broken = [heat for heat in held.result.manifest["race"] if heat["broken"]]
     assert broken
     assert not any(heat["won"] for heat in broken)
-    assert held.result.shipped["enhance"] == "floor"
+    assert held.result.shipped["enhance"] in {"floor", "base"}
     assert re.search(
         "held back by constraints: LM uncompiled.* for .*: rewrite_token_f1 loses", held.result.first_line
     )

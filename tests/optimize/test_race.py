@@ -258,10 +258,10 @@ def test_the_uncompiled_program_is_always_in_the_race(taught: Any, wrong: Any, t
 
 
 @pytest.mark.row("O5", "C5")
-def test_where_nothing_wins_the_run_says_so_and_keeps_the_floor(wrong: Any) -> None:
+def test_where_nothing_wins_the_run_says_so_and_ships_the_base(wrong: Any) -> None:
     result = wrong.result
-    assert set(result.shipped.values()) == {"floor"}
-    assert "nothing beat the floor on dev-B, so the floor ships" in result.first_line
+    assert set(result.shipped.values()) == {"base"}
+    assert "nothing beat the base on dev-B, so the base ships" in result.first_line
     assert "turns only a difference of 0." in result.first_line
     assert all(not heat["won"] and heat["detectable"] > 0 for heat in result.manifest["race"])
     page = result.report_paths.markdown if result.report_paths.markdown.is_absolute() else None

@@ -142,6 +142,7 @@ def _settled(standing: Any, program: Any, roles: dict[str, str]) -> tuple[Any, O
     names = {"enhance": "floor", "select": "floor", "understand": "floor"}
     outcome = Outcome(
         program="new",  # type: ignore[arg-type]
+        base="base",  # type: ignore[arg-type]
         selection=None,  # type: ignore[arg-type]
         prompts=None,  # type: ignore[arg-type]
         standing=Standing(FLOOR, names, standing),  # type: ignore[arg-type]
@@ -175,7 +176,7 @@ def test_the_program_stays_where_what_was_fitted_anew_does_worse(two: Any) -> No
     assert kept.shipped["select"] == "head"
     assert kept.selection_facts() == {"kept": True}
     assert not kept.heats[-1].won
-    assert not kept.floors_ship
+    assert not kept.base_ships
     _, shipped = _settled(good, floors, {})
     assert shipped.kept is None
     assert shipped.program == "new"

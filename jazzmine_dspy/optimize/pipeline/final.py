@@ -25,7 +25,7 @@ PREDICTORS = ("enhance", "select", "understand", "fused")
 def final_rows(
     context: RunContext, outcome: Outcome, test: Sequence[Example], learnt: Sequence[Example]
 ) -> Systems:
-    """The five rows: what asks the language model on a sample of the test turns, the others on all of them.
+    """The rows: what asks the language model on a sample of the test turns, the others on all of them.
 
     Args:
         context: Of the run.
@@ -57,6 +57,7 @@ def final_rows(
     systems: dict[str, Evaluation | None] = {
         "TF-IDF + logistic regression": row("TF-IDF", classic, test) if classic is not None else None,
         "floors alone": row("floors", program.with_policy("floor"), test),
+        "base": row("base", outcome.base, test),
         "LM uncompiled": None,
         "LM compiled": None,
     }

@@ -29,7 +29,8 @@ class Heat(NamedTuple):
     """One challenger against the incumbent of a stage, by the objective.
 
     Args:
-        stage: A stage; ``all`` for compiled against uncompiled prompts, ``mix`` for what ships against the floors.
+        stage: A stage; ``all`` for compiled against uncompiled prompts, ``base`` for what was compiled against the
+            base program.
         challenger, incumbent: Their names.
         score, incumbent_score: Their scores on the turns that decide.
         difference: Paired, on these turns.

@@ -43,6 +43,7 @@ class Outcome:
 
     Args:
         program: What ships.
+        base: The base program over the same flows.
         selection: As it was fitted under the order of the rewrite that ships.
         prompts: The candidates.
         standing: How the race ended.
@@ -55,6 +56,7 @@ class Outcome:
     """
 
     program: TurnProgram
+    base: TurnProgram
     selection: SelectionFit
     prompts: PromptsFit
     standing: Standing
@@ -71,9 +73,9 @@ class Outcome:
         return self.update.earlier if self.update is not None and self.update.kept else None
 
     @property
-    def floors_ship(self) -> bool:
-        """Whether nothing beat the floors."""
-        return self.kept is None and self.standing.all_floors
+    def base_ships(self) -> bool:
+        """Whether nothing that was compiled beat the base program."""
+        return self.kept is None and self.standing.base_ships
 
     @property
     def examples(self) -> tuple[tuple[str, str, str], ...]:

@@ -28,6 +28,9 @@ from jazzmine_dspy.program.prompts import States
 from jazzmine_dspy.program.turn import TurnProgram
 
 LM_ORDER: tuple[SourceKind, ...] = ("rule", "lm", "floor")
+BASE = "base"
+"""Name of the program that uses no label, and of each of its stages."""
+
 HEAD_ORDER: tuple[SourceKind, ...] = ("rule", "head", "floor")
 
 
@@ -85,6 +88,11 @@ class Standing:
         """Whether nothing beat the floors."""
         # By the orders: an order of the recipe can drop the rules and be called "floor" too.
         return dict(self.orders) == FLOOR
+
+    @property
+    def base_ships(self) -> bool:
+        """Whether nothing that was compiled ships."""
+        return self.all_floors or set(self.names.values()) == {BASE}
 
 
 class Challenger(NamedTuple):
@@ -249,19 +257,6 @@ def race_added(
 def to_floors(standing: Standing, floors: Evaluation) -> Standing:
     """Put the floors back in every stage; the heats that were run stay on record."""
     return Standing(FLOOR, dict.fromkeys(STAGES, "floor"), floors, heats=standing.heats)
-
-
-def against_floors(context: RunContext, standing: Standing, floors: Evaluation) -> Standing:
-    """Look at the winners together: where they do worse than the floors, or break a constraint, the floors ship."""
-    if standing.all_floors:
-        return standing
-    ours = Entry("winners together", standing.evaluation)
-    heat = run_heat("mix", ours, Entry("floor", floors), context.objective)
-    if heat is None:
-        return standing
-    heat = heat._replace(won=heat.difference.value >= 0 and not heat.broken)
-    standing = replace(standing, heats=(*standing.heats, heat))
-    return standing if heat.won else to_floors(standing, floors)
 
 
 def trust(floors: Evaluation, lm: LanguageModel | None) -> dict[Stage, dict[SourceKind, float]]:

@@ -27,6 +27,7 @@ from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.pipeline.heads import worth
 from jazzmine_dspy.optimize.pipeline.heats import Heat
 from jazzmine_dspy.optimize.pipeline.outcome import Outcome, Systems, objective_difference
+from jazzmine_dspy.optimize.pipeline.race import BASE
 from jazzmine_dspy.optimize.pipeline.rows import collect_rows, predict_all
 from jazzmine_dspy.optimize.pipeline.updated import BEFORE, before_and_after, flow_rows
 from jazzmine_dspy.optimize.pipeline.updated import facts as update_facts
@@ -34,6 +35,7 @@ from jazzmine_dspy.optimize.pipeline.verdict import compiled_prompts, recipe_tex
 
 _NOTES = {
     "TF-IDF + logistic regression": "chooses flows only; the rest is left to the floors",
+    "base": "the package's weights over these flows: no label of the dataset, no language model",
     "floors alone": "rules, copied message, best recalled flow, values told by their type",
     "LM uncompiled": "the language model on every turn, prompts as written",
     "LM compiled": "the language model on every turn, with the prompts that were best on dev-A",
@@ -45,7 +47,7 @@ _GAINS = (
     ("compiling the LM", "LM compiled", "LM uncompiled"),
     ("LM uncompiled over floors", "LM uncompiled", "floors alone"),
     ("LM compiled over floors", "LM compiled", "floors alone"),
-    ("shipped over floors", "shipped", "floors alone"),
+    ("shipped over base", "shipped", "base"),
 )
 _SHOWN = 6
 
@@ -65,10 +67,10 @@ def first_line(context: RunContext, outcome: Outcome, systems: Systems) -> str:
         parts.append(f"compiling it gained {_signed(compiled)}")
     elif context.lm is None:
         parts.append("no LM was asked")
-    if outcome.floors_ship:
-        parts.append(f"nothing beat the floor on dev-B, so the floor ships{_seen(outcome)}")
-    elif (gain := objective_difference(systems, "shipped", "floors alone", metric)) is not None:
-        parts.append(f"what ships gained {_signed(gain)} over the floors")
+    if outcome.base_ships:
+        parts.append(f"nothing beat the base on dev-B, so the base ships{_seen(outcome)}")
+    elif (gain := objective_difference(systems, "shipped", "base", metric)) is not None:
+        parts.append(f"what ships gained {_signed(gain)} over the base")
     whole = outcome.lm.heat if outcome.lm is not None else None
     if whole is not None and not whole.won:
         parts.append(
@@ -170,7 +172,7 @@ def _race_rows(outcome: Outcome) -> list[RaceRow]:
     rows = []
     for stage in STAGES:
         heats = [heat for heat in outcome.heats if heat.stage == stage]
-        won = [heat for heat in heats if heat.won and not outcome.floors_ship]
+        won = [heat for heat in heats if heat.won and not outcome.base_ships]
         if heats:
             first = heats[0]
             rows.append(
@@ -220,10 +222,10 @@ def _facts(
     for heat in outcome.heats:
         if heat.stage == "all":
             facts["compiled against uncompiled, dev-B"] = heat.verdict
-        if heat.stage == "mix":
-            kept = "they ship" if heat.won else "the floors ship"
+        if heat.stage == BASE:
+            kept = "what was compiled ships" if heat.won else "the base ships"
             change = "; ".join((f"{heat.difference.value:+.3f}", *heat.broken))
-            facts["winners together against floors, dev-B"] = f"{change}: {kept}"
+            facts["compiled against base, dev-B"] = f"{change}: {kept}"
     facts |= update_facts(outcome)
     facts["ships"] = ", ".join(f"{stage}: {name}" for stage, name in outcome.shipped.items())
     return facts

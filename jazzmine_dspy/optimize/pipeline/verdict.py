@@ -22,12 +22,12 @@ from jazzmine_dspy.signatures.adapter import DecisionAdapter
 
 
 def verdict(context: RunContext, outcome: Outcome, systems: Systems) -> str:
-    """How good what ships is, whether it is surely better than the floors, and whom it asks."""
+    """How good what ships is, whether it is surely better than the base, and whom it asks."""
     metric, shipped = context.recipe.objective, systems["shipped"]
     held = shipped.metrics.get(metric) if shipped is not None else None
     if shipped is None or held is None:
         return "The run ended before its program was tried on the test turns."
-    gain = objective_difference(systems, "shipped", "floors alone", metric)
+    gain = objective_difference(systems, "shipped", "base", metric)
     return (
         f"{label(metric)}: {_per_cent(held.value)} % on {held.n} test turns{_against(outcome, gain)}; "
         f"{_asks(shipped)}{_compiling(context, systems, metric)}."
@@ -35,11 +35,11 @@ def verdict(context: RunContext, outcome: Outcome, systems: Systems) -> str:
 
 
 def _against(outcome: Outcome, gain: Difference | None) -> str:
-    if outcome.floors_ship:
-        return ", which is what the floors do: nothing beat them"
+    if outcome.base_ships:
+        return ", by the base program: compiling promised no gain over it"
     if gain is None:
         return ""
-    points = f"{_per_cent(abs(gain.value))} points {'more' if gain.value >= 0 else 'fewer'} than the floors"
+    points = f"{_per_cent(abs(gain.value))} points {'more' if gain.value >= 0 else 'fewer'} than the base"
     sure = gain.low is not None and gain.high is not None and (gain.low > 0 or gain.high < 0)
     return f", {points}" if sure else f", {points}, which may be chance"
 
