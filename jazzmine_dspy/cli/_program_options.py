@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 Name = Annotated[
     str,
-    typer.Argument(
-        metavar="PROGRAM", help="Folder or name of a compiled program, MLflow URI, or base: no label used."
-    ),
+    typer.Argument(metavar="PROGRAM", help="Folder or name of a compiled program, MLflow URI, or base."),
 ]
 LM = Annotated[
     str | None,

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("own_embedding_models")
 
 RUN = """
 import sys
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1:2] + [sys.argv[1].replace("optimize", "support")]
 import scripts
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize
