@@ -213,9 +213,11 @@ def _in_words(text: str, at: ReadingContext) -> Iterator[Span]:
 
 
 def _points(said: list[re.Match[str]], place: int) -> bool:
-    """Whether "one" only points to something: "the blue one", "one of them"."""
+    """Whether "one" only points to something: "the blue one", "one of them", "if you still have one"."""
     if said[place].group().lower() != "one":
         return False
+    if any(word.group().lower() == "if" for word in said[max(0, place - 4) : place]):
+        return True
     before = said[place - 1].group().lower() if place else ""
     after = said[place + 1].group().lower() if place + 1 < len(said) else ""
     return before in _BEFORE_ONE or after in _AFTER_ONE
