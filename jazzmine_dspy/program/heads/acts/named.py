@@ -35,6 +35,9 @@ _DULL = frozenset(
     ]
 )
 _SAID = r"(?P<v>[^,.;!?\n]+)"
+_CODES = frozenset({"code", "number", "id", "reference"})
+_CODE = r"(?P<v>(?=[\w-]*\d)[\w-]+)"
+"""A word with a digit in it: "code KX81", "booking number is 4471"."""
 _FROM_TO = (
     re.compile(
         rf"\b(?:from|de|von|da|out of) (?:the )?(?P<a>{_NAME}) (?:to|a|à|nach|para|over to) (?:the )?(?P<b>{_NAME})"
@@ -151,8 +154,11 @@ def _role(slot: Slot) -> str | None:
 @lru_cache(maxsize=512)
 def _patterns(slot: Slot) -> tuple[re.Pattern[str], ...]:
     """What names a slot, the surest first."""
-    own = [word for word in slot.name.lower().split("_") if len(word) > 3 and word not in _DULL]
+    words = slot.name.lower().split("_")
+    own = [word for word in words if len(word) > 3 and word not in _DULL]
     told: list[re.Pattern[str]] = []
+    if slot.type == "text" and _CODES.intersection(words):
+        told.append(re.compile(rf"\b{' '.join(map(re.escape, words))}(?: is|:)? {_CODE}", re.IGNORECASE))
     if own:
         name = "(?:" + "|".join(re.escape(word) for word in own) + r")(?: (?:name|line|text|field))?"
         my = "(?:the |my |our )?"
