@@ -71,7 +71,8 @@ def test_money_without_a_currency_has_the_registry_s_or_none() -> None:
         ("two and a half", [2.5]), ("two point five", [2.5]), ("1,000", [1000]), ("a hundred", [100]),
         ("six hundred and five", [605]), ("twenty-one", [21]), ("3 of us", [3]), ("2 single rooms", [2]),
         ("three of the five", [3]), ("4 no wait 5", [5]), ("not 3 but 4", [4]), ("2 or 3", [2, 3]), ("2-3", [2, 3]),
-        ("not 5", []), ("the blue one", []), ("one of them", []), ("a table if you still have one", []), ("5 pm", []), ("3 march", []), ("1" * 50, []),
+        ("not 5", []), ("the blue one", []), ("one of them", []), ("a table if you still have one", []),
+        ("5 pm", []), ("3 march", []), ("1" * 50, []),
         ("my order 4471 arrived broken", []), ("it arrived broken", []), ("what about 3 then, and why", []),
     ],
 )  # fmt: skip
