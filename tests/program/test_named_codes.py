@@ -9,7 +9,9 @@ from jazzmine_dspy.program.heads.acts.named import named_texts
 
 CODE = {"name": "code", "type": "text", "ask": "What is your reservation code?"}
 BOOKING = {"name": "booking_number", "type": "text", "ask": "Which booking?"}
-FLOW = FlowRegistry([{"name": "cancel", "description": "Cancel a table.", "slots": [CODE, BOOKING]}])["cancel"]
+FLOW = FlowRegistry([{"name": "cancel", "description": "Cancel a table.", "slots": [CODE, BOOKING]}])[
+    "cancel"
+]
 
 
 @pytest.mark.row("U5")
