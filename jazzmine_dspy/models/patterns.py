@@ -113,11 +113,15 @@ def _readings(text: str) -> dict[str, None]:
     )
 
 
+_DATED = re.compile(r"(?<!\d)(?:[0-2]?\d|3[01])-(?:[0-2]?\d|3[01])(?!\d)|\d[/.]\d")
+"""A date, a price or a range of hours, whose numbers are no groups of one code."""
+
+
 def _joined(text: str) -> list[str]:
     """A short text in capitals, with groups of digits that signs part in one: "ref is qd 71-002" has QD71002."""
-    if len(text.split()) > _FEW_WORDS or not re.search(r"\d[-/.]\d", text):
+    if len(text.split()) > _FEW_WORDS or not re.search(r"\d-\d", text) or _DATED.search(text):
         return []
-    return [_grouped(re.sub(r"(?<=\d)[-/.](?=\d)", "", text.upper()))]
+    return [_grouped(re.sub(r"(?<=\d)-(?=\d)", "", text.upper()))]
 
 
 _GROUPS = re.compile(r"(?<![\w.,:/-])(?:(?![AI] )[A-Z]{1,3} )?\d+(?: \d+)*(?![\w:/-]|[.,]\d)")

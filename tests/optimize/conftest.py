@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -19,6 +20,7 @@ pytest.importorskip("scipy")
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.optimize import RunResult
+from jazzmine_dspy.optimize import run as run_module
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.progress import NullProgress
@@ -129,12 +131,28 @@ def run_recipe(tmp_path: Path) -> Callable[..., Ran]:
     return lambda recipe, lm=None, **settings: run_in(tmp_path, recipe, lm, **settings)
 
 
+def compiled_ships(_context: Any, standing: Any, _base: Any) -> Any:
+    """The choice of a run whose base is no candidate."""
+    return standing
+
+
+@pytest.fixture
+def without_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a run compiles ships, also on these few turns, on which the base is no worse."""
+    monkeypatch.setattr(run_module, "against_base", compiled_ships)
+
+
 def shared(kind: str, **changes: Any) -> Any:
     @pytest.fixture(scope="session")
     def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         scripts = load_scripts()
         lm = None if kind == "none" else scripts.lm_of(kind)
         named = {"lm": "none"} if lm is None else {}
+        if lm is None:
+            with mock.patch.object(run_module, "against_base", compiled_ships):
+                return run_in(
+                    tmp_path_factory.mktemp(kind), recipe_of(scripts.LIBRARY, **named, **changes), lm
+                )
         return run_in(tmp_path_factory.mktemp(kind), recipe_of(scripts.LIBRARY, **named, **changes), lm)
 
     return ran

@@ -164,7 +164,7 @@ def test_with_no_command_labelled_there_is_nothing_to_train(
 
 @pytest.mark.row("C2", "O11")
 def test_a_run_that_starts_from_a_program_trains_a_head_of_its_own(
-    asked: Any, tiny: Callable[..., Recipe], run_recipe: Any, runner: Any, tmp_path: Path
+    asked: Any, tiny: Callable[..., Recipe], run_recipe: Any, runner: Any, tmp_path: Path, without_base: None
 ) -> None:
     """The head of the program that it starts from is not taken over, whether the new run trains one or not."""
     folder, run_in = str(asked(ANSWERS[:24], ANSWERS[24:56])), runner[0]

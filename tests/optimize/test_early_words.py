@@ -62,7 +62,7 @@ def test_a_budget_without_calls_makes_no_check(
     lm = scripts.scripted_lm(_down, model="scripted/down")
     ran = run_recipe(tiny(budget={"lm_calls": 0}), lm)
     assert not lm.engine.requests
-    assert set(ran.result.shipped.values()) == {"floor"}
+    assert set(ran.result.shipped.values()) == {"base"}
 
 
 def _recipe_file(folder: Path, library: Path, more: str = "") -> Path:

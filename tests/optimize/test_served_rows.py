@@ -176,7 +176,7 @@ def test_what_hangs_on_the_rewrite_is_fitted_again_before_it_ships(
 
 @pytest.mark.row("C2")
 def test_a_rewrite_that_nothing_can_be_fitted_on_again_does_not_race(
-    tiny: Callable[..., Any], run_recipe: Any, scripts: Any
+    tiny: Callable[..., Any], run_recipe: Any, scripts: Any, without_base: None
 ) -> None:
     recipe = tiny(
         shape="staged", head=True, objective="rewrite_exact", optimizer="none", budget={"lm_calls": 150}

@@ -253,7 +253,7 @@ class FlowRecall:
             settings: How to rank.
 
         Example:
-            >>> from jazzmine_dspy.memory.procedural import FastembedEmbedder
+            >>> from jazzmine_dspy.memory.procedural import FastembedEmbedder, FlowIndex
             >>> index = FlowIndex(FlowRegistry(), FastembedEmbedder())
             >>> index.ranked(index.lists("where is my order"), k=3, settings=RecallSettings(rrf_k=60))
             []
