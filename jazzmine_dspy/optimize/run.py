@@ -237,7 +237,7 @@ def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None
     parts = parts._replace(program=_heads_again(context, parts, standing, train))
     standing = race.race_added(context, parts.program, standing, "understand", lm)
     standing = against_base(context, standing, plain)
-    if standing.names["select"] == race.BASE:
+    if standing.names["select"] == artifacts.BASE:
         context.best.stands(plain)
         return Outcome(plain, plain, parts.selection, prompts, standing, lm=lm, with_lm=with_lm)
     sure = None

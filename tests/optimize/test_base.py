@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.artifacts import load
-from jazzmine_dspy.optimize.pipeline.race import BASE
+from jazzmine_dspy.artifacts import BASE, load
 
 
 @pytest.mark.row("O5", "C5")

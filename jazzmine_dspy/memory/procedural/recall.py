@@ -38,8 +38,6 @@ REFRESH_S = 60.0
 
 _HIT_FIELDS = ("flow_name", "kind", "text", "description", "conversation")
 _SETTINGS = RecallSettings()
-_CACHED = 4096
-_BATCH = 1000
 
 
 class Collections(NamedTuple):

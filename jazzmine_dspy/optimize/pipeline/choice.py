@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jazzmine_dspy.artifacts.loading import base_policy
+from jazzmine_dspy.artifacts.loading import BASE, base_policy
 from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.pipeline.heats import Entry, run_heat
 from jazzmine_dspy.optimize.pipeline.measure import evaluate_within
-from jazzmine_dspy.optimize.pipeline.race import BASE, Standing
+from jazzmine_dspy.optimize.pipeline.race import Standing
 from jazzmine_dspy.program.turn import TurnProgram
 
 

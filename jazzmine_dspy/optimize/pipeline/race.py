@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from jazzmine_dspy.artifacts import BASE
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
@@ -28,9 +29,6 @@ from jazzmine_dspy.program.prompts import States
 from jazzmine_dspy.program.turn import TurnProgram
 
 LM_ORDER: tuple[SourceKind, ...] = ("rule", "lm", "floor")
-BASE = "base"
-"""Name of the program that uses no label, and of each of its stages."""
-
 HEAD_ORDER: tuple[SourceKind, ...] = ("rule", "head", "floor")
 
 

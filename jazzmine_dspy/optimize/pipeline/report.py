@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jazzmine_dspy.artifacts import BASE
 from jazzmine_dspy.eval.differences import Difference
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.feedback import describe_decision, describe_labels
@@ -27,7 +28,6 @@ from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.pipeline.heads import worth
 from jazzmine_dspy.optimize.pipeline.heats import Heat
 from jazzmine_dspy.optimize.pipeline.outcome import Outcome, Systems, objective_difference
-from jazzmine_dspy.optimize.pipeline.race import BASE
 from jazzmine_dspy.optimize.pipeline.rows import collect_rows, predict_all
 from jazzmine_dspy.optimize.pipeline.updated import BEFORE, before_and_after, flow_rows
 from jazzmine_dspy.optimize.pipeline.updated import facts as update_facts
