@@ -14,7 +14,7 @@ _MEGABYTE = 2**20
 _LIMITS = {
     MANIFEST: 16 * _MEGABYTE,
     "program.json": 64 * _MEGABYTE,
-    "gates.json": 16 * _MEGABYTE,
+    "policy.json": 16 * _MEGABYTE,
     "flows.yaml": 64 * _MEGABYTE,
     "examples.jsonl": 512 * _MEGABYTE,
     "heads.safetensors": 2048 * _MEGABYTE,

@@ -13,7 +13,6 @@ from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.decision import Stage
 from jazzmine_dspy.models.errors import ArtifactError, ExtensionError, format_error
 from jazzmine_dspy.program.heads.registry import HEADS, HeadState
-from jazzmine_dspy.program.heads.selection import SelectionHead
 from jazzmine_dspy.program.ports import HeadPort
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def heads_to_bytes(heads: Mapping[Stage, HeadPort[Any]]) -> bytes:
 
 
 def heads_from_bytes(data: bytes, where: str = "heads.safetensors") -> dict[Stage, HeadPort[Any]]:
-    """The inverse of :func:`heads_to_bytes`; files that hold a lone head of selection are read too.
+    """The inverse of :func:`heads_to_bytes`.
 
     Raises:
         ArtifactError: the data are damaged, or a head is of a kind that nobody registered.
@@ -51,12 +50,10 @@ def heads_from_bytes(data: bytes, where: str = "heads.safetensors") -> dict[Stag
     try:
         # safetensors tells the metadata of files only; they are in the JSON that its length precedes.
         metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-        said = json.loads(metadata["heads"]) if "heads" in metadata else None
+        said = json.loads(metadata["heads"])
         arrays = load(data)
     except Exception as error:
         raise _unreadable(error, where) from error
-    if said is None:
-        return {"select": SelectionHead.from_bytes(data, where=where)}
     try:
         named = {stage: (str(each["kind"]), each["settings"]) for stage, each in said.items()}
     except Exception as error:

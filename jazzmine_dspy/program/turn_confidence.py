@@ -1,29 +1,31 @@
-"""How sure a decision is that asked no language model: the probability that all of its commands are right (C3).
+"""The confidence of a turn that is decided without a language model: the probability that its commands are right.
 
-A turn is passed by nobody to a language model only as a whole: one gate for all stages, so that no stage asks for what
-another has settled.
+One gate for the whole turn, so that no stage asks a language model for what another has settled.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Field
 
 from jazzmine_dspy.models.base import Value, frozen_dict
 from jazzmine_dspy.models.commands import UNDERSTOOD, Command
-from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.models.turn import Turn
 
-FILE = "sureness.json"
+if TYPE_CHECKING:
+    from jazzmine_dspy.models.decision import TurnDecision
+    from jazzmine_dspy.program.ports import HeadPort
+
+FILE = "turn_confidence.json"
 
 
 def _set(words: str) -> frozenset[str]:
@@ -47,12 +49,12 @@ _MEASURES = _set(
 _WITHOUT_FORM = ("text", "list")
 
 
-class Sureness(Value):
+class TurnConfidence(Value):
     """A small calibrated model of "this turn's commands are right", and the gate that was set on it.
 
     Args:
-        factors: Of :func:`signs`, by name; those that it does not name count nothing.
-        offset: Log-odds where all signs are 0.
+        factors: Of :func:`features`, by name; those that it does not name count nothing.
+        offset: Log-odds where all features are 0.
         gate: Probability from which on no stage asks a language model; over 1 where none is high enough.
         reason: How the gate was set, for a person.
     """
@@ -62,18 +64,16 @@ class Sureness(Value):
     gate: float = 1.01
     reason: str = ""
 
-    def of(self, turn: Turn, registry: FlowRegistry, decision: TurnDecision) -> float:
-        """The probability that all commands of a decision are right, from 0 to 1."""
-        return self.among(signs(turn, registry, decision))
-
-    def among(self, told: Mapping[str, float]) -> float:
-        """The same from the signs."""
-        odds = self.offset + sum(told[name] * factor for name, factor in self.factors.items() if name in told)
+    def probability(self, features: Mapping[str, float]) -> float:
+        """The probability that all commands of a decision are right, from 0 to 1, by its :func:`features`."""
+        odds = self.offset + sum(
+            features[name] * factor for name, factor in self.factors.items() if name in features
+        )
         return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, odds))))
 
 
 @lru_cache(maxsize=1)
-def shipped() -> tuple[Sureness, str]:
+def shipped() -> tuple[TurnConfidence, str]:
     """What comes with the package, and the fingerprint of the head of acts that it was fitted for.
 
     Example:
@@ -81,16 +81,28 @@ def shipped() -> tuple[Sureness, str]:
         True
     """
     held = json.loads(files(__package__).joinpath(FILE).read_text("utf-8"))
-    return Sureness.model_validate(held["sureness"]), held["head"]
+    return TurnConfidence.model_validate(held["turn_confidence"]), held["head"]
 
 
-def signs(turn: Turn, registry: FlowRegistry, decision: TurnDecision) -> dict[str, float]:
+def features(
+    turn: Turn,
+    registry: FlowRegistry,
+    commands: Sequence[Command],
+    candidates: Sequence[tuple[str, float]],
+    confidence: float | None,
+) -> dict[str, float]:
     """What tells sure from unsure in a decision that asked no language model, in numbers of about 1.
 
-    Which source answered and how sure it was, what it answered, in which state, what the message says beside it, and
-    for a new flow what recall thinks of it and what it still lacks.
+    How sure the head of the commands was, what it answered, in which state, what else the message says, and for a new
+    flow what recall thinks of it and what it still lacks.
+
+    Args:
+        turn: The turn.
+        registry: The flows.
+        commands: The commands of the decision.
+        candidates: The candidates of its selection.
+        confidence: Of the commands; None where rules gave them.
     """
-    commands, record = decision.commands, decision.stages["understand"]
     kinds = {command.type for command in commands}
     running = registry.get(turn.flow or "")
     awaited = running.slot(turn.awaiting) if running is not None and turn.awaiting else None
@@ -101,10 +113,10 @@ def signs(turn: Turn, registry: FlowRegistry, decision: TurnDecision) -> dict[st
     given = {str(c.slot_name) for c in commands if c.order == "value"}
     read = [slot for name in given if (slot := _slot([running, *turned], name)) is not None]
     left = math.log1p(len(_left(turn, commands, [*started, *turned], awaited, read)))
-    words, ruled = len(turn.text.split()), record.source == "rule"
+    words = len(turn.text.split())
     found = {
-        "ruled": float(ruled),
-        "head": 0.0 if ruled else _odds(record.confidence),
+        "ruled": float(confidence is None),
+        "head": 0.0 if confidence is None else _odds(confidence),
         "left": left,
         "left of a yes": left * (kinds == {"affirm"}),
         "left of a start": left * bool(started) * bool(turn.history),
@@ -117,10 +129,9 @@ def signs(turn: Turn, registry: FlowRegistry, decision: TurnDecision) -> dict[st
         "awaiting": float(awaited is not None),
         "offering": float(turn.offering is not None),
         "question": float("?" in turn.text and not started and "ask" not in kinds),
-        "recall": decision.selection.candidates[0][1] * bool(turned)
-        if decision.selection.candidates
-        else 0.0,
-        "another is near": _another(turn, decision) * (not turned),
+        "recall": candidates[0][1] * bool(turned) if candidates else 0.0,
+        "another is near": next((score for name, score in candidates if name != turn.flow), 0.0)
+        * (not turned),
         "awaited is typed": float(
             awaited is not None and awaited.name in given and awaited.type not in (*_WITHOUT_FORM, "boolean")
         ),
@@ -129,6 +140,28 @@ def signs(turn: Turn, registry: FlowRegistry, decision: TurnDecision) -> dict[st
         "deny alone": float([c.type for c in commands] == ["deny"]),
     }
     return {**found, **{kind: float(kind in kinds) for kind in _KINDS}}
+
+
+def features_of(turn: Turn, registry: FlowRegistry, decision: TurnDecision) -> dict[str, float]:
+    """The :func:`features` of a decision."""
+    record = decision.stages["understand"]
+    confidence = None if record.source == "rule" else record.confidence
+    return features(turn, registry, decision.commands, decision.selection.candidates, confidence)
+
+
+def in_force(fitted: TurnConfidence | None, head: HeadPort[Any] | None) -> TurnConfidence | None:
+    """What tells how sure a turn is: of the run that compiled the program, else what comes with the package.
+
+    None where neither fits the head of the commands.
+
+    Args:
+        fitted: Of the program's policy.
+        head: The head of the commands that is asked.
+    """
+    if fitted is not None:
+        return fitted
+    default, fitted_for = shipped()
+    return default if head is not None and head.fingerprint == fitted_for else None
 
 
 def _odds(share: float) -> float:
@@ -151,13 +184,8 @@ def _ended(text: str) -> list[str]:
     return text.split("\n")
 
 
-def _another(turn: Turn, decision: TurnDecision) -> float:
-    """How near recall found another flow than the running one."""
-    return next((score for name, score in decision.selection.candidates if name != turn.flow), 0.0)
-
-
 def _left(
-    turn: Turn, commands: list[Command], flows: list[Flow], awaited: Slot | None, read: list[Slot]
+    turn: Turn, commands: Sequence[Command], flows: list[Flow], awaited: Slot | None, read: list[Slot]
 ) -> list[str]:
     """Words of the message that no value, flow, slot or politeness explains."""
     values = [getattr(c, "value", None) for c in commands if c.order == "value"]
