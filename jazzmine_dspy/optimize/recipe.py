@@ -12,11 +12,10 @@ from pydantic import Field, ValidationError, field_validator
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
 from jazzmine_dspy.eval.objective import CONSTRAINTS, OBJECTIVES
 from jazzmine_dspy.models.base import Value, sha256
-from jazzmine_dspy.models.decision import SourceKind, Stage
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.history import USER_TURNS
 from jazzmine_dspy.models.parsing import MalformedError, from_toml, read_file
-from jazzmine_dspy.optimize.calibration.gates import DELTA, TARGET_ERROR
+from jazzmine_dspy.optimize.gates import DELTA, TARGET_ERROR
 from jazzmine_dspy.optimize.registered import optimizers
 from jazzmine_dspy.program.policy import Shape
 from jazzmine_dspy.signatures.contract import Wording
@@ -124,12 +123,6 @@ class GatesPart(Value):
     delta: float = Field(default=DELTA, gt=0, lt=1)
 
 
-class ClarifyPart(Value):
-    """What a question "which of these?" costs, in wrong answers; None never asks."""
-
-    cost: float | None = Field(default=None, gt=0)
-
-
 Prefer = Literal["quality", "cost", "calls"]
 """What a run prefers where quality costs something."""
 
@@ -148,10 +141,9 @@ class Recipe(Value):
         dataset: Folder of the dataset, from where the run starts.
         objective: The metric that the run raises.
         constraints: For further metrics, how much of them may be lost for it.
-        prefer: ``cost`` (the default): a language model takes a stage only where it is surely better, and of compiled
-            prompts within two points of the best those of the fewest tokens race; ``calls``: the same by calls in a
-            row; ``quality``: it takes a stage where it is better by estimate and a loss of two points is ruled out,
-            and the best prompts race.
+        prefer: What a call of the language model for each turn has to bring: two points of the objective (``cost``, the
+            default), four (``calls``), or none (``quality``). Of compiled prompts within two points of the best go on
+            those of the fewest tokens, of the fewest calls, or the best.
         lm: Name of the language model; ``none`` runs without one.
         wording: How its prompts are worded, ``brief`` or ``full``. Left out, the prompts of a hosted model are tried in
             both, and compiled in full; those of a local one are brief.
@@ -159,11 +151,10 @@ class Recipe(Value):
         history_window: Turns of the user, 1 to 50, that prompts show with the replies between them; those of
             ``understand`` show ``history_shown`` messages.
         max_commands: Commands that one answer may hold; a tiny model rambles less with few.
-        head: Whether a local head for selection is trained and raced.
-        acts: Whether the head of acts is trained and raced for the commands, where ``heads`` names no other one.
+        head: Whether a head of selection is trained.
+        acts: Whether the head of the commands is trained.
         recall: Whether the run fits what recall's index holds and how it ranks.
-        orders: Orders of sources to race beside those of the run, by stage; packages may add sources.
-        heads: Kinds of heads to train and to race, by stage, of those that packages add.
+        deciders: Deciders of other packages that are judged too, alone and before the language model.
         replay: Whether the report has whole conversations of the test part, with the program's own state. A run holds
             none where its program asks a language model: use ``evaluate --replay``.
         refit: Whether head and index are made again from all labelled turns but the test part's, once all is chosen.
@@ -195,8 +186,7 @@ class Recipe(Value):
     head: bool = True
     acts: bool = True
     recall: bool = True
-    orders: dict[Stage, tuple[SourceKind, ...]] = Field(default_factory=dict)
-    heads: dict[Stage, str] = Field(default_factory=dict)
+    deciders: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
     refit: bool = False
     replay: bool = Field(default=True, exclude_if=lambda replay: replay)
     embedder: str = "minilm"
@@ -211,7 +201,6 @@ class Recipe(Value):
     teacher: TeacherPart = Field(default=TeacherPart(), exclude_if=lambda part: part == TeacherPart())
     sample: SamplePart = SamplePart()
     gates: GatesPart = GatesPart()
-    clarify: ClarifyPart = ClarifyPart()
     open_set: OpenSetPart = OpenSetPart()
 
     @field_validator("objective")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,10 +15,10 @@ from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.optimize.pipeline.rows import Exclusions, OnProgress, Question, is_ruled, plain, warm
+from jazzmine_dspy.optimize.local.rows import Exclusions, OnProgress, is_ruled, plain, warm
 from jazzmine_dspy.program import acts
 from jazzmine_dspy.program.recall_query import recall_query
-from jazzmine_dspy.program.stage import CANDIDATES, Context
+from jazzmine_dspy.program.state import CANDIDATES, TurnState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +33,14 @@ _DEPTHS = (30, 100, 300)
 
 IndexExample = tuple[str, str, str]
 """A text, its flow, and the conversation that it stems from."""
+
+
+class Question(NamedTuple):
+    """What recall is asked for a turn: the query, and further texts of less weight."""
+
+    example: Example
+    query: str
+    summaries: tuple[str, ...]
 
 
 class Choice(NamedTuple):
@@ -105,7 +113,6 @@ def fit_recall(
     train: Sequence[Example],
     *,
     seed: int = 0,
-    questions: Callable[[Sequence[Example]], Sequence[Question]] | None = None,
     on_progress: OnProgress | None = None,
 ) -> FittedRecall:
     """Choose what the index holds, and how it ranks.
@@ -120,7 +127,6 @@ def fit_recall(
         embedder: Gives the vectors.
         train: Labelled turns; each is asked for without its own conversation.
         seed: Of the sample of at most ``SAMPLE`` turns that are compared on.
-        questions: What the program asks of recall for turns; None asks for their texts, as the fused shape does.
         on_progress: Called with the kinds of index done and all.
     """
     exclusions, examples = Exclusions(train), index_examples(registry, train)
@@ -134,7 +140,7 @@ def fit_recall(
         asked = [asked[number] for number in sorted(chosen)]
     if not asked:
         return FittedRecall(RecallSettings(), tuple(examples), ())
-    held = questions(asked) if questions else _as_written(registry, asked)
+    held = _as_written(registry, asked)
     texts = [text for flow in registry.values() for text in flow.examples]
     warm(embedder, [*texts, *(e.turn.text for e in train), *(each.query for each in held)])
     default = RecallSettings()
@@ -181,7 +187,7 @@ class _Asked:
             )
             for each in asked
         ]
-        self._allowed = [Context(turn=e.turn, registry=index.registry).allowed for e in self._examples]
+        self._allowed = [TurnState(e.turn, index.registry).allowed for e in self._examples]
 
     def hits(self, settings: RecallSettings) -> NDArray[np.float64]:
         """Shape (turns, 3): whether all flows are among the first 1, 3 and 5."""

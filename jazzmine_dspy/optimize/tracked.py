@@ -17,9 +17,9 @@ from jazzmine_dspy.program.prompts import states_of
 
 if TYPE_CHECKING:
     from jazzmine_dspy.eval.report import Report
-    from jazzmine_dspy.optimize.pipeline.heats import Heat
-    from jazzmine_dspy.optimize.pipeline.outcome import Outcome, Systems
-    from jazzmine_dspy.optimize.pipeline.prompts import Tried
+    from jazzmine_dspy.optimize.state import RunState, Verdict
+    from jazzmine_dspy.optimize.steps.prompts import Tried
+    from jazzmine_dspy.optimize.tracking import Tracker
 
 TRACES = 60
 """Evaluated turns whose traces are kept: wrong ones first, since these are looked at."""
@@ -67,17 +67,16 @@ def track_candidate(context: RunContext, tried: Tried, sample: Sequence[Example]
     )
 
 
-def track_end(context: RunContext, outcome: Outcome, systems: Systems, report: Report, folder: Path) -> None:
-    """Log what was raced and measured, traces of the shipped program, the program, and its report."""
+def track_end(context: RunContext, state: RunState, report: Report, folder: Path) -> None:
+    """Log what was judged and measured, traces of the shipped program, the program, and its report."""
     tracker = context.tracker
     if tracker is None:
         return
-    for heat in outcome.heats:
-        _track_heat(context, heat)
-    for name, evaluation in systems.items():
+    for verdict in state.choice.verdicts if state.choice is not None else ():
+        _track_verdict(tracker, verdict, ships=verdict.contender.name == state.ships)
+    for name, evaluation in state.systems.items():
         if evaluation is not None:
-            own = _with_bounds(name.replace("+", "and"), evaluation.metrics)
-            tracker.metrics(own)
+            tracker.metrics(_with_bounds(name.replace("+", "and"), evaluation.metrics))
             tracker.child(
                 f"test: {name}",
                 kind="system",
@@ -89,33 +88,32 @@ def track_end(context: RunContext, outcome: Outcome, systems: Systems, report: R
             )
     spent = context.budget.spent()
     tracker.metrics({f"spent/{k}": float(v) for k, v in spent.items() if isinstance(v, int | float)})
-    shipped = systems.get("shipped")
+    shipped = state.systems.get("shipped")
     if shipped is not None:
         tracker.metrics(_objective(context, shipped.metrics))
         tracker.traces(sorted(shipped.turns, key=lambda turn: turn.outcome == "right")[:TRACES])
     tracker.folder(folder, "program")
-    said = (folder / "report" / "report.md").read_text("utf-8")[:_NOTE]
-    tracker.tags({"mlflow.note.content": f"{report.first_line}\n\n{said}", "kind": "optimization"})
+    page = (folder / "report" / "report.md").read_text("utf-8")[:_NOTE]
+    tracker.tags({"mlflow.note.content": f"{report.first_line}\n\n{page}", "kind": "optimization"})
     tracker.close()
 
 
-def _track_heat(context: RunContext, heat: Heat) -> None:
-    found = heat.difference
-    if context.tracker is not None:
-        context.tracker.child(
-            f"{heat.stage}: {heat.challenger} against {heat.incumbent}",
-            kind="race",
-            params={
-                "stage": heat.stage, "challenger": heat.challenger, "incumbent": heat.incumbent,
-                "won": heat.won, "turns": found.n, "broken": ", ".join(heat.broken),
-            },
-            metrics={
-                "dev_b/difference": found.value,
-                "dev_b/difference/lower_one_sided": found.lower_bound_one_sided,
-                "dev_b/difference/detectable": found.detectable,
-                **_bounds("dev_b/difference", found),
-            },
-        )  # fmt: skip
+def _track_verdict(tracker: Tracker, verdict: Verdict, *, ships: bool) -> None:
+    found, contender = verdict.difference, verdict.contender
+    metrics = {"dev/score": verdict.score, "dev/expected_gain": verdict.expected, "calls": contender.calls}
+    if found is not None:
+        metrics |= {
+            "dev/difference": found.value,
+            "dev/difference/lower_one_sided": found.lower_bound_one_sided,
+            "dev/difference/detectable": found.detectable,
+            **_bounds("dev/difference", found),
+        }
+    tracker.child(
+        f"program: {contender.name}",
+        kind="program",
+        params={"kind": contender.kind, "ships": ships, "broken": ", ".join(verdict.broken)},
+        metrics=metrics,
+    )
 
 
 def _objective(context: RunContext, metrics: Mapping[str, Metric]) -> dict[str, float]:

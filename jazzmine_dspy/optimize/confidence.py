@@ -1,4 +1,4 @@
-"""Fitting how sure a whole turn is without a language model, and the gate on it (C3)."""
+"""Fitting the confidence of turns that are decided locally, and the gate on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.optimize.calibration.gates import (
+from jazzmine_dspy.optimize.gates import (
     DELTA,
     NEVER,
     TARGET_ERROR,
@@ -20,7 +20,7 @@ from jazzmine_dspy.optimize.calibration.gates import (
     passing,
 )
 from jazzmine_dspy.program.heads.acts.ridge import logistic
-from jazzmine_dspy.program.sureness import Sureness, signs
+from jazzmine_dspy.program.turn_confidence import TurnConfidence, features_of
 
 PULL = 2.0
 """How hard turns find it to move a factor away from what it starts at."""
@@ -32,17 +32,17 @@ _FOLDS = 5
 
 
 class Judged(NamedTuple):
-    """A turn that was decided without a language model, by heads that had not seen it.
+    """A turn that was decided without a language model, by models that had not seen it.
 
     Args:
-        signs: What :func:`.signs` says of the decision.
+        features: What :func:`.features` says of the decision.
         right: Whether all commands are.
         group: The conversation.
         among: What is left out together: the registry, where the fit is to hold for others.
         weight: What it counts in the fit.
     """
 
-    signs: dict[str, float]
+    features: dict[str, float]
     right: bool
     group: str
     among: str = ""
@@ -55,24 +55,24 @@ def judged(turns: Iterable[TurnResult], registry: FlowRegistry) -> list[Judged]:
     for turn in turns:
         score, key = turn.scores.get("commands_exact"), turn.example.conversation_id
         if turn.decision is not None and score is not None:
-            told = signs(turn.example.turn, registry, turn.decision)
-            found.append(Judged(told, bool(score.value), key, key))
+            seen = features_of(turn.example.turn, registry, turn.decision)
+            found.append(Judged(seen, bool(score.value), key, key))
     return found
 
 
-def fit(rows: Sequence[Judged], start: Sureness) -> Sureness:
+def fit(rows: Sequence[Judged], start: TurnConfidence) -> TurnConfidence:
     """Factors for these turns, near those that they start at; the gate is left as it was.
 
     Example:
         >>> rows = [Judged({"ruled": float(n % 2)}, n % 2 == 1, str(n)) for n in range(40)]
-        >>> found = fit(rows, Sureness())
-        >>> found.among({"ruled": 1.0}) > Sureness().among({"ruled": 1.0}) > found.among({"ruled": 0.0})
+        >>> found = fit(rows, TurnConfidence())
+        >>> found.probability({"ruled": 1.0}) > TurnConfidence().probability({"ruled": 1.0}) > found.probability({"ruled": 0.0})
         True
     """
     if not rows:
         return start
-    names = sorted({name for row in rows for name in row.signs} | set(start.factors))
-    seen = np.array([[*(row.signs.get(name, 0.0) for name in names), 1.0] for row in rows])
+    names = sorted({name for row in rows for name in row.features} | set(start.factors))
+    seen = np.array([[*(row.features.get(name, 0.0) for name in names), 1.0] for row in rows])
     near = np.array([*(start.factors.get(name, 0.0) for name in names), start.offset])
     right = np.array([float(row.right) for row in rows])
     weights = np.array([row.weight for row in rows])
@@ -81,17 +81,21 @@ def fit(rows: Sequence[Judged], start: Sureness) -> Sureness:
     return start.model_copy(update={"factors": factors, "offset": round(float(found[-1]), 4)})
 
 
-def left_out(rows: Sequence[Judged], start: Sureness) -> list[float]:
+def left_out(rows: Sequence[Judged], start: TurnConfidence) -> list[float]:
     """How sure each turn is by a fit on the others: without its registry, or its fold of the conversations."""
-    names = sorted({row.among for row in rows})
-    fold_of = {name: at % _FOLDS for at, name in enumerate(names)}
-    found = [0.0] * len(rows)
-    for fold in sorted(set(fold_of.values())):
-        made = fit([row for row in rows if fold_of[row.among] != fold], start)
+    folds, found = folds_of(rows), [0.0] * len(rows)
+    for fold in sorted(set(folds)):
+        made = fit([row for row, its in zip(rows, folds, strict=True) if its != fold], start)
         for at, row in enumerate(rows):
-            if fold_of[row.among] == fold:
-                found[at] = made.among(row.signs)
+            if folds[at] == fold:
+                found[at] = made.probability(row.features)
     return found
+
+
+def folds_of(rows: Sequence[Judged]) -> list[int]:
+    """The fold of each turn: those that :func:`left_out` leaves out together."""
+    fold_of = {name: at % _FOLDS for at, name in enumerate(sorted({row.among for row in rows}))}
+    return [fold_of[row.among] for row in rows]
 
 
 class GateFit(NamedTuple):

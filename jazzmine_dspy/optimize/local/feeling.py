@@ -1,4 +1,4 @@
-"""The head of feeling in a run: moved from the package's weights towards the labels."""
+"""Training the head of feeling: it moves from the package's weights towards the labels."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.heads.feeling import fit_feeling
-from jazzmine_dspy.program.gate import without_lm
 from jazzmine_dspy.program.heads.feeling import FeelingHead, shipped_feeling
 from jazzmine_dspy.program.heads.feeling.head import learnt_dataset
 from jazzmine_dspy.program.policy import Policy
@@ -19,20 +17,21 @@ FEWEST = 50
 
 
 def fit_own_feeling(
-    context: RunContext, program: TurnProgram, examples: Sequence[Example]
+    program: TurnProgram, examples: Sequence[Example], dataset: str, seed: int
 ) -> FeelingHead | None:
     """Fit the head on turns with a sentiment or a continuation.
 
     Its commands are those of a program that was never compiled: a compiled one knows these turns by heart.
 
     Args:
-        context: Of the run.
-        program: What ships.
+        program: Has the embedding model and the flows.
         examples: Labelled turns.
+        dataset: The fingerprint of their dataset.
+        seed: Of the fit.
 
     Returns:
-        The head; None where the package's has learnt this dataset, is for another embedding model, the recipe names
-        another head, or too few turns are labelled.
+        The head; None where the package's has learnt this dataset, is for another embedding model, or too few turns
+        are labelled.
     """
     embedder = program.bindings.embedder
     start = shipped_feeling(embedder)
@@ -41,12 +40,11 @@ def fit_own_feeling(
         for each in examples
         if each.labels.sentiment is not None or each.labels.is_continuation is not None
     ]
-    if embedder is None or start is None or "enhance" in context.recipe.heads or len(labelled) < FEWEST:
+    if embedder is None or start is None or len(labelled) < FEWEST:
         return None
-    if context.dataset.fingerprint == learnt_dataset():
+    if dataset == learnt_dataset():
         return None
-    context.progress.phase("train feeling for enhance", len(labelled))
-    plain = TurnProgram(program.registry, policy=without_lm(Policy()))
+    plain = TurnProgram(program.registry, policy=Policy().named("local"))
     artifacts.bind_recall(plain, embedder)
     decisions = plain.decide_many([each.turn for each in labelled], workers=1)
-    return fit_feeling(labelled, decisions, embedder, start, context.recipe.seed)
+    return fit_feeling(labelled, decisions, embedder, start, seed)

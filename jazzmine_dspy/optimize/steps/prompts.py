@@ -6,7 +6,8 @@ import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.intervals import pooled
@@ -17,17 +18,20 @@ from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import Attempt, Candidate, calls_per_turn
 from jazzmine_dspy.optimize.optimizers.means import Means
-from jazzmine_dspy.optimize.optimizers.protocol import Optimizer
 from jazzmine_dspy.optimize.optimizers.registry import named
-from jazzmine_dspy.optimize.pipeline.copied import copied_turns
-from jazzmine_dspy.optimize.pipeline.heats import MARGIN
-from jazzmine_dspy.optimize.pipeline.measure import asking_all, assert_answered, within_budget
+from jazzmine_dspy.optimize.copied import copied_turns
+from jazzmine_dspy.optimize.comparing import MARGIN
+from jazzmine_dspy.optimize.measuring import asking_all, assert_answered, within_budget
 from jazzmine_dspy.optimize.recipe import Prefer, Recipe
+from jazzmine_dspy.optimize.tracked import track_candidate
 from jazzmine_dspy.program.outages import has_answer
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.program.wording import in_wording
 from jazzmine_dspy.signatures.contract import Wording
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.optimize.state import RunState
 
 
 @dataclass(frozen=True)
@@ -83,37 +87,35 @@ def _best(tried: Iterable[Tried]) -> Tried | None:
 
 def turns_to_compile_on(context: RunContext, program: TurnProgram, dev_a: Sequence[Example]) -> list[Example]:
     """A sample of the turns of dev-A that some rule passes on, and of which the objective says something."""
-    floor, metric = program.with_policy("floor"), context.recipe.objective
+    rules, metric = program.with_policy("fallback"), context.recipe.objective
     passed_on = [
         example
         for example in dev_a
         if has_label(metric, example)
-        and any(record.source != "rule" for record in floor.decide(example.turn).stages.values())
+        and any(record.source != "rule" for record in rules.decide(example.turn).stages.values())
     ]
     return context.sample(passed_on, context.recipe.sample.dev_a, salt=1)
 
 
-def compile_prompts(
-    context: RunContext,
-    program: TurnProgram,
-    train: Sequence[Example],
-    dev_a: Sequence[Example],
-    optimizer: Optimizer | None = None,
-) -> PromptsFit:
-    """Try candidates, and keep the best; the one that the budget cut short cannot be the best.
-
-    Args:
-        context: Of the run.
-        program: The program as it is fitted so far.
-        train: Labelled turns to learn from.
-        dev_a: Turns on which the candidates are compared.
-        optimizer: Makes the candidates; None takes the recipe's.
+def compile_prompts(context: RunContext, state: RunState) -> RunState:
+    """Try candidates of prompts, and keep the best; the one that the budget cut short cannot be the best.
 
     Raises:
         RecipeError: the language model failed on every call.
         LMUnansweredError: it did not answer more than 5 % of the turns.
         DeadCompileError: a candidate claims predictors that its making did not reach.
     """
+    assert state.local is not None, "the local decider is trained first"
+    train, dev_a = (context.dataset.examples(role) for role in ("train", "dev_a"))
+    prompts = _fit(context, state.local.trained.program, train, dev_a)
+    for tried in prompts.tried:
+        track_candidate(context, tried, dev_a)
+    return replace(state, prompts=prompts)
+
+
+def _fit(
+    context: RunContext, program: TurnProgram, train: Sequence[Example], dev_a: Sequence[Example]
+) -> PromptsFit:
     if context.lm is None:
         return PromptsFit()
     base = program.with_policy("lm")
@@ -127,7 +129,7 @@ def compile_prompts(
         scoring = len(sample) * calls_per_turn(base)
         return None if calls is None else max(0, calls - context.calls_kept() - scoring)
 
-    make = optimizer or named(context.recipe.optimizer)
+    make = context.optimizer or named(context.recipe.optimizer)
     means = Means(context.recipe, sample, allowed, left, context.teacher, context.progress.note)
     tried: list[Tried] = []
     first = sample[: first_rung(len(sample))]

@@ -16,7 +16,6 @@ from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.outages import has_answer
-from jazzmine_dspy.program.policy import FLOOR
 from jazzmine_dspy.program.turn import TurnProgram
 
 _PATIENCE_S = 120.0
@@ -86,11 +85,9 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
         # It cannot be tried; the phases that follow ask about all that they can.
         return
     context.progress.phase("ask the language model once", None)
-    stage = next((each for each in STAGES if program.policy.asks(each)), None)
-    if stage is None:
+    if not any(program.policy.asks(stage) for stage in STAGES):
         return
-    orders = {**FLOOR, stage: ("lm", "floor")}
-    once = program.with_policy(program.policy.model_copy(update={"orders": orders}))
+    once = program.with_policy("lm")
     # The shortest turn, so that a small model's window is no reason to fail.
     example = min(
         examples, key=lambda e: (sum(len(m.text) for m in e.turn.history) + len(e.turn.text), e.key)
@@ -98,12 +95,11 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
     # As in service: who mistypes an address does not want to wait for minutes.
     with dspy.context(lm=context.lm):
         decision = once.decide(example.turn, exclude=(example.conversation_id,), deadline=_PATIENCE_S)
-    record = decision.stages[stage]
-    refused = any(call.refused for call in record.calls)
-    if record.calls and not refused and not has_answer(record.calls):
-        silent = (record.calls[-1].error or "").startswith(_SERVER_DOWN)
+    refused = any(call.refused for call in decision.calls)
+    if decision.calls and not refused and not has_answer(decision.calls):
+        silent = (decision.calls[-1].error or "").startswith(_SERVER_DOWN)
         raise (LMUnansweredError if silent else RecipeError)(
-            f"The language model {context.recipe.lm!r} does not answer: {record.cause}",
+            f"The language model {context.recipe.lm!r} does not answer: {decision.calls[-1].error}",
             where="asked once, before anything was fitted",
             remedy="Run it again when it does, or with lm = 'none'."
             if silent

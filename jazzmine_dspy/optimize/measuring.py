@@ -13,7 +13,7 @@ from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
-from jazzmine_dspy.optimize.pipeline.heats import failures_as_wrong
+from jazzmine_dspy.optimize.comparing import failures_as_wrong
 from jazzmine_dspy.program.batch import at_once
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -68,7 +68,7 @@ def evaluate_within(
     with context.asking(), closing(found):
         for result in found:
             if context.budget.meter.exhausted and result.degraded:
-                # A retry met the end of the budget in mid-turn: what the floor then said is nobody's answer.
+                # A retry met the end of the budget in mid-turn: what then stood in is nobody's answer.
                 break
             turns += (failures_as_wrong(result) if judge_lm else result).turns
             assert_answered(name, sum(turn.unanswered for turn in turns), len(examples))

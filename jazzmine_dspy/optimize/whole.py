@@ -8,12 +8,11 @@ from jazzmine_dspy.eval.suite import replay_dataset
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
-from jazzmine_dspy.optimize.pipeline.outcome import Outcome
+from jazzmine_dspy.program.turn import TurnProgram
 
 
-def whole_conversations(context: RunContext, outcome: Outcome) -> dict[str, Any] | None:
+def whole_conversations(context: RunContext, program: TurnProgram) -> dict[str, Any] | None:
     """What came of them; None where the recipe wants none, nothing can be replayed, or it would cost calls."""
-    program = outcome.program
     if not context.recipe.replay or calls_per_turn(program):
         return None
     context.progress.phase("test: whole conversations", None)
