@@ -16,15 +16,12 @@ from jazzmine_dspy.datasets.exposure import seen_conversations
 from jazzmine_dspy.datasets.schema import Role
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.registry import FlowChange, changes_between
+from jazzmine_dspy.optimize.optimizers.registry import AS_WRITTEN
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.turn import TurnProgram
 
 FEW = 5
 """Turns of a part under which a flow is said to lack them."""
-
-
-AS_WRITTEN = "as_written"
-"""The optimizer whose candidate are the prompts as they are written."""
 
 
 class FlowTurns(NamedTuple):

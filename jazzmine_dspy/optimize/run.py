@@ -24,8 +24,7 @@ from jazzmine_dspy.optimize.delivery import RunResult, deliver, run_facts
 from jazzmine_dspy.optimize.earlier import for_update, read_earlier
 from jazzmine_dspy.optimize.journal import alone, identity_of, open_journal
 from jazzmine_dspy.optimize.opening import open_context, start_program
-from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
-from jazzmine_dspy.optimize.optimizers.protocol import Optimizer
+from jazzmine_dspy.optimize.optimizers.registry import Optimizer, calls_per_turn, named
 from jazzmine_dspy.optimize.pipeline import race
 from jazzmine_dspy.optimize.pipeline.acts import fit_acts, gate_acts, race_acts
 from jazzmine_dspy.optimize.pipeline.added import check_added, train_heads
@@ -143,6 +142,7 @@ def _run(
     _WORK.mkdir(exist_ok=True)
     progress.phase("read the dataset", None)
     dataset = load_dataset(recipe.dataset)
+    named(recipe.optimizer)
     check_added(recipe)
     check_labels(recipe, dataset)
     earlier = None if update is None else read_earlier(update, dataset)

@@ -12,7 +12,7 @@ from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.models.errors import DatasetError, EmbeddingError
 from jazzmine_dspy.optimize.context import RACE_TIME, RunContext
 from jazzmine_dspy.optimize.heads.baseline import tfidf_baseline
-from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
+from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
 from jazzmine_dspy.optimize.pipeline.heads import own_examples, selection_label
 from jazzmine_dspy.optimize.pipeline.heats import Heat
 from jazzmine_dspy.optimize.pipeline.measure import asking_all, evaluate_within

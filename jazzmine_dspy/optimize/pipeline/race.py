@@ -16,7 +16,7 @@ from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
 from jazzmine_dspy.optimize.calibration.order import Ordered
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RACE_TIME, RunContext
-from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn, with_states
+from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn, with_states
 from jazzmine_dspy.optimize.pipeline.added import orders_of
 from jazzmine_dspy.optimize.pipeline.heats import MARGIN, SURE, Entry, Heat, mean_stage_scores, run_heat
 from jazzmine_dspy.optimize.pipeline.measure import asking_all, evaluate_within

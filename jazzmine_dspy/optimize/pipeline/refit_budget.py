@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.decision import SourceKind
 from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
+from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
 from jazzmine_dspy.optimize.pipeline.parts import Parts
 from jazzmine_dspy.program.policy import FLOOR
 

@@ -12,7 +12,7 @@ from jazzmine_dspy.eval.report import FlowRow
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.earlier import Earlier
-from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
+from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
 from jazzmine_dspy.optimize.pipeline.heats import MARGIN, Entry, Heat, run_heat
 from jazzmine_dspy.optimize.pipeline.measure import evaluate_within
 from jazzmine_dspy.optimize.pipeline.outcome import Outcome, Systems, Updated
