@@ -27,7 +27,7 @@ from jazzmine_dspy.program.batch import hands
 from jazzmine_dspy.program.patience import MEASURING, Bearing, bearing_outages
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.optimize.optimizers.protocol import Optimizer
+    from jazzmine_dspy.optimize.optimizers.registry import Optimizer
 
 COMPILE_TIME = 0.35
 """Share of the minutes after which no further candidate is tried."""

@@ -22,10 +22,6 @@ FEW = 5
 """Turns of a part under which a flow is said to lack them."""
 
 
-AS_WRITTEN = "as_written"
-"""The optimizer whose candidate are the prompts as they are written."""
-
-
 class FlowTurns(NamedTuple):
     """A flow, what became of it since the program was compiled, and how many labelled turns want it started.
 

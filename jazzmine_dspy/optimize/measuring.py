@@ -11,9 +11,9 @@ from jazzmine_dspy.eval.evaluation import UNANSWERED, Evaluation, TurnResult
 from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.errors import LMUnansweredError
-from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
 from jazzmine_dspy.optimize.comparing import failures_as_wrong
+from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
 from jazzmine_dspy.program.batch import at_once
 from jazzmine_dspy.program.turn import TurnProgram
 

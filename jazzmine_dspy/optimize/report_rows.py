@@ -12,7 +12,7 @@ from jazzmine_dspy.optimize.context import JUDGE_TIME, RunContext
 from jazzmine_dspy.optimize.heads.baseline import tfidf_baseline
 from jazzmine_dspy.optimize.local.heads import own_examples, selection_label
 from jazzmine_dspy.optimize.measuring import asking_all, evaluate_within
-from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
+from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
 from jazzmine_dspy.optimize.state import RunState
 from jazzmine_dspy.optimize.steps.local import PARTS
 from jazzmine_dspy.program.turn import TurnProgram

@@ -21,7 +21,7 @@ from jazzmine_dspy.optimize.earlier import read_earlier
 from jazzmine_dspy.optimize.journal import alone, identity_of, open_journal
 from jazzmine_dspy.optimize.local.training import documents
 from jazzmine_dspy.optimize.opening import open_context, start_program
-from jazzmine_dspy.optimize.optimizers.protocol import Optimizer
+from jazzmine_dspy.optimize.optimizers.registry import Optimizer, named
 from jazzmine_dspy.optimize.progress import NullProgress, Progress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.state import RunState
@@ -124,6 +124,7 @@ def _run(
     progress.phase("read the dataset", None)
     dataset = load_dataset(recipe.dataset)
     check_deciders(recipe)
+    named(recipe.optimizer)
     check_labels(recipe, dataset)
     earlier = None if start_from is None else read_earlier(start_from, dataset)
     for line in earlier.in_words() if earlier is not None else ():

@@ -7,7 +7,7 @@ from typing import Any
 from jazzmine_dspy.eval.suite import replay_dataset
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.optimizers.candidates import calls_per_turn
+from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
 from jazzmine_dspy.program.turn import TurnProgram
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
@@ -15,20 +16,18 @@ from jazzmine_dspy.eval.objective import has_label
 from jazzmine_dspy.eval.score_terms import TurnScores
 from jazzmine_dspy.models.decision import TurnDecision, Usage
 from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
-from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
-from jazzmine_dspy.optimize.optimizers.candidates import Attempt, Candidate, calls_per_turn
-from jazzmine_dspy.optimize.optimizers.means import Means
-from jazzmine_dspy.optimize.optimizers.registry import named
-from jazzmine_dspy.optimize.copied import copied_turns
 from jazzmine_dspy.optimize.comparing import MARGIN
+from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
+from jazzmine_dspy.optimize.copied import copied_turns
 from jazzmine_dspy.optimize.measuring import asking_all, assert_answered, within_budget
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, calls_per_turn, named
+from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
 from jazzmine_dspy.optimize.recipe import Prefer, Recipe
 from jazzmine_dspy.optimize.tracked import track_candidate
 from jazzmine_dspy.program.outages import has_answer
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.program.wording import in_wording
-from jazzmine_dspy.signatures.contract import Wording
 
 if TYPE_CHECKING:
     from jazzmine_dspy.optimize.state import RunState
@@ -121,28 +120,30 @@ def _fit(
     base = program.with_policy("lm")
     sample = turns_to_compile_on(context, program, dev_a)
 
-    def allowed(calls: int = 1) -> bool:
+    first = sample[: first_rung(len(sample))]
+    scoring = len(first) * calls_per_turn(base)
+
+    def allowed(calls: int) -> bool:
         return context.budget.allows(calls, keep_calls=context.calls_kept(), share_of_time=COMPILE_TIME)
 
-    def left() -> int | None:
-        calls = context.budget.meter.calls_left
-        scoring = len(sample) * calls_per_turn(base)
-        return None if calls is None else max(0, calls - context.calls_kept() - scoring)
+    def making(calls: int) -> bool:
+        # What a candidate takes to be scored is left when it is made.
+        return allowed(calls + scoring)
 
     make = context.optimizer or named(context.recipe.optimizer)
-    means = Means(context.recipe, sample, allowed, left, context.teacher, context.progress.note)
+    tools = OptimizerTools(context.recipe, sample, making, context.teacher, context.progress.note)
+    candidates = itertools.chain(uncompiled(context.recipe, base), make(base, train, tools))
     tried: list[Tried] = []
-    first = sample[: first_rung(len(sample))]
     with context.asking():
         with asking_all() as ask:
-            for number, attempt in enumerate((*uncompiled(context.recipe, base), *make(base, train, means))):
+            while (candidate := ask(lambda: next(candidates, None))) is not None:
                 # A candidate that the budget cuts short is not asked the same questions as the others.
-                if number and not allowed(attempt.calls + len(first) * calls_per_turn(base)):
+                if tried and not allowed(scoring):
                     context.progress.note(
-                        f"the budget for compiling is spent before candidate {attempt.name!r}"
+                        f"the budget for compiling is spent before candidate {candidate.name!r}"
                     )
-                    continue
-                trying = functools.partial(_try, context, attempt, base, first, tried, alone=not number)
+                    break
+                trying = functools.partial(_try, context, candidate, base, first, tried)
                 # The other candidates are asked about before the run waits for the answers about one.
                 if (found := ask(trying)) is None or ask.awaited:
                     continue
@@ -170,33 +171,31 @@ def _fit(
 
 def _try(
     context: RunContext,
-    attempt: Attempt,
+    candidate: Candidate,
     base: TurnProgram,
     turns: Sequence[Example],
     tried: Sequence[Tried],
-    *,
-    alone: bool,
 ) -> Tried | None:
-    """Make a candidate and score it; None where it is none. ``alone`` is the first, which all are compared with.
+    """Score a candidate; None where it is none. The program itself is the first, which all are compared with.
 
     Raises:
         LMUnansweredError: the language model answered no turn.
     """
-    context.progress.phase(f"try {attempt.name}", len(turns))
-    candidate = attempt.make()
+    alone = candidate.program is base
+    context.progress.phase(f"try {candidate.name}", len(turns))
     if candidate.compiled and not _changed(candidate, base):
         notes = candidate.notes or ("it changes no prompt",)
-        context.progress.note(f"{attempt.name}: {'; '.join(notes)}")
+        context.progress.note(f"{candidate.name}: {'; '.join(notes)}")
         return None
     if not alone and (copied := copied_turns(candidate.program, context.dataset)):
         context.progress.note(
-            f"{attempt.name} is left out: its prompts hold words of {len(copied)} test turns, such as {copied[0]}"
+            f"{candidate.name} is left out: its prompts hold words of {len(copied)} test turns, such as {copied[0]}"
         )
         return None
     found = _scored(context, candidate, turns, _leader(tried))
     _assert_reachable(context, found)
     if found.answers and not found.scored:
-        context.progress.note(f"{attempt.name} has no score: {'; '.join(found.notes)}")
+        context.progress.note(f"{candidate.name} has no score: {'; '.join(found.notes)}")
         if alone:
             causes = Counter(cause for answer in found.answers.values() for cause in _causes(answer))
             raise LMUnansweredError(
@@ -265,20 +264,16 @@ def _joined(context: RunContext, one: Tried, more: Tried) -> Tried:
 _LEAST_TO_HALVE = 16
 
 
-def uncompiled(recipe: Recipe, base: TurnProgram) -> list[Attempt]:
+def uncompiled(recipe: Recipe, base: TurnProgram) -> list[Candidate]:
     """The prompts as written: in the program's wording, and without demonstrations in the recipe's others too."""
-    made = [Attempt("uncompiled", 0, lambda: Candidate("uncompiled", base, compiled=False))]
+    made = [Candidate("uncompiled", base, compiled=False)]
     if any(base.predictor(name).demos for name in base.active_predictors()):
         return made
     for wording in recipe.wordings:
         if wording != base.policy.wording:
             name = f"uncompiled, {wording}"
-            made.append(Attempt(name, 0, functools.partial(_worded, name, base, wording)))
+            made.append(Candidate(name, in_wording(base, wording), compiled=False))
     return made
-
-
-def _worded(name: str, base: TurnProgram, wording: Wording) -> Candidate:
-    return Candidate(name, in_wording(base, wording), compiled=False)
 
 
 def _changed(candidate: Candidate, base: TurnProgram) -> bool:

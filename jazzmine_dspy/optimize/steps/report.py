@@ -14,8 +14,8 @@ from jazzmine_dspy.optimize.delivery import manifest_facts, run_facts
 from jazzmine_dspy.optimize.findings import build_report
 from jazzmine_dspy.optimize.interrupted import remove_unfinished
 from jazzmine_dspy.optimize.local.training import documents
-from jazzmine_dspy.optimize.state import RunState
 from jazzmine_dspy.optimize.report_rows import report_rows
+from jazzmine_dspy.optimize.state import RunState
 from jazzmine_dspy.optimize.tracked import track_end
 from jazzmine_dspy.optimize.whole import whole_conversations
 

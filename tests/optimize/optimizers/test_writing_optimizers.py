@@ -14,16 +14,20 @@ from demonstrations import demo_texts
 from jazzmine_dspy import TurnProgram, load
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.lm import scripted_lm
+from jazzmine_dspy.lm import resolve_lm, scripted_lm
 from jazzmine_dspy.lm.deferred import request_line
+from jazzmine_dspy.lm.errors import BudgetExhausted
 from jazzmine_dspy.lm.requests import chat_messages, system_text
-from jazzmine_dspy.optimize.optimizers.means import Means
+from jazzmine_dspy.models.awaiting import Awaiting
+from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.optimize.optimizers.registry import named
-from jazzmine_dspy.optimize.optimizers.writing import MARK
+from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
 from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.program.prompts import states_of
+from jazzmine_dspy.program.trainable import TrainableProgram
 from prompt_brain import CAREFUL, UNREADABLE, brain
 
-SMALL = {"turns": 6, "candidates": 2, "rounds": 1, "trials": 3, "rollouts": 40}
+SMALL = {"turns": 6, "candidates": 2, "rounds": 3}
 LITTLE = {"dev_a": 4, "test": 4}
 WORDS = ("gepa", "copro")
 
@@ -76,48 +80,14 @@ def base(library: Path) -> TurnProgram:
     return program.with_policy("lm")
 
 
-def made_by(name: str, recipe: Recipe, base: TurnProgram, lm: dspy.LM, **means: Any) -> tuple[Any, list[str]]:
-    """The one candidate of an optimizer, and what was noted of making it."""
+def made_by(
+    name: str, recipe: Recipe, base: TurnProgram, lm: dspy.LM, **tools: Any
+) -> tuple[list[Any], list[str]]:
+    """The candidates of an optimizer, and its remarks."""
     dataset, notes = load_dataset(recipe.dataset), list[str]()
-    given = Means(recipe, dataset.examples("dev_a")[:4], note=notes.append, **means)
+    given = OptimizerTools(recipe, dataset.examples("dev_a")[:4], note=notes.append, **tools)
     with dspy.context(lm=lm):
-        (attempt,) = list(named(name)(base, dataset.examples("train"), given))
-        before = lm.engine.calls
-        found = attempt.make()
-    assert lm.engine.calls - before <= attempt.calls, "it asks more than it has said"
-    return found, notes
-
-
-def fields_of(program: TurnProgram) -> dict[str, str]:
-    return {
-        name: str(field.json_schema_extra["desc"])
-        for name, field in program.fused.signature.output_fields.items()
-    }
-
-
-@pytest.mark.row("O2")
-def test_gepa_writes_descriptions_of_fields_from_what_was_wrong(
-    small: Callable[..., Recipe], library: Path, base: TurnProgram
-) -> None:
-    """The description of the field that is wrong, of which the reflection sees what was expected and what was said."""
-    labels = brain(library)
-
-    def answer(request: Any) -> str:
-        body = request_line(request)["body"]
-        system = system_text(request)
-        if "Answer with one JSON object:" not in system:
-            return labels(body)
-        fields = system.partition("Answer with one JSON object:")[2]
-        body["messages"][0]["content"] = system if CAREFUL in fields else system.replace(CAREFUL, "")
-        return labels(body)
-
-    lm = scripted_lm(answer, model="scripted/fields")
-    candidate, _ = made_by("gepa", small(), base, lm)
-    assert CAREFUL in str(fields_of(candidate.program))
-    written = [texts for texts in map(everything, lm.engine.requests) if "new_description" in texts]
-    assert any("expected " in text and "; the user said '" in text for text in written)
-    kept, _ = made_by("gepa", small(search={**SMALL, "fields": False}), base, lm)
-    assert fields_of(kept.program) == fields_of(base)
+        return list(named(name)(base, dataset.examples("train"), given)), notes
 
 
 def everything(request: Any) -> str:
@@ -125,49 +95,106 @@ def everything(request: Any) -> str:
 
 
 @pytest.mark.row("O2")
-def test_answers_that_cannot_be_read_are_told_to_who_writes(
+def test_gepa_reflects_on_what_was_wrong_in_words(
     small: Callable[..., Recipe], library: Path, base: TurnProgram
 ) -> None:
-    lm = thinking(library, broken=lambda _: True)
-    made_by("gepa", small(), base, lm)
+    """Answers that cannot be read are no reason to stop."""
+    lm = thinking(library, broken=lambda message: len(message) % 3 == 0)
+    (candidate,), _ = made_by("gepa", small(), base, lm)
+    assert CAREFUL in candidate.program.fused.signature.instructions
     written = [text for text in map(everything, lm.engine.requests) if "new_instruction" in text]
-    assert any("The answer could not be used" in text and UNREADABLE in text for text in written)
+    assert any("expected " in text and "; the user said " in text for text in written)
+    assert not any(UNREADABLE in text for text in written)
 
 
 @pytest.mark.row("O2")
 @pytest.mark.parametrize("name", ["gepa", "copro"])
-def test_a_model_too_small_to_write_is_said_to_be_so(
+def test_a_model_too_small_to_write_leaves_the_prompts_as_they_are(
     name: str, small: Callable[..., Recipe], library: Path, base: TurnProgram, scripts: Any
 ) -> None:
     labels = scripts.Labels(library)
 
     def answer(request: Any) -> str:
-        system = system_text(request)
-        if "Answer with one JSON object:" not in system:
-            return "once once once"
-        return str(labels.right(request) if MARK in system else scripts.wrong(request))
+        asks = "Answer with one JSON object:" in system_text(request)
+        return str(labels.right(request)) if asks else "once once once"
 
-    candidate, notes = made_by(name, small(), base, scripted_lm(answer, model="scripted/tiny"))
-    assert [note for note in notes if "scripted/tiny is too small to write instructions" in note]
-    words = candidate.program.fused.signature.instructions
-    assert MARK in words
-    assert (
-        "Do not answer out_of_scope where nothing of the kind is said" in words or "not out_of_scope" in words
-    )
+    made, _ = made_by(name, small(), base, scripted_lm(answer, model="scripted/tiny"))
+    assert all(candidate.states == states_of(base) for candidate in made)
 
 
 @pytest.mark.row("O3")
-def test_gepa_keeps_to_what_is_left_of_the_budget(
+@pytest.mark.parametrize("name", ["gepa", "miprov2", "copro", "simba", "better_together", "bootstrap"])
+@pytest.mark.parametrize("budget", [0, 10, 35])
+def test_the_end_of_the_budget_ends_an_optimizer(
+    name: str, budget: int, small: Callable[..., Recipe], library: Path, base: TurnProgram
+) -> None:
+    """It makes no call more, and what it has by then is a candidate."""
+    lm = thinking(library)
+    made, notes = made_by(name, small(), base, lm, allows=lambda calls: lm.engine.calls + calls <= budget)
+    assert lm.engine.calls <= budget
+    assert len(made) <= 1
+    if name != "bootstrap" or not budget:
+        assert any("budget for compiling is spent" in note for note in notes)
+
+
+@pytest.mark.row("O3")
+def test_the_best_so_far_is_taken_where_the_budget_ends(
     small: Callable[..., Recipe], library: Path, base: TurnProgram
 ) -> None:
+    """Two texts are tried on six turns each, and the budget ends within the second round."""
     lm = thinking(library)
-    dataset, recipe = load_dataset(library), small(search={**SMALL, "rollouts": 4000})
-    train, dev = dataset.examples("train"), dataset.examples("dev_a")[:4]
-    with dspy.context(lm=lm):
-        (attempt,) = named("gepa")(base, train, Means(recipe, dev, left=lambda: 60))
-        attempt.make()
-        assert lm.engine.calls <= attempt.calls <= 60
-        assert not list(named("gepa")(base, train, Means(recipe, dev, left=lambda: 12)))
+    made, notes = made_by("copro", small(), base, lm, allows=lambda calls: lm.engine.calls + calls <= 20)
+    assert CAREFUL in made[0].program.fused.signature.instructions
+    assert any("budget for compiling is spent within 'copro'" in note for note in notes)
+
+
+@pytest.mark.row("O3")
+def test_what_an_optimizer_has_evaluated_outlives_its_error(
+    small: Callable[..., Recipe], library: Path, base: TurnProgram
+) -> None:
+    """Such as that of a teacher whose budget has ended."""
+    student, written = thinking(library), list[Any]()
+
+    def write(request: Any) -> Any:
+        written.append(request)
+        if len(written) > 1:
+            raise BudgetExhausted("no more")
+        return brain(library)(request_line(request)["body"])
+
+    (candidate,), notes = made_by(
+        "copro", small(), base, student, teacher=scripted_lm(write, model="scripted/teacher")
+    )
+    assert CAREFUL in candidate.program.fused.signature.instructions
+    assert any(note.startswith("copro ended early: ") for note in notes)
+
+
+@pytest.mark.row("L3", "O2")
+@pytest.mark.parametrize("name", ["gepa", "miprov2", "copro", "simba", "bootstrap"])
+def test_an_outage_is_no_score(
+    name: str,
+    small: Callable[..., Recipe],
+    library: Path,
+    base: TurnProgram,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """DSPy would take it for wrong answers, and ask on."""
+
+    def down(*_: Any, **__: Any) -> Any:
+        raise LMUnansweredError("it is down")
+
+    monkeypatch.setattr(TrainableProgram, "forward", down)
+    with pytest.raises(LMUnansweredError, match=r"did not answer \d+ of \d+ turns, more than 5%"):
+        made_by(name, small(), base, thinking(library))
+
+
+@pytest.mark.row("O12")
+@pytest.mark.parametrize("name", ["bootstrap", "gepa", "miprov2", "copro"])
+def test_all_turns_of_a_step_are_requested_before_a_run_waits(
+    name: str, small: Callable[..., Recipe], base: TurnProgram, tmp_path: Path
+) -> None:
+    with pytest.raises(Awaiting) as awaited:
+        made_by(name, small(demos={"attempts": 4}), base, resolve_lm(f"deferred:{tmp_path / 'asked'}"))
+    assert len(awaited.value.keys) >= (1 if name in ("copro", "miprov2") else 3)
 
 
 @pytest.mark.row("O9")
@@ -176,7 +203,7 @@ def test_a_teacher_writes_and_shows_and_the_student_answers(
     name: str, small: Callable[..., Recipe], library: Path, base: TurnProgram
 ) -> None:
     student, teacher = thinking(library), thinking(library)
-    candidate, _ = made_by(name, small(), base, student, teacher=teacher)
+    (candidate,), _ = made_by(name, small(), base, student, teacher=teacher)
     assert teacher.engine.calls
     assert student.engine.calls or name == "bootstrap"
     assert not [text for text in map(everything, student.engine.requests) if "JSON object:" not in text]

@@ -17,8 +17,8 @@ from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.lm.requests import system_text, user_text
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize.optimizers.means import Means
-from jazzmine_dspy.optimize.optimizers.nearest import nearest
+from jazzmine_dspy.optimize.optimizers.knn import PREFIX_NOTE, nearest
+from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.nearest import shown
 from jazzmine_dspy.program.policy import Policy
@@ -32,8 +32,7 @@ def compiled(request: pytest.FixtureRequest, library: Path, runner: Any) -> Turn
     program = TurnProgram(dataset.flows, policy=Policy(shape=request.param))
     bind_recall(program, "minilm")
     recipe = runner[1](library, demos={"labeled": 2})
-    train, dev = dataset.examples("train"), dataset.examples("dev_a")
-    return nearest("n", program.with_policy("lm"), train, Means(recipe, dev)).program
+    return nearest(program.with_policy("lm"), dataset.examples("train"), OptimizerTools(recipe))
 
 
 def asked(program: TurnProgram, lm: dspy.LM, text: str, **settings: Any) -> list[tuple[str, str]]:
@@ -106,7 +105,7 @@ def test_a_run_ships_it_and_tells_of_the_lost_prefix(
     ran = run_recipe(recipe, scripts.lm_of("taught"))
     manifest = ran.result.manifest
     (made,) = [each for each in manifest["candidates"] if each["name"] == "nearest"]
-    assert "a prefix cache holds the first" in made["notes"][0]
+    assert made["notes"] == [PREFIX_NOTE]
     assert manifest["race"][0]["won"]
     state = json.loads((ran.result.folder / "program.json").read_bytes())["fused"]
     assert state["nearest"] == recipe.demos.labeled

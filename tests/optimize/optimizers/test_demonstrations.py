@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import dspy
@@ -17,11 +19,11 @@ from jazzmine_dspy.lm.requests import user_text
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize.optimizers import search as optimizers
-from jazzmine_dspy.optimize.optimizers.candidates import DeadCompileError
-from jazzmine_dspy.optimize.optimizers.registry import candidates
-from jazzmine_dspy.optimize.optimizers.search import bootstrap, labeled
+from jazzmine_dspy.optimize.optimizers.labeled_few_shot import labeled
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, DeadCompileError, named
+from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
 from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.optimize.run import optimize
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.answers import ALIASES
@@ -52,6 +54,10 @@ def asked(scripts: Any) -> Iterator[Any]:
         yield lm
 
 
+def bootstrapped(recipe: Recipe, program: TurnProgram, train: Any, **tools: Any) -> list[Candidate]:
+    return list(named("bootstrap")(program, train, OptimizerTools(recipe, **tools)))
+
+
 def _all_demos(program: TurnProgram) -> list[tuple[str, Any]]:
     return [(name, demo) for name in program.active_predictors() for demo in program.predictor(name).demos]
 
@@ -63,7 +69,7 @@ def test_no_predictor_is_shown_a_turn(
 ) -> None:
     """Decision 3: a demonstration has the fields of its predictor's signature, as texts and plain values."""
     recipe = tiny(shape=shape, optimizer=optimizer)
-    made = [attempt.make() for attempt in candidates(recipe, base(shape), dataset.examples("train"))]
+    made = list(named(optimizer)(base(shape), dataset.examples("train"), OptimizerTools(recipe)))
     assert made
     for candidate in made:
         assert all(candidate.demonstrations().values()), candidate.name
@@ -79,29 +85,10 @@ def test_no_predictor_is_shown_a_turn(
 def test_every_predictor_that_is_compiled_was_traced(
     shape: str, base: Any, dataset: Dataset, tiny: Callable[..., Recipe], asked: Any
 ) -> None:
-    candidate = bootstrap("b", tiny(shape=shape), base(shape), dataset.examples("train"), 0)
+    (candidate,) = bootstrapped(tiny(shape=shape), base(shape), dataset.examples("train"))
     augmented = {name for name, demo in _all_demos(candidate.program) if demo.get("augmented")}
     assert augmented == set(base(shape).active_predictors())
     assert augmented == ({"fused"} if shape == "fused" else {"enhance", "select", "understand"})
-
-
-def test_a_predictor_that_is_never_reached_is_a_dead_compile(
-    base: Any, dataset: Dataset, tiny: Callable[..., Recipe], scripts: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Made anew per call, a predictor escapes the optimizer, and DSPy does not say so."""
-    real = TurnProgram.predictor
-
-    def anew(self: TurnProgram, name: str) -> Any:
-        found = real(self, name)
-        return found.deepcopy() if name == "select" else found
-
-    monkeypatch.setattr(TurnProgram, "predictor", anew)
-    recipe = tiny(shape="staged", demos={"labeled": 0, "bootstrapped": 2, "attempts": 4})
-    with (
-        dspy.context(lm=scripts.lm_of("right")),
-        pytest.raises(DeadCompileError, match="left select without"),
-    ):
-        bootstrap("b", recipe, base("staged"), dataset.examples("train"), 0)
 
 
 def test_labels_that_give_no_demonstration_are_a_dead_compile(
@@ -109,26 +96,32 @@ def test_labels_that_give_no_demonstration_are_a_dead_compile(
 ) -> None:
     bare = [example.model_copy(update={"labels": Labels()}) for example in dataset.examples("train")]
     with pytest.raises(DeadCompileError, match=r"fused.*Label more turns"):
-        labeled("l", tiny(), base("fused"), bare, 0)
-
-
-def test_attempts_that_all_break_are_no_quiet_failure(
-    base: Any, dataset: Dataset, tiny: Callable[..., Recipe], asked: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """DSPy swallows what a metric raises: a broken one once made every bootstrap come out empty."""
-    monkeypatch.setattr(optimizers, "_metric", lambda *_: 1 / 0)
-    with pytest.raises(DeadCompileError, match="Every attempt broke"):
-        bootstrap("b", tiny(), base("fused"), dataset.examples("train"), 0)
+        list(named("labeled_few_shot")(base("fused"), bare, OptimizerTools(tiny())))
 
 
 @pytest.mark.parametrize("kind", ["wrong", "garbage"])
 def test_wrong_and_degraded_answers_are_not_shown(
     kind: str, base: Any, dataset: Dataset, tiny: Callable[..., Recipe], scripts: Any
 ) -> None:
+    notes: list[str] = []
     with dspy.context(lm=scripts.lm_of(kind)):
-        candidate = bootstrap("b", tiny(), base("fused"), dataset.examples("train"), 0)
-    assert candidate.demonstrations() == {"fused": 0}
-    assert candidate.notes == ("no attempt was right enough to be shown",)
+        assert not bootstrapped(tiny(), base("fused"), dataset.examples("train"), note=notes.append)
+    assert notes == ["bootstrap 1: no attempt was right enough to be shown"]
+
+
+def test_an_answer_that_was_refused_in_part_is_not_shown(
+    base: Any, dataset: Dataset, tiny: Callable[..., Recipe], scripts: Any
+) -> None:
+    """A demonstration shows it whole, with the command that the decision leaves out."""
+    labels = scripts.Labels(scripts.LIBRARY)
+
+    def answer(request: Any) -> str:
+        found = json.loads(labels.right(request))
+        found["commands"].append({"type": "set_slot", "name": "no such slot", "value": "x"})
+        return json.dumps(found)
+
+    with dspy.context(lm=scripts.scripted_lm(answer, model="scripted/inventive")):
+        assert not bootstrapped(tiny(), base("fused"), dataset.examples("train"))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -138,7 +131,7 @@ def test_no_attempt_is_shown_its_own_conversation(
     """Decision 6: the teacher's demonstrations are from other conversations than what it is asked."""
     train = dataset.examples("train")
     home = {example.turn.text: example.conversation_id for example in train}
-    bootstrap("b", tiny(), base("fused"), train, seed)
+    bootstrapped(tiny(seed=seed), base("fused"), train)
     assert asked.engine.requests
 
     def conversation(text: str) -> str:
@@ -193,7 +186,7 @@ def test_fitting_leaves_out_the_turns_own_conversation(
     assert fitted >= len(train)
     for predictor in ("fused", "select"):
         demo_pool(predictor, train, program, 0, 10)
-    bootstrap("b", recipe, program.with_policy("lm"), train, 0)
+    bootstrapped(recipe, program.with_policy("lm"), train)
     assert len(spy.asked) > fitted + 20
     assert {exclude for _, exclude in spy.asked} >= {("lib-01",), ("lib-08",)}
     assert [query for query, exclude in spy.asked if home[query] not in exclude] == []
@@ -224,8 +217,8 @@ def test_a_turn_that_lacks_a_label_gives_no_demonstration(base: Any, dataset: Da
 
 def test_seeds_choose_and_repeat(base: Any, dataset: Dataset, tiny: Callable[..., Recipe]) -> None:
     def shown(seed: int) -> list[str]:
-        made = labeled("l", tiny(), base("fused"), dataset.examples("train"), seed)
-        return [demo.message for _, demo in _all_demos(made.program)]
+        made = labeled(base("fused"), dataset.examples("train"), OptimizerTools(tiny(seed=seed)))
+        return [demo.message for _, demo in _all_demos(made)]
 
     assert shown(0) == shown(0)
     assert len({tuple(shown(seed)) for seed in range(6)}) > 1
@@ -235,16 +228,15 @@ def test_a_compiled_program_is_not_frozen(
     base: Any, dataset: Dataset, tiny: Callable[..., Recipe], asked: Any
 ) -> None:
     """A frozen sub-module drops out of a saved state, and cannot be compiled again."""
-    program = bootstrap("b", tiny(), base("fused"), dataset.examples("train"), 0).program
-    assert program.dump_state()["fused"]["demos"]
-    again = bootstrap("b", tiny(), program, dataset.examples("train"), 1)
+    (made,) = bootstrapped(tiny(), base("fused"), dataset.examples("train"))
+    assert made.program.dump_state()["fused"]["demos"]
+    (again,) = bootstrapped(tiny(seed=1), made.program, dataset.examples("train"))
     assert again.demonstrations() == {"fused": 2}
 
 
-def test_unknown_optimizers_are_refused(tiny: Callable[..., Recipe], tmp_path: Any) -> None:
-    from jazzmine_dspy.optimize.recipe import read_recipe
-
-    path = tmp_path / "r.toml"
-    path.write_text("name = 'a'\ndataset = 'd'\noptimizer = 'gradient'\n")
-    with pytest.raises(RecipeError, match="optimizer"):
-        read_recipe(path)
+def test_unknown_optimizers_are_refused(tiny: Callable[..., Recipe], tmp_path: Path) -> None:
+    """Before anything is asked; reading a recipe loads no package that offers optimizers."""
+    for name, remedy in (("bootstrp", "Did you mean 'bootstrap'?"), ("zzz", "Known: none, as_written")):
+        with pytest.raises(RecipeError, match=f"No optimizer is registered as '{name}'") as caught:
+            optimize(tiny(optimizer=name, lm="openai/none"), out=tmp_path / "program")
+        assert remedy in str(caught.value)
