@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from jazzmine_dspy.eval.differences import Difference, Linear, paired_metric
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.metrics import score_turn
-from jazzmine_dspy.eval.score_terms import TurnScores
 from jazzmine_dspy.models.errors import InputError
 
 MARGIN = 0.02
@@ -20,24 +18,18 @@ def shared(mine: Evaluation, theirs: Evaluation, metric: str) -> tuple[Differenc
 
     None where the metric says nothing of any.
     """
-    pairs = _pairs(mine, theirs, metric)
-    if not pairs:
-        return None
-    ours, others, groups = ([pair[at] for pair in pairs] for at in range(3))
-    try:
-        found = paired_metric(ours, others, groups, metric)
-        return found, Linear(ours, others, groups, metric).error
-    except InputError:
-        return None
-
-
-def _pairs(mine: Evaluation, theirs: Evaluation, metric: str) -> Sequence[tuple[TurnScores, TurnScores, str]]:
     others = {turn.example.key: turn.scores for turn in theirs.turns if not turn.unanswered}
-    return [
-        (turn.scores, others[turn.example.key], turn.example.conversation_id)
+    ours = [
+        turn
         for turn in mine.turns
         if not turn.unanswered and turn.example.key in others and metric in turn.scores
     ]
+    pairs = [turn.scores for turn in ours], [others[turn.example.key] for turn in ours]
+    groups = [turn.example.conversation_id for turn in ours]
+    try:
+        return paired_metric(*pairs, groups, metric), Linear(*pairs, groups, metric).error
+    except InputError:
+        return None
 
 
 def failures_as_wrong(evaluation: Evaluation) -> Evaluation:

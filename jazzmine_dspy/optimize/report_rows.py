@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from jazzmine_dspy.artifacts import BASE
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.models.decision import Stage
 from jazzmine_dspy.models.errors import DatasetError, EmbeddingError
 from jazzmine_dspy.optimize.context import JUDGE_TIME, RunContext
 from jazzmine_dspy.optimize.heads.baseline import tfidf_baseline
@@ -15,6 +17,7 @@ from jazzmine_dspy.optimize.measuring import asking_all, evaluate_within
 from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
 from jazzmine_dspy.optimize.state import RunState
 from jazzmine_dspy.optimize.steps.local import PARTS
+from jazzmine_dspy.program.ports import HeadPort
 from jazzmine_dspy.program.turn import TurnProgram
 
 BASELINE = "TF-IDF + logistic regression"
@@ -92,5 +95,5 @@ def _classic(context: RunContext, program: TurnProgram) -> TurnProgram | None:
     except (DatasetError, EmbeddingError) as error:
         context.progress.note(f"no TF-IDF baseline: {error.message}")
         return None
-    heads = {"select": head, "understand": None, "enhance": None}
+    heads: dict[Stage, HeadPort[Any] | None] = {"select": head, "understand": None, "enhance": None}
     return program.with_policy("local").bind(embedder=embedder, heads=heads)

@@ -21,7 +21,7 @@ def choose(context: RunContext, state: RunState) -> RunState:
     constraint does not ship.
     """
     base = next(each for each in state.contenders if each.kind == "base")
-    verdicts = tuple(_verdict(context, state, each, base) for each in state.contenders)
+    verdicts = tuple(_verdict(context, each, base) for each in state.contenders)
     ships = max(
         (each for each in verdicts if not each.broken),
         # The first of equal ones: the base, then the local decider, then what asks more.
@@ -36,7 +36,7 @@ def choose(context: RunContext, state: RunState) -> RunState:
     )
 
 
-def _verdict(context: RunContext, state: RunState, each: Contender, base: Contender) -> Verdict:
+def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
     metric = context.objective.metric
     held = each.evaluation.metrics.get(metric)
     score = held.value if held is not None else 0.0

@@ -35,7 +35,7 @@ def evaluate_contenders(context: RunContext, state: RunState) -> RunState:
     ]
     if (before := _before(context, local)) is not None:
         held.append(before)
-    held += [*judged_deciders(context, state, local), *_asked(context, state)]
+    held += [*judged_deciders(context, local), *_asked(context, state)]
     models = [each for each in held if each.kind == "lm"]
     for first in [each for each in held if each.kind in ("local", "other")]:
         made = (cascade(local, first, model) for model in models)

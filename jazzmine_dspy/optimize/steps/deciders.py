@@ -10,7 +10,7 @@ from jazzmine_dspy.models.errors import ExtensionError, RecipeError
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.measuring import evaluate_within
 from jazzmine_dspy.optimize.recipe import Recipe
-from jazzmine_dspy.optimize.state import Contender, LocalFit, RunState
+from jazzmine_dspy.optimize.state import Contender, LocalFit
 from jazzmine_dspy.optimize.steps.local import PARTS, holdouts
 from jazzmine_dspy.program.decider import BUILT_IN, DECIDERS, DecidedTurn
 from jazzmine_dspy.program.turn import TurnProgram
@@ -37,7 +37,7 @@ def check_deciders(recipe: Recipe) -> None:
             )
 
 
-def judged_deciders(context: RunContext, state: RunState, local: LocalFit) -> Iterator[Contender]:
+def judged_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]:
     """Each decider of the recipe alone, on the turns on which the local decider was judged."""
     program = local.trained.program
     for name in context.recipe.deciders:
@@ -72,7 +72,7 @@ def with_decider(
     return program.with_policy(policy).bind(deciders={name: made})
 
 
-def retrained(context: RunContext, state: RunState, program: TurnProgram) -> TurnProgram:
+def retrained(context: RunContext, program: TurnProgram) -> TurnProgram:
     """What ships with its deciders of other packages trained on all labelled turns but the test's."""
     names = [name for name in program.policy.names if name in context.recipe.deciders]
     every = context.dataset.examples(*PARTS)

@@ -20,5 +20,5 @@ def refit(context: RunContext, state: RunState) -> RunState:
     context.progress.phase("train again on all parts", None)
     every = context.dataset.examples(*PARTS)
     trained = retrain_local(context, state.local.trained, state.program, every)
-    program = retrained(context, state, trained.program)
+    program = retrained(context, trained.program)
     return replace(state, program=program, examples=trained.examples, refitted=len(trained.rows))
