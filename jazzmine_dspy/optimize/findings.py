@@ -27,10 +27,12 @@ from jazzmine_dspy.eval.report import (
     System,
 )
 from jazzmine_dspy.eval.report.shown import label
+from jazzmine_dspy.lm.recording import Recording
 from jazzmine_dspy.models.errors import InputError, JazzmineError
 from jazzmine_dspy.optimize.budget import price_in_words, spending
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.optimize.recorded import cascade_name
 from jazzmine_dspy.optimize.report_rows import BASELINE, BEFORE
 from jazzmine_dspy.optimize.state import ConfidenceFit, RunState, Verdict
 from jazzmine_dspy.optimize.steps.choose import PRICE
@@ -72,7 +74,7 @@ def build_report(
     recipe, systems = context.recipe, state.systems
     rows = [
         System(
-            name, found, note=_NOTES[name], shipped=name == "shipped",
+            name, found, note=_note(context, name, found), shipped=name == "shipped",
             covers=_SELECTION if name == BASELINE else None,
         )
         for name, found in systems.items() if found is not None
@@ -107,6 +109,14 @@ def build_report(
         updated=_flow_rows(context),
         replay=whole,
     )
+
+
+def _note(context: RunContext, name: str, found: Evaluation) -> str:
+    for part in context.recipe.recorded:
+        if name in (part.name, cascade_name(part.name)):
+            held = Recording.read(part.folder)
+            return f"recorded answers of {held.kind}, {held.date}, on {found.n} test turns"
+    return _NOTES[name]
 
 
 def difference(

@@ -137,6 +137,20 @@ Prefer = Literal["quality", "cost", "calls"]
 """What a run prefers where quality costs something."""
 
 
+class RecordedPart(Value):
+    """A language model whose recorded answers the report shows, on the turns that the recording lists.
+
+    Args:
+        name: Of its row.
+        folder: Of the recording.
+        optimizer: Makes the prompts that were asked; ``none`` for those as written, in the full wording.
+    """
+
+    name: str = Field(min_length=1)
+    folder: str = Field(min_length=1)
+    optimizer: str = "none"
+
+
 class OpenSetPart(Value):
     """Share of the messages that want no flow; None takes what flows.yaml says, else what the labels tell."""
 
@@ -210,6 +224,7 @@ class Recipe(Value):
     sample: SamplePart = SamplePart()
     gates: GatesPart = GatesPart()
     open_set: OpenSetPart = OpenSetPart()
+    recorded: tuple[RecordedPart, ...] = ()
 
     @field_validator("objective")
     @classmethod

@@ -15,6 +15,7 @@ from jazzmine_dspy.optimize.heads.baseline import tfidf_baseline
 from jazzmine_dspy.optimize.local.heads import own_examples, selection_label
 from jazzmine_dspy.optimize.measuring import asking_all, evaluate_within
 from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
+from jazzmine_dspy.optimize.recorded import recorded_rows
 from jazzmine_dspy.optimize.state import RunState
 from jazzmine_dspy.optimize.steps.local import PARTS
 from jazzmine_dspy.program.ports import HeadPort
@@ -66,7 +67,8 @@ def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | 
                 compiled = best.program
                 systems["LM compiled"] = ask(lambda: row("LM compiled", compiled, sample, judge_lm=True))
         shipped = ask(lambda: row("shipped", program, sample if ships_lm else test))
-    return {**systems, **_before(context, state, shipped), "shipped": shipped}
+    recorded = recorded_rows(context, state)
+    return {**systems, **recorded, **_before(context, state, shipped), "shipped": shipped}
 
 
 def _before(context: RunContext, state: RunState, shipped: Evaluation | None) -> Mapping[str, Evaluation]:

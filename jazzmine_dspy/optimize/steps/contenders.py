@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from jazzmine_dspy.artifacts import BASE
@@ -135,14 +135,7 @@ def cascade(local: LocalFit, first: Contender, model: Contender) -> Contender | 
         gate, passing = _gate_of(first, asked)
     if gate is None:
         return None
-    answers = {turn.example.key: turn for turn in first.evaluation.turns if turn.example.key in asked}
-    turns = [
-        answers[turn.example.key]
-        if passing.get(turn.example.key)
-        else replace(turn, latency_ms=turn.latency_ms + answers[turn.example.key].latency_ms)
-        for turn in model.evaluation.turns
-        if turn.example.key in answers
-    ]
+    turns = mixed(first.evaluation.turns, model.evaluation.turns, passing)
     if not turns:
         return None
     decider, prompts = first.program.policy.names[0], model.program.policy
@@ -156,6 +149,20 @@ def cascade(local: LocalFit, first: Contender, model: Contender) -> Contender | 
     calls = sum(turn.decision.usage.lm_calls for turn in turns if turn.decision is not None)
     evaluation = replace(model.evaluation, turns=tuple(turns))
     return Contender(f"{first.name}, then {model.name}", "cascade", program, evaluation, calls / len(turns))
+
+
+def mixed(
+    first: Sequence[TurnResult], asked: Sequence[TurnResult], passing: Mapping[str, bool]
+) -> list[TurnResult]:
+    """Each turn as a cascade decides it: the first answer where it passes, else the second, with the time of both."""
+    answers = {turn.example.key: turn for turn in first}
+    return [
+        answers[turn.example.key]
+        if passing.get(turn.example.key)
+        else replace(turn, latency_ms=turn.latency_ms + answers[turn.example.key].latency_ms)
+        for turn in asked
+        if turn.example.key in answers
+    ]
 
 
 def _gate_of(first: Contender, asked: Collection[str]) -> tuple[float | None, dict[str, bool]]:
