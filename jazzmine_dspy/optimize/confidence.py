@@ -106,6 +106,22 @@ class GateFit(NamedTuple):
     reason: str
 
 
+def estimated_gate(sure: Sequence[float], target_error: float) -> float:
+    """The lowest gate above which at most a share of turns is wrong by the confidences themselves.
+
+    Example:
+        >>> estimated_gate([0.99, 0.95, 0.9, 0.5], 0.06)
+        0.9
+    """
+    passing, wrong = NEVER, 0.0
+    for count, confidence in enumerate(sorted(sure, reverse=True), 1):
+        wrong += 1.0 - confidence
+        if wrong > target_error * count:
+            break
+        passing = floored(confidence)
+    return passing
+
+
 def set_gate(
     sure: Sequence[float],
     rows: Sequence[Judged],
@@ -114,7 +130,7 @@ def set_gate(
     target_error: float = TARGET_ERROR,
     delta: float = DELTA,
 ) -> GateFit:
-    """Certify a gate for a target error, or else take the one of least expected cost, and say so.
+    """Certify a gate for a target error, or else take the one of least expected cost that holds it by estimate.
 
     Args:
         sure: How sure each turn is, by a fit that has not seen it.
@@ -134,13 +150,13 @@ def set_gate(
         return GateFit(certified.threshold, certified, certified.reason)
     theirs = [LM_RIGHT] * len(rows) if otherwise is None else otherwise
     gate = crossing(sure, [float(each) for each in right], theirs) if rows else NEVER
-    if otherwise is None and gate <= 0:
-        gate = floored(LM_RIGHT)
+    gate = max(gate, estimated_gate(sure, target_error))
     passed = passing(sure, right, groups, gate, delta)
     share = float(np.mean(theirs)) if rows else 0.0
     told = f"{'taken to be' if otherwise is None else 'measured to be'} right {share:.0%} of the time"
     reason = (
-        f"{certified.reason}; the gate is the one of least expected cost instead, against a language model {told}: "
+        f"{certified.reason}; the gate is the one of least expected cost instead, against a language model {told}, "
+        f"of those that hold {100 * target_error:g} % by the confidences: "
         f"{passed.accepted} of {passed.n} turns pass, {100 * passed.error:.1f} % of them wrong"
     )
     return GateFit(gate, passed, reason)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,9 +77,9 @@ def track_end(context: RunContext, state: RunState, report: Report, folder: Path
         _track_verdict(tracker, verdict, ships=verdict.contender.name == state.ships)
     for name, evaluation in state.systems.items():
         if evaluation is not None:
-            tracker.metrics(_with_bounds(name.replace("+", "and"), evaluation.metrics))
+            tracker.metrics(_with_bounds(_tracked_name(name), evaluation.metrics))
             tracker.child(
-                f"test: {name}",
+                f"test: {_tracked_name(name)}",
                 kind="system",
                 params={"turns": evaluation.n, "objective": context.recipe.objective},
                 metrics={
@@ -98,6 +99,11 @@ def track_end(context: RunContext, state: RunState, report: Report, folder: Path
     tracker.close()
 
 
+def _tracked_name(name: str) -> str:
+    """A name as MLflow takes it: letters, digits, spaces and few signs."""
+    return re.sub(r"[^\w./: -]", "", name.replace("+", "and"))
+
+
 def _track_verdict(tracker: Tracker, verdict: Verdict, *, ships: bool) -> None:
     found, contender = verdict.difference, verdict.contender
     metrics = {"dev/score": verdict.score, "dev/expected_gain": verdict.expected, "calls": contender.calls}
@@ -109,7 +115,7 @@ def _track_verdict(tracker: Tracker, verdict: Verdict, *, ships: bool) -> None:
             **_bounds("dev/difference", found),
         }
     tracker.child(
-        f"program: {contender.name}",
+        f"program: {_tracked_name(contender.name)}",
         kind="program",
         params={"kind": contender.kind, "ships": ships, "broken": ", ".join(verdict.broken)},
         metrics=metrics,
