@@ -19,7 +19,7 @@ from pydantic import BaseModel
 import redis_servers
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "docs" / "first-hour.md", *sorted((ROOT / "docs").glob("*/*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 COMPILED = ROOT / "optimize" / "programs" / "support" / "manifest.json"
 MADE_LATER: set[str] = set()
@@ -285,23 +285,17 @@ def _commands(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield path + name, command
 
 
-def _section(text: str, heading: str) -> str:
-    return re.split(r"^## ", text.partition(f"\n## {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
-
-
-def test_every_command_and_option_is_documented() -> None:
+def test_every_command_is_listed_and_explains_its_options() -> None:
     import typer
 
     from jazzmine_dspy.cli import app
 
-    page = _page("cli.md")
+    listed = _rows(_page("cli.md").partition("\n## ")[0])
     for name, command in _commands(typer.main.get_command(app)):
-        section = _section(page, name)
-        assert section, f"docs/guide/cli.md has no section {name!r}"
-        options = _options(command)
-        assert [option for option in options if option not in section] == [], name
-        told = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", section)) - {"--help"}
-        assert told <= {*options, "--json"}, f"{name}: options that it does not have"
+        assert name in listed, f"docs/guide/cli.md does not list {name!r}"
+        assert command.help, name
+        silent = [each.opts for each in command.params if each.name != "help" and not each.help]
+        assert silent == [], f"{name}: options without help"
 
 
 def _options(command: Any) -> list[str]:
