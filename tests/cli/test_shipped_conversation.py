@@ -1,4 +1,4 @@
-"""The conversation that the page on understanding shows, held with the shipped program and no language model (C6)."""
+"""The conversation that the README shows, held with the shipped program and no language model (C6)."""
 
 from __future__ import annotations
 
