@@ -61,6 +61,20 @@ class Starts(NamedTuple):
     wanted: float
     vague: float = 0.0
 
+    def moved(self, added: Mapping[str, float]) -> Starts:
+        """The same with what labels add to the probability of each flow.
+
+        Example:
+            >>> Starts((("a", 0.4), ("b", 0.3)), 0.7).moved({"b": 0.3, "a": -0.1}).ranking
+            (('b', 0.6), ('a', 0.3))
+        """
+        if not added:
+            return self
+        shares = {name: max(0.0, share + added.get(name, 0.0)) for name, share in self.ranking}
+        total = max(1.0, sum(shares.values()))
+        ranking = sorted(((name, round(share / total, 9)) for name, share in shares.items()), key=lambda one: -one[1])
+        return Starts(tuple(ranking), sum(share for _, share in ranking), self.vague)
+
 
 class Values(NamedTuple):
     """How many of a flow's slots a message holds values for, and how many of these have a form or options."""

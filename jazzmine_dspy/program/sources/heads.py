@@ -230,7 +230,8 @@ def told_starts(policy: Policy, bindings: Bindings, context: Context) -> Steps[S
         return None
     try:
         given = yield from head_input(head, context, context.choosable, rewritten=False)
-        acts = context.memo[ACTS] = head.probabilities(given)
+        acts, added = head.read(given)
+        context.memo[ACTS] = acts
     except Exception:
         # The stage of the commands, which asks the same, tells what is broken.
         return None
@@ -240,7 +241,7 @@ def told_starts(policy: Policy, bindings: Bindings, context: Context) -> Steps[S
     if turn.awaiting and len(turn.text.split()) <= SHORT and acts["start"] < LIKELY:
         # First of all a short message answers what was asked, however near to a flow it is.
         return None
-    return starts(
+    told = starts(
         context.recalled,
         acts,
         turn,
@@ -250,6 +251,7 @@ def told_starts(policy: Policy, bindings: Bindings, context: Context) -> Steps[S
             or is_denied(turn, context.registry[name])
         ),
     )
+    return None if told is None else told.moved(added)
 
 
 def _none_of(context: Context) -> Starts:

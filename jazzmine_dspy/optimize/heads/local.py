@@ -1,0 +1,105 @@
+"""Compiles the local part: what labelled turns add to the package weights, and how it does on turns it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.eval.run import evaluate
+from jazzmine_dspy.optimize.pipeline.acts import shown
+from jazzmine_dspy.program.driver import drive
+from jazzmine_dspy.program.heads.acts import Acts, ActsHead
+from jazzmine_dspy.program.heads.acts.fit import fit_flows, fit_labelled
+from jazzmine_dspy.program.heads.acts.shipped import shipped_head
+from jazzmine_dspy.program.ports import HeadInput
+from jazzmine_dspy.program.sources.heads import told_starts
+from jazzmine_dspy.program.turn import TurnProgram
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.floating[Any]]
+
+
+class LocalFit(NamedTuple):
+    """A compiled local part.
+
+    Args:
+        program: The base program with what it learnt.
+        unseen: The same program over the labelled turns, each decided without what its conversation taught.
+    """
+
+    program: TurnProgram
+    unseen: Evaluation | None = None
+
+
+class UnseenActs(Acts):
+    """A head that reads a labelled turn as if its conversation had taught it nothing, and any other text as ``start``.
+
+    Args:
+        start: The head before labels.
+        head: The head that labels moved.
+    """
+
+    def __init__(self, start: Acts, head: Acts) -> None:
+        super().__init__(start.weights, head.scales, head.sure, head.gate)
+        self._start, self._answers = start, dict[str, tuple[dict[str, float], dict[str, float]]]()
+
+    def tell(self, example: Example, scores: Floats, added: dict[str, float]) -> None:
+        """Store what is read of a turn."""
+        self._answers[_key(example.turn)] = self.shares(scores), added
+
+    def read(self, given: HeadInput) -> tuple[dict[str, float], dict[str, float]]:
+        """What was stored for the turn, else what the head before labels reads."""
+        known = self._answers.get(_key(given.turn))
+        return self._start.read(given) if known is None else known
+
+
+def fit_local(base: TurnProgram, examples: Sequence[Example], *, seed: int, judge: bool = False) -> LocalFit:
+    """Teach the base program what labelled turns add to the package weights.
+
+    With few turns it decides nearly as the base does: all that is learnt is pulled towards the package weights, as hard
+    as it pays on conversations that were left out.
+
+    Args:
+        base: The base program, with its embedding model bound.
+        examples: Labelled turns; those without labels of commands teach nothing.
+        seed: Of the draw where there are more than 2,000.
+        judge: Whether the turns are decided as if their conversations had taught nothing.
+    """
+    labelled = [each for each in examples if each.labels.commands is not None]
+    start = shipped_head(base.bindings.embedder)
+    if start is None or not labelled:
+        return LocalFit(base)
+    given = [shown(base, each) for each in labelled]
+    head, scores = fit_labelled(start, given, seed)
+    unseen = UnseenActs(start, head)
+    for each, row in zip(labelled, scores, strict=True):
+        unseen.tell(each, row, {})
+    blind = base.with_policy(base.policy).bind(heads={"understand": unseen})
+    told = [_starts(blind, each) for each in labelled]
+    places = [place for place, each in enumerate(told) if each is not None]
+    before = [dict(each) for each in told if each is not None]
+    head, added = fit_flows(head, [given[place] for place in places], before, tuple(base.registry), seed)
+    program = base.with_policy(base.policy)
+    program.bind(heads={"understand": ActsHead.from_state(head.to_state())})
+    if not judge:
+        return LocalFit(program)
+    for place, row in zip(places, added, strict=True):
+        unseen.tell(labelled[place], scores[place], dict(zip(head.flows, row.tolist(), strict=True)))
+    return LocalFit(program, evaluate(blind, labelled))
+
+
+def _starts(program: TurnProgram, example: Example) -> tuple[tuple[str, float], ...] | None:
+    """Flows with the probabilities that the package gives them; None where nothing says whether one starts."""
+    context = drive(program.steps_to("select", example.turn), program, program.bindings)
+    told = drive(told_starts(program.policy, program.bindings, context), program, program.bindings)
+    return None if told is None else told.ranking
+
+
+def _key(turn: Any) -> str:
+    return str(turn.model_dump_json())
