@@ -10,13 +10,17 @@ import numpy as np
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.run import evaluate
+from jazzmine_dspy.models.commands import Clarify
+from jazzmine_dspy.optimize.heads.flows import fit_flows
 from jazzmine_dspy.optimize.pipeline.acts import shown
+from jazzmine_dspy.optimize.pipeline.rows import is_ruled
 from jazzmine_dspy.program.driver import drive
 from jazzmine_dspy.program.heads.acts import Acts, ActsHead
-from jazzmine_dspy.program.heads.acts.fit import fit_flows, fit_labelled
+from jazzmine_dspy.program.heads.acts.fit import fit_labelled
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.ports import HeadInput
 from jazzmine_dspy.program.sources.heads import told_starts
+from jazzmine_dspy.program.starts import Starts
 from jazzmine_dspy.program.turn import TurnProgram
 
 if TYPE_CHECKING:
@@ -82,9 +86,9 @@ def fit_local(base: TurnProgram, examples: Sequence[Example], *, seed: int, judg
         unseen.tell(each, row, {})
     blind = base.with_policy(base.policy).bind(heads={"understand": unseen})
     told = [_starts(blind, each) for each in labelled]
-    places = [place for place, each in enumerate(told) if each is not None]
-    before = [dict(each) for each in told if each is not None]
-    head, added = fit_flows(head, [given[place] for place in places], before, tuple(base.registry), seed)
+    places = [place for place, each in enumerate(told) if each is not None and not _vague(labelled[place])]
+    taught = [(given[place], told[place]) for place in places]
+    head, added = fit_flows(head, [each for each, _ in taught], [each for _, each in taught if each], seed)
     program = base.with_policy(base.policy)
     program.bind(heads={"understand": ActsHead.from_state(head.to_state())})
     if not judge:
@@ -94,11 +98,20 @@ def fit_local(base: TurnProgram, examples: Sequence[Example], *, seed: int, judg
     return LocalFit(program, evaluate(blind, labelled))
 
 
-def _starts(program: TurnProgram, example: Example) -> tuple[tuple[str, float], ...] | None:
-    """Flows with the probabilities that the package gives them; None where nothing says whether one starts."""
+def _starts(program: TurnProgram, example: Example) -> Starts | None:
+    """What the package says of flows that the turn may start; None where labels have no say in it."""
+    if is_ruled(program.registry, example):
+        return None
     context = drive(program.steps_to("select", example.turn), program, program.bindings)
-    told = drive(told_starts(program.policy, program.bindings, context), program, program.bindings)
-    return None if told is None else told.ranking
+    told: Starts | None = drive(
+        told_starts(program.policy, program.bindings, context), program, program.bindings
+    )
+    return told if told is not None and told.ranking else None
+
+
+def _vague(example: Example) -> bool:
+    """Whether it is labelled to be asked which flow is meant: it says of none that it starts, nor that none does."""
+    return any(isinstance(command, Clarify) for command in example.labels.commands or ())
 
 
 def _key(turn: Any) -> str:

@@ -222,7 +222,7 @@ def told_starts(policy: Policy, bindings: Bindings, context: Context) -> Steps[S
         and any(whole_value(slot, free_text(corrected), context.at) is not None for slot in flow.slots)
     ):
         # It corrects a value of the running flow, and wants no other.
-        return _none_of(context)
+        return _NOTHING
     if flow is not None and any(
         whole_value(slot, free_text(turn.text), context.at) is not None for slot in flow.slots
     ):
@@ -237,7 +237,7 @@ def told_starts(policy: Policy, bindings: Bindings, context: Context) -> Steps[S
         return None
     slot = flow.slot(turn.awaiting) if flow is not None and turn.awaiting else None
     if slot is not None and only_answers(slot, turn.text):
-        return _none_of(context)
+        return _NOTHING
     if turn.awaiting and len(turn.text.split()) <= SHORT and acts["start"] < LIKELY:
         # First of all a short message answers what was asked, however near to a flow it is.
         return None
@@ -254,9 +254,8 @@ def told_starts(policy: Policy, bindings: Bindings, context: Context) -> Steps[S
     return None if told is None else told.moved(added)
 
 
-def _none_of(context: Context) -> Starts:
-    """No wish for another flow."""
-    return Starts(tuple((one.name, 0.0) for one in context.recalled if one.name != context.turn.flow), 0.0)
+_NOTHING = Starts((), 0.0)
+"""No wish for another flow, whatever labels tell."""
 
 
 def chosen_of(told: Starts, policy: Policy, kind: str, context: Context) -> tuple[list[str], list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,8 @@ PENALTY = 1.0
 PULLS = (3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0)
 """How hard labelled turns find it to move weights away from the package's: the values that are compared."""
 
-_USUAL_PULL, _DOUBT = 300.0, 6.0
+USUAL_PULL = 300.0
+_DOUBT = 6.0
 """The pull where no turn speaks for another, and how many nats of log-loss a pull ten times off has to gain."""
 
 _SCALE_PULL = 5.0
@@ -36,7 +37,6 @@ MOST_ROWS = 2_000
 WANTED_RIGHT = 0.95
 """Share of right decisions that the gate is set for."""
 
-_UNLIKELY = 0.02
 _FEWEST = 30
 _LAST, _LAST_RIGHT, _LIKELY = 5, 0.8, 0.5
 _ACT_OF = {"set_slot": "value", "correct_slot": "correct", "clear_slot": "clear", "skip_slot": "skip",
@@ -109,37 +109,6 @@ def fit_rows(rows: Rows) -> Acts:
     return Acts(view.full(rows.shown).T @ fitted.dual.astype(np.float32), scales, UNMEASURED)
 
 
-class Moved(NamedTuple):
-    """What labels add to scores.
-
-    Args:
-        weights: Shape (features, columns).
-        left_out: What they add for each row by a fit without its conversation, shape (rows, columns).
-        pull: The pull that was chosen.
-    """
-
-    weights: Floats
-    left_out: Floats
-    pull: float
-
-
-def move(rows: Rows, residuals: Floats, loss: Callable[[Floats], float]) -> Moved:
-    """Fit what the scores lack, pulled towards nothing as hard as it pays on conversations that were left out.
-
-    Args:
-        rows: Labelled turns.
-        residuals: What is right less the score so far, shape (rows, columns).
-        loss: Log-loss over all rows, in nats, of what is added to the scores.
-    """
-    gram = view.kernel(rows.shown)
-    fits = {pull: ridge.fit(gram, residuals, rows.weights, rows.groups, pull) for pull in PULLS}
-    costs = {
-        pull: loss(made.left_out) + _DOUBT * math.log10(pull / _USUAL_PULL) ** 2 for pull, made in fits.items()
-    }
-    best = min(costs, key=lambda pull: costs[pull])
-    return Moved(view.full(rows.shown).T @ fits[best].dual.astype(np.float32), fits[best].left_out, best)
-
-
 def fit_labelled(start: Acts, examples: Examples, seed: int) -> tuple[Acts, Floats]:
     """Move a head's weights towards labelled turns, and measure on them how sure it is.
 
@@ -163,10 +132,13 @@ def fit_labelled(start: Acts, examples: Examples, seed: int) -> tuple[Acts, Floa
         odds = np.clip((before + added) * scales[:, 0] + scales[:, 1], -30.0, 30.0)
         return float((np.logaddexp(0.0, odds) - rows.right * odds).sum())
 
-    moved = move(rows, _signed(rows.right) - before, loss)
-    left_out = before + moved.left_out
+    gram, residuals = view.kernel(rows.shown), _signed(rows.right) - before
+    fits = {pull: ridge.fit(gram, residuals, rows.weights, rows.groups, pull) for pull in PULLS}
+    best = fits[chosen_pull({pull: loss(made.left_out) for pull, made in fits.items()}, USUAL_PULL)]
+    left_out = before + best.left_out
     scales = _scales(left_out, rows.right, rows.weights, start.scales)
-    head = Acts(start.weights + moved.weights, scales, UNMEASURED)
+    moved = view.full(rows.shown).T @ best.dual.astype(np.float32)
+    head = Acts(start.weights + moved, scales, UNMEASURED)
     head = measured(head, [examples[place] for place in taught], left_out)
     if len(taught) == len(examples):
         return head, left_out
@@ -175,48 +147,25 @@ def fit_labelled(start: Acts, examples: Examples, seed: int) -> tuple[Acts, Floa
     return head, scores
 
 
+def chosen_pull(losses: Mapping[float, float], usual: float) -> float:
+    """The pull of the least log-loss, near the usual one where turns are too few to tell.
+
+    Args:
+        losses: For each pull the log-loss on conversations that were left out, in nats over all turns.
+        usual: The pull where no turn speaks for another.
+
+    Example:
+        >>> chosen_pull({10.0: 20.0, 100.0: 21.0}, 100.0), chosen_pull({10.0: 200.0, 100.0: 210.0}, 100.0)
+        (100.0, 10.0)
+    """
+    return min(losses, key=lambda pull: losses[pull] + _DOUBT * math.log10(pull / usual) ** 2)
+
+
 def drawn(count: int, seed: int) -> list[int]:
     """Places of the turns that are learnt from, of so many."""
     if count <= MOST_ROWS:
         return list(range(count))
     return sorted(np.random.default_rng(seed).permutation(count)[:MOST_ROWS].tolist())
-
-
-def fit_flows(
-    head: Acts, examples: Examples, before: Sequence[Mapping[str, float]], flows: Sequence[str], seed: int
-) -> tuple[Acts, Floats]:
-    """Teach a head when flows start: what labels add to the probability that the package gives each of them.
-
-    Args:
-        head: The head.
-        examples: Labelled turns.
-        before: The probability of each flow that may start, as the package gives it, for each turn.
-        flows: Names of the flows.
-        seed: Of the draw where there are more than 2,000 turns.
-
-    Returns:
-        The head, and what heads add that have not seen the conversation, shape (examples, flows).
-    """
-    names = tuple(name for name in flows if any(name in each.flows for each in examples))
-    added = np.zeros((len(examples), len(names)))
-    if not names:
-        return head, added
-    taught = drawn(len(examples), seed)
-    rows = labelled_rows([examples[place] for place in taught])
-    shares = np.array([[before[place].get(name, 0.0) for name in names] for place in taught])
-    right = np.array([[name in examples[place].flows for name in names] for place in taught], float)
-
-    def loss(more: Floats) -> float:
-        likely = np.maximum(shares + more, 0.0)
-        likely /= np.maximum(1.0, likely.sum(axis=1, keepdims=True))
-        none = np.maximum(1.0 - likely.sum(axis=1), 0.0)
-        hit = np.where(right.any(axis=1), (likely * right).max(axis=1), none)
-        return float(-np.log(np.maximum(hit, _UNLIKELY)).sum())
-
-    moved = move(rows, right - shares, loss)
-    added[taught] = moved.left_out
-    made = Acts(head.weights, head.scales, head.sure, head.gate, names, moved.weights)
-    return made, added
 
 
 def measured(head: Acts, examples: Examples, scores: Floats) -> Acts:
@@ -249,7 +198,9 @@ def _scales(scores: Floats, right: NDArray[np.bool_], weights: Floats, start: Fl
     near = np.tile([2.0, 0.0], (len(ACTS), 1)) if start is None else start
     return np.array(
         [
-            ridge.platt(scores[:, act], right[:, act], weights, near[act], 2.0 if start is None else _SCALE_PULL)
+            ridge.platt(
+                scores[:, act], right[:, act], weights, near[act], 2.0 if start is None else _SCALE_PULL
+            )
             for act in range(len(ACTS))
         ]
     )

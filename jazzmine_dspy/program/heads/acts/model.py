@@ -58,7 +58,8 @@ class Acts:
         gate: Confidence from which on decisions were right often enough, on turns that the head had not seen; over 1
             where there is none.
         flows: Names of flows of which labels tell when they start; empty where nothing was learnt of any.
-        flow_weights: What labels add to the probability of each of them, shape (features, flows).
+        flow_weights: What labels add to the log-odds that each of them starts, shape (features, flows). The name ""
+            stands for any flow.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class Acts:
         return self.read(given)[0]
 
     def read(self, given: HeadInput) -> tuple[dict[str, float], dict[str, float]]:
-        """The probability of each act of a message, and what labels add to the probability of each flow."""
+        """The probability of each act of a message, and what labels add to the log-odds of each flow."""
         seen = self._seen(view.Stack.of([view.of(given)]))
         added = (seen @ self.flow_weights)[0].astype(float).tolist() if self.flows else []
         return self.shares((seen @ self.weights)[0]), dict(zip(self.flows, added, strict=True))
