@@ -95,14 +95,15 @@ def fit_local(base: TurnProgram, examples: Sequence[Example], *, seed: int, judg
         return LocalFit(program)
     for place, row in zip(places, added, strict=True):
         unseen.tell(labelled[place], scores[place], dict(zip(head.flows, row.tolist(), strict=True)))
-    return LocalFit(program, evaluate(blind, labelled))
+    return LocalFit(program, evaluate(blind, labelled, exclude=lambda each: (each.conversation_id,)))
 
 
 def _starts(program: TurnProgram, example: Example) -> Starts | None:
     """What the package says of flows that the turn may start; None where labels have no say in it."""
     if is_ruled(program.registry, example):
         return None
-    context = drive(program.steps_to("select", example.turn), program, program.bindings)
+    steps = program.steps_to("select", example.turn, (example.conversation_id,))
+    context = drive(steps, program, program.bindings)
     told: Starts | None = drive(
         told_starts(program.policy, program.bindings, context), program, program.bindings
     )
