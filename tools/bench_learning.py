@@ -16,9 +16,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT / "eval" / "benchmarks"))
-sys.path.append(str(ROOT / "tools"))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
+sys.path.append(str(Path(__file__).resolve().parent))
 
 from learning.curves import Store, measure
 from learning.embeddings import StoredEmbedder
@@ -28,7 +27,7 @@ from marked_block import filled
 
 from jazzmine_dspy.optimize import prior
 
-PAGE = ROOT / "docs" / "results" / "learning.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "results" / "learning.md"
 SIZES = {"practice": (5, 10, 15), "labelled": (25, 50, 100)}
 
 
@@ -37,7 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--only", default="", help="names of registries, separated by commas")
     options.add_argument("--draws", type=int, default=20, help="draws of each registry and number")
-    options.add_argument("--minutes", type=float, default=math.inf, help="begin no draw after so many minutes")
+    options.add_argument(
+        "--minutes", type=float, default=math.inf, help="begin no draw after so many minutes"
+    )
     options.add_argument("--docs", action="store_true", help="write the table into docs/results/learning.md")
     options.add_argument("--write-prior", action="store_true", help="write the prior that ships")
     given = options.parse_args(arguments)

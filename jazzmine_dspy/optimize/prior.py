@@ -94,7 +94,9 @@ def expected_gain(prior: Prior, n: int, observed: float, error: float) -> Gain:
     """
     if not error >= 0.0:
         raise InputError(
-            "A standard error is at least 0", where=f"error={error}", remedy="Pass the error of the difference."
+            "A standard error is at least 0",
+            where=f"error={error}",
+            remedy="Pass the error of the difference.",
         )
     mean, spread = prior.at(n)
     if math.isinf(error) or not spread:

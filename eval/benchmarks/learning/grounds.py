@@ -136,9 +136,9 @@ class Weights:
         read = (head, self._embedder.fingerprint, ("", ""))
         weights = package_options.Weights(tuple(meant["options"]), tuple(meant["none"]))
         with (
-            mock.patch.object(shipped, "_read", lambda: read),
-            mock.patch.object(package_starts, "shipped", lambda: wishes),
-            mock.patch.object(package_options, "shipped", lambda: weights),
+            mock.patch.object(shipped, "_read", return_value=read),
+            mock.patch.object(package_starts, "shipped", return_value=wishes),
+            mock.patch.object(package_options, "shipped", return_value=weights),
         ):
             yield
 

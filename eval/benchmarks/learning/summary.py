@@ -16,6 +16,8 @@ from learning.curves import Draw
 _T95 = 1.75
 """About the 95th percentile of Student's t with 15 degrees of freedom, for the one-sided bounds."""
 
+_COLUMNS = ("always compiled", "best fixed", "what the choice ships")
+
 
 class Bound(NamedTuple):
     """A mean with its standard error and its one-sided 95 % lower bound, as shares."""
@@ -97,8 +99,9 @@ def prior_json(draws: Sequence[Draw]) -> str:
 
 def lines(draws: Sequence[Draw]) -> Iterator[str]:
     """The table as Markdown; shares are points."""
-    yield "| labelled conversations | registries, draws | base | always compiled | best fixed | what the choice ships | compiled ships in |"
-    yield "|---|---|---|---|---|---|---|"
+    titles = ("labelled conversations", "registries, draws", "base", *_COLUMNS, "compiled ships in")
+    yield f"| {' | '.join(titles)} |"
+    yield f"|{'---|' * len(titles)}"
     chosen = dict(zip([draw.key for draw in draws], shipped(draws), strict=True))
     groups: list[tuple[str, Callable[[Draw], bool]]] = [
         ("practice registries", lambda draw: draw.kind == "practice")

@@ -11,7 +11,7 @@ from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.optimize.heads._rows import group_folds
 from jazzmine_dspy.program.heads.acts import Acts
 from jazzmine_dspy.program.heads.acts.fit import chosen_pull, drawn, labelled_rows
-from jazzmine_dspy.program.heads.acts.view import full
+from jazzmine_dspy.program.heads.acts.view import full, kernel
 from jazzmine_dspy.program.starts import UNLIKELY, Starts
 
 if TYPE_CHECKING:
@@ -27,8 +27,9 @@ ANY = ""
 
 PULLS = (0.3, 1.0, 3.0, 10.0, 30.0)
 USUAL_PULL = 3.0
-_FOLDS = 5
-_STEPS = 60
+_FOLDS = 4
+_STEPS = 50
+_SMALLEST = 1e-6
 _ABSENT = -30.0
 
 
@@ -64,13 +65,13 @@ def fit_flows(
     groups = [examples[place].conversation for place in taught]
     if not names or len(set(groups)) < 2:
         return head, np.zeros((len(examples), 0))
-    features = full(labelled_rows([examples[place] for place in taught]).shown).astype(np.float64)
-    _, sizes, directions = np.linalg.svd(features, full_matrices=False)
-    directions = directions[sizes > 1e-6 * sizes[0]].T
+    shown = labelled_rows([examples[place] for place in taught]).shown
+    sizes, turns = np.linalg.eigh(kernel(shown).astype(np.float64))
+    turns, sizes = turns[:, sizes > _SMALLEST * sizes[-1]], np.sqrt(sizes[sizes > _SMALLEST * sizes[-1]])
     before = np.array([_log_shares(told[place], names) for place in taught])
     place_of = {name: place for place, name in enumerate(names)}
     right = np.array([place_of.get(wanted[place] or "", len(names)) for place in taught])
-    rows = _Rows(features @ directions, before, right)
+    rows = _Rows(turns * sizes, before, right)
     folds = group_folds(groups, seed=seed, folds=_FOLDS)
     nothing: Floats = np.zeros((rows.features.shape[1], len(names) + 1))
     added: dict[float, Floats] = {pull: np.zeros((len(right), len(names) + 1)) for pull in PULLS}
@@ -80,7 +81,7 @@ def fit_flows(
             start = _fitted(rows.of(kept), pull, start)
             added[pull][~kept] = rows.features[~kept] @ start
     best = chosen_pull({pull: _loss(before, each, right) for pull, each in added.items()}, USUAL_PULL)
-    weights = directions @ _fitted(rows, best, nothing)
+    weights = full(shown).T @ (turns @ (_fitted(rows, best, nothing) / sizes[:, None]))
     made = Acts(head.weights, head.scales, head.sure, head.gate, (ANY, *names), weights)
     found: Floats = np.zeros((len(examples), len(names) + 1))
     if len(taught) < len(examples):

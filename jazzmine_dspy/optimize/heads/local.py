@@ -13,6 +13,8 @@ from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.models.commands import Clarify
 from jazzmine_dspy.optimize.heads.flows import fit_flows
 from jazzmine_dspy.optimize.pipeline.acts import shown
+from jazzmine_dspy.optimize.pipeline.parts import with_index
+from jazzmine_dspy.optimize.pipeline.recall import IndexExample, index_examples
 from jazzmine_dspy.optimize.pipeline.rows import is_ruled
 from jazzmine_dspy.program.driver import drive
 from jazzmine_dspy.program.heads.acts import Acts, ActsHead
@@ -34,10 +36,12 @@ class LocalFit(NamedTuple):
 
     Args:
         program: The base program with what it learnt.
+        examples: Labelled turns that its index holds.
         unseen: The same program over the labelled turns, each decided without what its conversation taught.
     """
 
     program: TurnProgram
+    examples: tuple[IndexExample, ...] = ()
     unseen: Evaluation | None = None
 
 
@@ -79,23 +83,24 @@ def fit_local(base: TurnProgram, examples: Sequence[Example], *, seed: int, judg
     start = shipped_head(base.bindings.embedder)
     if start is None or not labelled:
         return LocalFit(base)
-    given = [shown(base, each) for each in labelled]
+    indexed = tuple(index_examples(base.registry, labelled))
+    program = with_index(base, indexed)
+    given = [shown(program, each) for each in labelled]
     head, scores = fit_labelled(start, given, seed)
     unseen = UnseenActs(start, head)
     for each, row in zip(labelled, scores, strict=True):
         unseen.tell(each, row, {})
-    blind = base.with_policy(base.policy).bind(heads={"understand": unseen})
+    blind = program.with_policy(program.policy).bind(heads={"understand": unseen})
     told = [_starts(blind, each) for each in labelled]
     places = [place for place, each in enumerate(told) if each is not None and not _vague(labelled[place])]
     taught = [(given[place], told[place]) for place in places]
     head, added = fit_flows(head, [each for each, _ in taught], [each for _, each in taught if each], seed)
-    program = base.with_policy(base.policy)
     program.bind(heads={"understand": ActsHead.from_state(head.to_state())})
     if not judge:
-        return LocalFit(program)
+        return LocalFit(program, indexed)
     for place, row in zip(places, added, strict=True):
         unseen.tell(labelled[place], scores[place], dict(zip(head.flows, row.tolist(), strict=True)))
-    return LocalFit(program, evaluate(blind, labelled, exclude=lambda each: (each.conversation_id,)))
+    return LocalFit(program, indexed, evaluate(blind, labelled, exclude=lambda each: (each.conversation_id,)))
 
 
 def _starts(program: TurnProgram, example: Example) -> Starts | None:

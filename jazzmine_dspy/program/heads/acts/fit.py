@@ -28,7 +28,7 @@ USUAL_PULL = 300.0
 _DOUBT = 6.0
 """The pull where no turn speaks for another, and how many nats of log-loss a pull ten times off has to gain."""
 
-_SCALE_PULL = 5.0
+_SCALE_PULL = 10.0
 """How many turns the package's scales of the acts are worth."""
 
 MOST_ROWS = 2_000
