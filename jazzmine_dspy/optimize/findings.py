@@ -217,20 +217,9 @@ def _candidate(context: RunContext, state: RunState, verdict: Verdict) -> Candid
 
 
 def learning_points(context: RunContext, state: RunState) -> Iterator[LearningPoint]:
-    """Scores on the dev parts by number of labelled conversations: none is the base, all what was trained."""
-    local, metric = state.local, context.recipe.objective
-    if local is None or not local.curve:
-        return
-    every = [
-        (0, local.base),
-        *local.curve,
-        (
-            len({e.conversation_id for e in context.dataset.examples("train")}),
-            local.whole if local.whole is not None else local.evaluation,
-        ),
-    ]
-    for conversations, evaluation in every:
-        score = evaluation.metrics.get(metric)
+    """Scores on the dev parts by number of labelled conversations; none is the base."""
+    for conversations, evaluation in state.local.curve:
+        score = evaluation.metrics.get(context.recipe.objective)
         if score is not None:
             yield LearningPoint(conversations, score)
 
@@ -283,11 +272,9 @@ def _facts(context: RunContext, state: RunState, before: Mapping[str, Any]) -> d
     return facts | {"ships": state.ships}
 
 
-def _choosing(state: RunState) -> Choosing | None:
-    """How the local decider was trained, and what the gate promises; None where nothing was."""
+def _choosing(state: RunState) -> Choosing:
+    """How the local decider was trained, and what the gate promises."""
     local = state.local
-    if local is None or (local.trained.recall is None and local.trained.head is None):
-        return None
     words = list(gate_words(local.confidence)) if local.confidence is not None else []
     words += list(_lost_by_cascades(state))
     if state.refitted:
@@ -311,7 +298,8 @@ def gate_words(fitted: ConfidenceFit) -> Iterator[str]:
     """The contract in one number: how many of the turns that are decided locally are wrong."""
     passed = fitted.gate.passed
     yield (
-        f"of the turns that are decided locally, {100 * passed.error:.1f} % are wrong by estimate; with 90 % confidence "
+        f"of the turns that are decided locally, {100 * passed.error:.1f} % are wrong by estimate; with 90 % "
+        "confidence "
         f"at most {100 * passed.bound:.1f} % ({passed.accepted} of {passed.n} judged turns pass the gate, and "
         f"{100 * (1 - passed.accepted / max(1, passed.n)):.0f} % are left to the language model)"
     )

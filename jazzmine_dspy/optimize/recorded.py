@@ -72,7 +72,7 @@ def _answered(context: RunContext, part: RecordedPart, examples: list[Example]) 
 
 def _cascade(state: RunState, asked: list[TurnResult]) -> list[TurnResult]:
     local = state.local
-    if local is None or local.confidence is None:
+    if local.confidence is None:
         return []
     program = local.trained.program
     first = evaluate(program, [turn.example for turn in asked]).turns

@@ -20,7 +20,6 @@ from jazzmine_dspy.optimize.steps.prompts import Tried
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 
-LOCAL = "local"
 BEFORE = "before"
 """The program that the run starts from, as it was compiled."""
 
@@ -28,17 +27,16 @@ BEFORE = "before"
 def evaluate_contenders(context: RunContext, state: RunState) -> RunState:
     """Judge the base program, the local decider, the language model, other deciders, and the cascades of these."""
     local = state.local
-    assert local is not None, "the local decider is trained first"
-    held = [
-        Contender(BASE, "base", state.base, local.base),
-        Contender(LOCAL, "local", _local_program(local), local.evaluation),
+    held = [Contender(BASE, "base", state.base, local.base)]
+    held += [
+        Contender(each.name, "local", _program(each), each.evaluation, local=each) for each in state.locals
     ]
     if (before := _before(context, local)) is not None:
         held.append(before)
     held += [*judged_deciders(context, local), *_asked(context, state)]
     models = [each for each in held if each.kind == "lm"]
     for first in [each for each in held if each.kind in ("local", "other")]:
-        made = (cascade(local, first, model) for model in models)
+        made = (cascade(first, model) for model in models)
         held += [each for each in made if each is not None]
     return replace(state, contenders=tuple(held))
 
@@ -68,7 +66,7 @@ def _before(context: RunContext, local: LocalFit) -> Contender | None:
     return Contender(BEFORE, "before", earlier.program, found, found.usage["lm_calls_per_turn"])
 
 
-def _local_program(local: LocalFit) -> TurnProgram:
+def _program(local: LocalFit) -> TurnProgram:
     program = local.trained.program
     model = local.confidence.model if local.confidence is not None else None
     return program.with_policy(program.policy.model_copy(update={"turn_confidence": model}))
@@ -117,19 +115,18 @@ def _judged(
     return Contender(name, "lm", tried.program, found, found.usage["lm_calls_per_turn"])
 
 
-def cascade(local: LocalFit, first: Contender, model: Contender) -> Contender | None:
+def cascade(first: Contender, model: Contender) -> Contender | None:
     """A program that decides what it is sure of, and leaves the rest to a language model; no call is made for it.
 
     None where too few turns tell from where on it is sure.
 
     Args:
-        local: Says which turns the local decider is sure of.
         first: The program that decides first.
         model: The language model.
     """
     asked = {turn.example.key for turn in model.evaluation.turns}
     if first.kind == "local":
-        fitted = local.confidence
+        fitted = first.local.confidence if first.local is not None else None
         gate, passing = (fitted.gate.threshold, fitted.passing) if fitted else (None, {})
     else:
         gate, passing = _gate_of(first, asked)
@@ -148,7 +145,9 @@ def cascade(local: LocalFit, first: Contender, model: Contender) -> Contender | 
     program = with_states(first.program.with_policy(policy), states_of(model.program))
     calls = sum(turn.decision.usage.lm_calls for turn in turns if turn.decision is not None)
     evaluation = replace(model.evaluation, turns=tuple(turns))
-    return Contender(f"{first.name}, then {model.name}", "cascade", program, evaluation, calls / len(turns))
+    return Contender(
+        f"{first.name}, then {model.name}", "cascade", program, evaluation, calls / len(turns), first.local
+    )
 
 
 def mixed(

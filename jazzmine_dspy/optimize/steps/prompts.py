@@ -104,7 +104,6 @@ def compile_prompts(context: RunContext, state: RunState) -> RunState:
         LMUnansweredError: it did not answer more than 5 % of the turns.
         DeadCompileError: a candidate claims predictors that its making did not reach.
     """
-    assert state.local is not None, "the local decider is trained first"
     train, dev_a = (context.dataset.examples(role) for role in ("train", "dev_a"))
     prompts = _fit(context, state.local.trained.program, train, dev_a)
     for tried in prompts.tried:
