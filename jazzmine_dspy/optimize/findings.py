@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jazzmine_dspy.artifacts import BASE
@@ -211,8 +212,10 @@ def learning_points(context: RunContext, state: RunState) -> Iterator[LearningPo
     local, metric = state.local, context.recipe.objective
     if local is None or not local.curve:
         return
+    dev = {turn.example.key for turn in local.curve[0][1].turns}
+    on_dev = tuple(turn for turn in local.base.turns if turn.example.key in dev)
     every = [
-        (0, local.base),
+        (0, replace(local.base, turns=on_dev)),
         *local.curve,
         (
             len({e.conversation_id for e in context.dataset.examples("train")}),

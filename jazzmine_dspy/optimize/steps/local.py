@@ -9,6 +9,7 @@ from dataclasses import replace
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
+from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.optimize.confidence import fit, folds_of, judged, left_out, set_gate
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.local.training import train_local
@@ -37,10 +38,16 @@ def fit_local(context: RunContext, state: RunState) -> RunState:
     trained = train_local(context, state.start, train)
 
     def again(examples: Sequence[Example]) -> TurnProgram:
+        conversations = len({example.conversation_id for example in examples})
+        context.progress.phase(f"train the local decider on {conversations} conversations", None)
         return train_local(context, state.start, examples).program
 
     rounds = list(holdouts(context, again, trained.program))
-    turns = [turn for program, held in rounds for turn in _judge(context, "local", program, held)]
+    turns = [
+        turn
+        for number, (program, held) in enumerate(rounds, 1)
+        for turn in _judge(context, f"local, fold {number}" if len(rounds) > 1 else "local", program, held)
+    ]
     every = [example for _, held in rounds for example in held]
     base = Evaluation(tuple(_judge(context, "base", state.base, every)), seed=context.recipe.seed)
     evaluation = Evaluation(tuple(turns), seed=context.recipe.seed)
@@ -49,7 +56,8 @@ def fit_local(context: RunContext, state: RunState) -> RunState:
     dev = context.dataset.examples("dev_a", "dev_b")
     whole = None
     if len(rounds) > 1 and curve:
-        whole = Evaluation(tuple(_judge(context, "local", trained.program, dev)), seed=context.recipe.seed)
+        all_of_train = tuple(_judge(context, "local, all of train", trained.program, dev))
+        whole = Evaluation(all_of_train, seed=context.recipe.seed)
     return replace(state, local=LocalFit(trained, evaluation, base, confidence, curve, whole))
 
 
@@ -99,11 +107,14 @@ def fit_confidence(context: RunContext, evaluation: Evaluation, program: TurnPro
     if len({row.group for row in rows}) < FEWEST_CLUSTERS:
         return None
     start, part = shipped()[0], context.recipe.gates
-    sure, folds = left_out(rows, start), folds_of(rows)
+    labelled = [turn for turn in evaluation.turns if _is_judged(turn)]
+    closed = [_is_closed(turn) for turn in labelled]
+    # What rules decide as a whole passes every gate: the bound is on these turns too.
+    left = zip(left_out(rows, start), closed, strict=True)
+    sure, folds = [1.0 if certain else share for share, certain in left], folds_of(rows)
     gate = set_gate(sure, rows, target_error=part.target_error, delta=part.delta)
     model = fit(rows, start).model_copy(update={"gate": round(gate.threshold, 6), "reason": gate.reason})
     passing: dict[str, bool] = {}
-    labelled = [turn for turn in evaluation.turns if _is_judged(turn)]
     for fold in sorted(set(folds)):
         others = [at for at, its in enumerate(folds) if its != fold]
         own = set_gate(
@@ -114,8 +125,15 @@ def fit_confidence(context: RunContext, evaluation: Evaluation, program: TurnPro
         )
         for at, its in enumerate(folds):
             if its == fold:
-                passing[labelled[at].example.key] = sure[at] >= own.threshold and not labelled[at].degraded
+                passes = (closed[at] or sure[at] >= own.threshold) and not labelled[at].degraded
+                passing[labelled[at].example.key] = passes
     return ConfidenceFit(model, gate, passing)
+
+
+def _is_closed(turn: TurnResult) -> bool:
+    """Whether rules decided the turn as a whole."""
+    stages = turn.decision.stages if turn.decision is not None else {}
+    return bool(stages) and all(stages[stage].source == "rule" for stage in STAGES[1:])
 
 
 def _is_judged(turn: TurnResult) -> bool:
