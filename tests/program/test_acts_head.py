@@ -54,7 +54,7 @@ REGISTRY = FlowRegistry(FLOWS)
 @pytest.fixture(scope="module")
 def program() -> TurnProgram:
     """A program that was never compiled: flows, and the bundled embedding model."""
-    made = TurnProgram(REGISTRY, policy=Policy(orders={**FLOOR, "understand": ("rule", "head", "floor")}))
+    made = TurnProgram(REGISTRY, policy=Policy(deciders=(("local", None),)))
     artifacts.bind_recall(made, FastembedEmbedder())
     return made
 
@@ -190,7 +190,7 @@ def test_what_the_shipped_head_is_not_sure_of_goes_to_the_language_model(program
 
 
 def test_without_its_embedding_model_nobody_misses_it(program: TurnProgram) -> None:
-    order = Policy(orders={**FLOOR, "understand": ("rule", "head", "floor")})
+    order = Policy(deciders=(("local", None),))
     record = TurnProgram(REGISTRY, policy=order).decide(text="5 of us").stages["understand"]
     assert (record.source, record.degraded) == ("floor", False)
 

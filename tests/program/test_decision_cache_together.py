@@ -27,7 +27,7 @@ def recall(overlap: Make, registry: FlowRegistry) -> Any:
 
 @pytest.fixture
 def program(registry: FlowRegistry, recall: Any) -> TurnProgram:
-    policy = Policy(floor_score={"idle": 0.1, "busy": 0.3}).named("floor")
+    policy = Policy(fallback_score={"idle": 0.1, "busy": 0.3}).named("fallback")
     return TurnProgram(registry, policy=policy).bind(recall=recall)
 
 
@@ -158,7 +158,7 @@ def test_equal_turns_in_threads_make_one_call(program: TurnProgram, slow: Slow) 
 @P1
 def test_an_interrupted_thread_leaves_the_turn_to_one_that_waits() -> None:
     cache, began, go = DecisionCache(), threading.Event(), threading.Event()
-    decided = TurnProgram(FlowRegistry([])).with_policy("floor").decide(text="hello")
+    decided = TurnProgram(FlowRegistry([])).with_policy("fallback").decide(text="hello")
 
     def interrupted() -> Any:
         began.set()

@@ -46,7 +46,7 @@ TALK = [
 
 @pytest.fixture(scope="module")
 def program() -> TurnProgram:
-    made = TurnProgram(FlowRegistry(FLOWS), policy=without_lm(Policy()))
+    made = TurnProgram(FlowRegistry(FLOWS), policy=Policy().named("local"))
     artifacts.bind_recall(made, "minilm")
     return made
 
@@ -151,7 +151,7 @@ def test_a_new_task_leaves_the_topic_and_an_answer_or_correction_does_not(progra
 def test_a_paused_task_and_another_matter_leave_the_topic(program: TurnProgram, command: Any) -> None:
     context = Context(Turn(text="and the other one", history=TALK), program.registry)
     before = Enhancement(enhanced_query="and the other one")
-    steps = feel(context, program.bindings, before, StageRecord(source="floor"), [command])
+    steps = feel(context, program.bindings, before, StageRecord(source="fallback"), [command])
     effect = next(steps)
     with pytest.raises(StopIteration) as done:
         steps.send(driver._perform(effect, program.bindings))
@@ -214,7 +214,7 @@ def test_other_features_and_other_formats_are_refused(program: TurnProgram) -> N
 @pytest.mark.row("E7")
 def test_features_that_fail_degrade_the_enhancement_with_the_cause(program: TurnProgram) -> None:
     context = Context(Turn(text="you are useless!!!"), program.registry)
-    before = StageRecord(source="floor", cause="the rewrite is a copy")
+    before = StageRecord(source="fallback", cause="the rewrite is a copy")
     steps = feel(context, program.bindings, Enhancement(enhanced_query="you are useless!!!"), before, [])
     next(steps)
     with pytest.raises(StopIteration) as done:

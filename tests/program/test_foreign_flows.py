@@ -140,7 +140,7 @@ def test_nothing_off_topic_starts_a_users_own_flow(case: Case, embedder: Fastemb
     assert isinstance(head, SelectionHead)
     assert not {flow.name for flow in case.flows} & set(head.labels)
     off, right = counted(program, case)
-    _, floor = counted(program.with_policy("floor"), case)
+    _, floor = counted(program.with_policy("fallback"), case)
     assert off == 0
     # Short questions that a flow answers ("do you serve fish") are held for questions aside.
     assert right >= max(floor, 0.65 * len(case.in_scope))

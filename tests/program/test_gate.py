@@ -101,7 +101,7 @@ def test_the_shipped_fit_is_for_the_shipped_head() -> None:
 
 @pytest.mark.row("C3")
 def test_what_the_message_says_beside_its_value_makes_unsure() -> None:
-    made, _ = program(without_lm(Policy()))
+    made, _ = program(Policy().named("local"))
     told = {text: signs(SEATS.model_copy(update={"text": text}), made.registry, decided(SetSlot(name="seats", value=4)))
             for text in ("4", "4 please", "4, but the one that leaked must not be among them")}  # fmt: skip
     left = [each["left"] for each in told.values()]
@@ -118,7 +118,7 @@ def test_a_part_that_failed_is_no_reason_to_be_sure() -> None:
 
 
 def decided(*commands: Any, degraded: bool = False) -> TurnDecision:
-    record = StageRecord(source="head", confidence=0.8, degraded=degraded)
+    record = StageRecord(source="local", confidence=0.8, degraded=degraded)
     return TurnDecision(
         enhancement=Enhancement(enhanced_query="x"), selection=Selection(), commands=list(commands),
         stages={"enhance": record, "select": record, "understand": record},

@@ -121,7 +121,7 @@ def test_what_is_hidden_never_reaches_recall_head_prompt_or_schema(
 @F17
 @pytest.mark.parametrize("shape", ["staged", "fused"])
 def test_what_is_hidden_is_not_chosen_by_the_floor(guarded: FlowRegistry, overlap: Make, shape: Any) -> None:
-    program = TurnProgram(guarded, policy=Policy(shape=shape).named("floor")).bind(recall=overlap(guarded))
+    program = TurnProgram(guarded, policy=Policy(shape=shape).named("fallback")).bind(recall=overlap(guarded))
     assert program.decide(HIDDEN).selection.flows == []
     assert program.decide(SHOWN).selection.flows == ["gift_card"]
 
@@ -132,7 +132,7 @@ def test_a_recall_that_knows_no_guards_changes_nothing(guarded: FlowRegistry, ov
         def recall(self, query: str, **options: Any) -> Any:
             return super().recall(query, **{**options, "allowed": None})
 
-    program = TurnProgram(guarded).with_policy("floor").bind(recall=Careless(guarded))
+    program = TurnProgram(guarded).with_policy("fallback").bind(recall=Careless(guarded))
     decision = program.decide(HIDDEN)
     assert "gift_card" not in dict(decision.selection.candidates)
     assert decision.selection.flows == []

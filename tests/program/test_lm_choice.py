@@ -136,7 +136,7 @@ def test_a_lone_candidate_is_taken_only_where_its_condition_is_met(
     policy = Policy(
         shape="staged",
         orders={**FLOOR, "select": order},
-        floor_score={"idle": 0.5 if met else 0.9, "busy": 1.0},
+        fallback_score={"idle": 0.5 if met else 0.9, "busy": 1.0},
     )
     program = TurnProgram(flows, policy=policy).bind(
         recall=overlap(flows),
@@ -162,7 +162,7 @@ def test_a_lone_candidate_is_taken_only_where_its_condition_is_met(
 def test_after_a_failure_the_best_stands_in_above_its_threshold_alone(
     speak: Make, registry: FlowRegistry, overlap: Make, answer: Any, needed: float
 ) -> None:
-    policy = Policy(shape="staged", orders=SELECT_LM, floor_score={"idle": needed, "busy": 1.0})
+    policy = Policy(shape="staged", orders=SELECT_LM, fallback_score={"idle": needed, "busy": 1.0})
     program = TurnProgram(registry, policy=policy).bind(
         recall=overlap(registry), lm=speak(schema=False, select=answer)
     )
@@ -219,7 +219,7 @@ def test_a_stand_in_for_recall_is_used_and_told(registry: FlowRegistry, overlap:
                 super().recall(query, **options), cause="Qdrant is down; the embedded index stood in"
             )
 
-    program = TurnProgram(registry).with_policy("floor").bind(recall=Fallen(registry))
+    program = TurnProgram(registry).with_policy("fallback").bind(recall=Fallen(registry))
     decision = program.decide(text="where is my order")
     record = decision.stages["select"]
     assert (decision.selection.flows, record.degraded) == (["track_order"], True)

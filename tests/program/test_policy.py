@@ -17,7 +17,7 @@ FIELDS: dict[str, Any] = {
     "orders": {"select": ("lm", "floor")},
     "gates": {"select": {"head": 0.5}},
     "trust": {"select": {"head": 0.5}},
-    "floor_score": {"idle": 0.5, "busy": 1.0},
+    "fallback_score": {"idle": 0.5, "busy": 1.0},
     "clarify": {"floor": 0.1},
     "recall": {"k": 60.0},
 }

@@ -123,7 +123,7 @@ def test_a_head_that_cannot_judge_a_flow_leaves_it_to_the_floor_which_says_so(
         ("where is my order", ["track_order"], "not learnt: best recalled flow"),
         ("where is something", [], "not learnt: no candidate is near enough"),
     ):
-        decision = headed(judge(leaves), floor_score={"idle": 0.5, "busy": 0.5}).decide(text=text)
+        decision = headed(judge(leaves), fallback_score={"idle": 0.5, "busy": 0.5}).decide(text=text)
         assert (decision.stages["select"].source, decision.selection.flows) == ("floor", flows)
         assert decision.selection.reason == reason
         assert not decision.degraded
@@ -148,7 +148,7 @@ def test_the_language_model_is_offered_what_it_was_compiled_on(
 
 def test_the_floors_threshold_holds_for_what_recall_ranked(headed: Make, judge: Make) -> None:
     """It was fitted to recall's scores, so the head's order must not change what it means."""
-    program = headed(judge(SURE), gates={"select": {"head": 0.95}}, floor_score={"idle": 0.5, "busy": 0.5})
+    program = headed(judge(SURE), gates={"select": {"head": 0.95}}, fallback_score={"idle": 0.5, "busy": 0.5})
     assert program.decide(text="where is my order").selection.flows == ["track_order"]
     assert program.decide(text="where is something").selection.flows == []
 
@@ -250,7 +250,7 @@ def test_a_flow_is_started_resumed_or_let_go_on(
 
     lm = speak(select=gift)
     order = (source, "floor") if source != "floor" else ("floor",)
-    program = headed(judge(SURE), order, lm, floor_score={"idle": 0.1, "busy": 0.1})
+    program = headed(judge(SURE), order, lm, fallback_score={"idle": 0.1, "busy": 0.1})
     decision = program.decide(Turn(text="buy a gift card", **state))
     assert decision.stages["select"].source == source
     assert [

@@ -55,7 +55,7 @@ def test_a_registered_source_answers_where_the_policy_names_it(registry: FlowReg
     assert record.model_validate_json(record.model_dump_json()) == record
     passed = program.with_policy(policy.model_copy(update={"gates": {"understand": {"mine": 0.9}}}))
     assert passed.decide(text="is there any news").stages["understand"].source == "floor"
-    assert program.with_policy("floor").decide(text="any news").stages["understand"].source == "floor"
+    assert program.with_policy("fallback").decide(text="any news").stages["understand"].source == "floor"
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -148,7 +148,7 @@ def test_a_source_that_breaks_degrades_the_turn_and_no_more(
     assert (record.source, record.degraded) == ("floor", True)
     assert "mine: " in str(record.cause)
     assert cause in str(record.cause)
-    plain = program.with_policy("floor").decide(text="is there any news")
+    plain = program.with_policy("fallback").decide(text="is there any news")
     assert decision.commands == plain.commands
 
 
@@ -182,7 +182,7 @@ async def test_a_source_whose_part_is_not_bound_degrades_the_turn(
         assert "head: no head is bound" in str(record.cause)
         assert "lm: LMMissingError" in str(record.cause)
     # A policy that names neither is not degraded.
-    assert not program.with_policy("floor").decide(text="is it here").degraded
+    assert not program.with_policy("fallback").decide(text="is it here").degraded
 
 
 def test_the_fingerprint_tells_sources_of_one_name_apart(registry: FlowRegistry) -> None:

@@ -88,7 +88,7 @@ def test_the_policy_lm_asks_it_for_everything(
     assert lm.engine.calls == calls
     assert forced is not shipped
     assert shipped.policy.orders["select"][0] == "rule"
-    assert {record.source for record in forced.with_policy("floor").decide(turn).stages.values()} == {"rule"}
+    assert {record.source for record in forced.with_policy("fallback").decide(turn).stages.values()} == {"rule"}
     assert lm.engine.calls == calls
     assert forced.with_policy("shipped").policy == forced.policy
     with pytest.raises(InputError, match="'best'"):
@@ -298,7 +298,7 @@ def test_a_flow_written_in_yaml_is_chosen_with_no_line_of_python(tmp_path: Path,
         "utf-8",
     )
     registry = FlowRegistry.from_yaml(path)
-    program = TurnProgram(registry).with_policy("floor").bind(recall=overlap(registry))
+    program = TurnProgram(registry).with_policy("fallback").bind(recall=overlap(registry))
     decision = program.decide(text="a table for two on the terrace, please")
     assert [one.model_dump(mode="json") for one in decision.commands] == [
         {"type": "start_flow", "flow": "book_table"},

@@ -115,7 +115,7 @@ def test_what_rules_decide_alone_asks_nobody(
     if text != "yes":
         assert lm.engine.calls == 0
         assert decision.stages["enhance"].source == "rule"
-    bare = TurnProgram(registry).bind(recall=overlap(registry)).with_policy("floor")
+    bare = TurnProgram(registry).bind(recall=overlap(registry)).with_policy("fallback")
     assert decide(bare, style, turn).stages["enhance"].source in ("rule", "floor")
 
 
