@@ -40,7 +40,9 @@ class Slow(FastembedEmbedder):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return save(TurnProgram(FlowRegistry(FLOWS, agent_id="shop")).with_policy("fallback"), tmp_path / "orders")
+    return save(
+        TurnProgram(FlowRegistry(FLOWS, agent_id="shop")).with_policy("fallback"), tmp_path / "orders"
+    )
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from jazzmine_dspy.memory.procedural import FastembedEmbedder, FlowIndex
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.errors import FlowError, InputError
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.selector import FlowSelector
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.runtime import Runtime
@@ -97,13 +97,13 @@ async def test_a_message_of_ten_thousand_words_is_refused_with_its_remedy(
     assert (await runtime.process(conversation_id="c", user_id="u", text="hello")).state.turn_number == 1
 
 
-@pytest.mark.parametrize("order", [("rule", "floor"), ("lm", "floor"), ("head", "floor"), ("floor",)])
+@pytest.mark.parametrize("name", ["shipped", "lm", "local", "fallback"])
 @pytest.mark.parametrize("shape", ["staged", "fused"])
 def test_an_empty_registry_selects_nothing(
-    speak: Make, letters: Make, judge: Make, overlap: Make, order: tuple[Any, ...], shape: Any
+    speak: Make, letters: Make, judge: Make, overlap: Make, name: Any, shape: Any
 ) -> None:
     flows = FlowRegistry()
-    policy = Policy(shape=shape, orders={**FLOOR, "select": order})
+    policy = Policy(shape=shape).named(name)
     program = TurnProgram(flows, policy=policy).bind(
         lm=speak(), recall=overlap(flows), embedder=letters(), heads={"select": judge(None)}
     )
@@ -115,9 +115,9 @@ def test_a_registry_of_one_flow_is_no_reason_to_choose_it(embedder: FastembedEmb
     flows = FlowRegistry(
         [{"name": "track", "description": "Tell where an order is.", "examples": ["where is my order"]}]
     )
-    program = TurnProgram(flows, policy=Policy(fallback_score={"idle": 0.25, "busy": 1.0}).named("fallback")).bind(
-        recall=FlowIndex(flows, embedder), embedder=embedder
-    )
+    program = TurnProgram(
+        flows, policy=Policy(fallback_score={"idle": 0.25, "busy": 1.0}).named("fallback")
+    ).bind(recall=FlowIndex(flows, embedder), embedder=embedder)
     assert program.decide(text="where is my order").selection.flows == ["track"]
     other = program.decide(text="bananas and philosophy")
     assert [name for name, _ in other.selection.candidates] == ["track"]
@@ -171,7 +171,7 @@ def test_a_model_that_answers_nonsense_chooses_nothing(
     program = make_program(speak(schema, select=answer), fallback_score={"idle": 2.0, "busy": 2.0})
     decision = program.decide(text="where is my order")
     assert decision.selection.flows == []
-    assert (decision.stages["select"].source, decision.stages["select"].degraded) == ("floor", True)
+    assert (decision.stages["select"].source, decision.stages["select"].degraded) == ("fallback", True)
     decision.model_dump_json()
 
 

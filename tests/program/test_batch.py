@@ -14,7 +14,7 @@ from jazzmine_dspy.memory.procedural import FastembedEmbedder, FlowIndex
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.errors import EmbeddingError, InputError
 from jazzmine_dspy.program import batch
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -166,7 +166,7 @@ def test_turns_whose_parts_hang_end_with_their_deadline(
         runner.close()
     assert len(made) == len(TURNS)
     for decision in made:
-        assert decision.stages["select"].source in ("floor", "rule")
+        assert decision.stages["select"].source in ("fallback", "rule")
         assert "deadline" in str(decision.stages["select"].cause)
 
 

@@ -264,7 +264,7 @@ async def test_a_degraded_decision_is_never_stored(registry: FlowRegistry, overl
 def test_programs_that_are_measured_are_asked_each_time(program: TurnProgram, recall: Any) -> None:
     cached = program.cached()
     with bearing_outages():
-        assert [cached.decide(TURN).stages["select"].source for _ in range(2)] == ["floor", "floor"]
+        assert [cached.decide(TURN).stages["select"].source for _ in range(2)] == ["fallback", "fallback"]
     assert (len(recall.asked), count(cached).misses) == (2, 0)
 
 

@@ -90,7 +90,7 @@ async def test_equal_turns_at_once_make_one_call(program: TurnProgram, slow: Slo
     assert slow.asked == 1
     assert len({str(each.commands) for each in decisions}) == 1
     assert len({id(each.selection) for each in decisions}) == 20
-    assert sorted(each.stages["select"].source for each in decisions) == ["cache"] * 19 + ["floor"]
+    assert sorted(each.stages["select"].source for each in decisions) == ["cache"] * 19 + ["fallback"]
     assert (count(cached).misses, count(cached).shared, count(cached).hit_rate) == (1, 19, 0.95)
 
 

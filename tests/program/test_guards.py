@@ -15,7 +15,7 @@ from jazzmine_dspy.models.errors import FlowError
 from jazzmine_dspy.models.flows import Guard
 from jazzmine_dspy.program.guards import allowed_flows, is_shown
 from jazzmine_dspy.program.merge import merge
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -98,9 +98,7 @@ def test_what_is_hidden_never_reaches_recall_head_prompt_or_schema(
 ) -> None:
     head = judge(SelectionOutput((), 0.1, (("gift_card", 0.8), ("none", 0.1))))
     lm = speak(select={"flows": ["A"]})
-    policy = Policy(shape="staged", orders={**FLOOR, "select": ("head", "lm", "floor"), "enhance": ("lm", "floor")},
-                    gates={"select": {"head": 0.5}})  # fmt: skip
-    program = TurnProgram(guarded, policy=policy).bind(
+    program = TurnProgram(guarded, policy=Policy(shape="staged")).bind(
         recall=overlap(guarded), embedder=letters(), heads={"select": head}, lm=lm
     )
     for turn, there in ((HIDDEN, False), (SHOWN, True)):
@@ -158,8 +156,8 @@ def test_with_all_flows_hidden_nothing_is_asked_and_nothing_chosen(
         [{"name": "a", "description": "A.", "examples": ["do a"], "guards": [{"status": ["in_flow"]}]}]
     )
     lm, head = speak(select={"flows": ["A"]}), judge(SelectionOutput(("a",), 0.9, (("a", 0.9),)))
-    for order in (("head", "floor"), ("lm", "floor"), ("floor",)):
-        policy = Policy(shape="staged", orders={**FLOOR, "select": order})
+    for name in ("local", "lm", "fallback"):
+        policy = Policy(shape="staged").named(name)  # type: ignore[arg-type]
         program = TurnProgram(flows, policy=policy).bind(
             recall=overlap(flows), embedder=letters(), heads={"select": head}, lm=lm
         )

@@ -378,7 +378,7 @@ async def test_a_program_without_language_model_decides_by_its_own_order(registr
     program = TurnProgram(registry, policy=Policy(fallback_score={"idle": 0.15, "busy": 1.0}))
     selector = FlowSelector(program.with_policy("fallback"), registry)
     result = await selector.select(QUERY, candidates=list(THREE))
-    assert (names(result), result.source, result.degraded) == (["track_order"], "floor", False)
+    assert (names(result), result.source, result.degraded) == (["track_order"], "fallback", False)
     result = await selector.select("hello", candidates=list(THREE))
     assert (names(result), result.source) == ([], "rule")
 
@@ -395,4 +395,4 @@ async def test_a_head_chooses_among_the_candidates_only(
         TurnProgram(registry).bind(heads={"select": judge(says)}, embedder=letters()).with_policy("local")
     )
     result = await FlowSelector(program, registry).select(QUERY, candidates=list(THREE))
-    assert (names(result), result.source, result.confidence) == (["track_order"], "head", 0.2)
+    assert (names(result), result.source, result.confidence) == (["track_order"], "local", 0.2)

@@ -15,7 +15,7 @@ from jazzmine_dspy.models import Flow, FlowRegistry
 from jazzmine_dspy.models.decision import Degraded, Recalled
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.program._flow_prompts import FlowPrompts
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.selector import FlowSelector
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -67,7 +67,7 @@ async def test_stale_and_invented_ids_are_told_apart(
 async def test_nothing_but_invented_ids_is_a_failure_that_names_them(registry: FlowRegistry) -> None:
     result = await FlowSelector(lm("Q"), registry).select(QUERY, candidates=[("track_order", 0.01)])
     assert (result.invented_ids, result.unresolved_ids, result.chosen_flows) == (["Q"], [], [])
-    assert (result.degraded, result.source) == (True, "floor")
+    assert (result.degraded, result.source) == (True, "fallback")
 
 
 @pytest.mark.row("F14")
@@ -108,7 +108,7 @@ async def test_a_memory_that_is_down_has_the_programs_own_index_for_a_stand_in(
     selector.deadline = 0.2
     result = await selector.select(QUERY)
     assert [flow.name for flow in result.chosen_flows] == ["track_order"]
-    assert (result.degraded, result.source, len(result.candidates)) == (True, "floor", 3)
+    assert (result.degraded, result.source, len(result.candidates)) == (True, "fallback", 3)
     told = {MemoryUnavailableError: "Qdrant does not answer", OSError: "recall: OSError"}
     assert told.get(type(memory.error), "no answer in time") in str(result.cause)
     alone = FlowSelector(program.deepcopy(), registry, memory)

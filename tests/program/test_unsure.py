@@ -101,7 +101,7 @@ def test_an_act_another_flow_another_value_or_a_question_is_none() -> None:
 )
 @pytest.mark.parametrize("flows", [FLOWS, []])
 def test_nothing_found_is_never_certain(turn: Turn, flows: list[Any]) -> None:
-    sure = {stage: {"floor": 1.0} for stage in ("enhance", "select", "understand")}
+    sure = {"fallback": 1.0, "local": 1.0}
     policy = Policy(trust=sure).named("fallback")
     decision = TurnProgram(FlowRegistry(flows), policy=policy).decide(turn)
     assert decision.selection.flows == []

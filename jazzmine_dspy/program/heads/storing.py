@@ -91,7 +91,7 @@ def states_from_bytes(data: bytes, where: str) -> dict[str, HeadState]:
     try:
         # safetensors tells the metadata of files only; they are in the JSON that its length precedes.
         metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-        settings = dict(json.loads(metadata["heads"]))
+        settings = {key: dict(value) for key, value in json.loads(metadata["heads"]).items()}
         arrays = load(data)
     except Exception as error:
         raise _unreadable(error, where) from error
