@@ -65,10 +65,10 @@ def report(support: list[Example], support_flows: list[str], noisy: Any) -> Repo
     def run(**settings: Any) -> Evaluation:
         return evaluate(noisy(turns, support_flows, **settings), turns, price=(0.1, 0.4))
 
-    floor = run(quality=0.5, source="floor", seed=1)
+    floor = run(quality=0.5, source="fallback", seed=1)
     plain = run(quality=0.6, seed=2, degraded=0.05, crashed=0.02)
     compiled = run(quality=0.8, seed=2, tokens=600)
-    shipped = run(quality=0.9, source="head", seed=3)
+    shipped = run(quality=0.9, source="local", seed=3)
     return Report(
         title=f"support {NASTY}",
         verdict=f"It gets better {NASTY}",
@@ -77,7 +77,7 @@ def report(support: list[Example], support_flows: list[str], noisy: Any) -> Repo
         recipe=f'name = "{NASTY}"',
         first_line=f"The heads carry it {NASTY}",
         systems=[
-            System("TF-IDF", run(quality=0.55, source="head"), covers=frozenset({"flow_set_exact"})),
+            System("TF-IDF", run(quality=0.55, source="local"), covers=frozenset({"flow_set_exact"})),
             System("Floors alone", floor, note=NASTY),
             System("LM uncompiled", plain),
             System("LM compiled", compiled),
