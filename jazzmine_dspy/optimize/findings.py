@@ -126,9 +126,10 @@ def in_one_sentence(context: RunContext, state: RunState) -> str:
         return "The run ended before its program was tried on the test turns."
     calls = shipped.usage["lm_calls_per_turn"]
     asks = f"{calls:.2f} calls of the language model a turn" if calls else "no language model is asked"
+    outage = " The language model did not answer, so no program that asks it was judged."
     return (
         f"{label(metric)}: {_per_cent(score.value)} % on {score.n} test turns by {_what(state)}"
-        f"{_over_base(context, state)}; {asks}."
+        f"{_over_base(context, state)}; {asks}." + (outage if state.unanswered else "")
     )
 
 
@@ -162,6 +163,8 @@ def first_line(context: RunContext, state: RunState) -> str:
         parts.append(f"{_signed(gain)} over the base")
     if (gain := difference(state.systems, "LM compiled", "LM as written", metric)) is not None:
         parts.append(f"compiling the prompts gained {_signed(gain)}")
+    if state.unanswered:
+        parts.append(state.unanswered)
     broken = [f"{each.contender.name}: {why}" for each in _verdicts(state) for why in each.broken]
     if broken:
         parts.append(f"held back: {', '.join(broken)}")
@@ -303,10 +306,11 @@ def _choosing(state: RunState) -> Choosing | None:
 def gate_words(fitted: ConfidenceFit) -> Iterator[str]:
     """The contract in one number: how many of the turns that are decided locally are wrong."""
     passed = fitted.gate.passed
+    left = 100 * (1 - passed.accepted / max(1, passed.n))
     yield (
-        f"of the turns that are decided locally, {100 * passed.error:.1f} % are wrong by estimate; with 90 % confidence "
-        f"at most {100 * passed.bound:.1f} % ({passed.accepted} of {passed.n} judged turns pass the gate, and "
-        f"{100 * (1 - passed.accepted / max(1, passed.n)):.0f} % are left to the language model)"
+        f"of the turns that are decided locally, {100 * passed.error:.1f} % are wrong by estimate; with 90 % "
+        f"confidence at most {100 * passed.bound:.1f} % ({passed.accepted} of {passed.n} judged turns pass the gate, "
+        f"and {left:.0f} % are left to the language model)"
     )
     yield fitted.gate.reason
 

@@ -159,8 +159,7 @@ def assert_answered(name: str, lost: int, turns: int) -> None:
     """
     if lost > UNANSWERED * turns:
         raise LMUnansweredError(
-            f"The language model did not answer {lost} of {turns} turns, more than {UNANSWERED:.0%}: "
-            "the run decides nothing, and nothing new ships",
+            f"The language model did not answer {lost} of {turns} turns, more than {UNANSWERED:.0%}",
             where=name,
             remedy="Run it again when the model answers; what it has answered is not asked again.",
         )

@@ -200,9 +200,7 @@ class Course:
             # Who chooses flows and says nothing of values has them read for these flows.
             local = LocalDecider().understand(self.state.with_selected(answer.selection.flows))
             read = record(local.source, answer.confidence["turn"], cause=local.cause)
-            answer = replace(
-                answer, commands=local.commands, records={**answer.records, "understand": read}
-            )
+            answer = replace(answer, commands=local.commands, records={**answer.records, "understand": read})
         first = self.answer is None and all(answer.has(stage) for stage in STAGES)
         self.answer = answer if first and len(answer.records) == len(STAGES) else answer.after(self._before())
 

@@ -12,7 +12,8 @@ from jazzmine_dspy.optimize.measuring import evaluate_within
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.state import Contender, LocalFit
 from jazzmine_dspy.optimize.steps.local import PARTS, holdouts
-from jazzmine_dspy.program.decider import BUILT_IN, DECIDERS, DecidedTurn
+from jazzmine_dspy.program.bindings import BUILT_IN
+from jazzmine_dspy.program.decider import DECIDERS, DecidedTurn
 from jazzmine_dspy.program.turn import TurnProgram
 
 
@@ -64,7 +65,9 @@ def judged_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]
         ]
         turns = tuple(turn for evaluation in found if evaluation is not None for turn in evaluation.turns)
         if failed := [turn.error for turn in turns if turn.error]:
-            context.progress.note(f"the decider {name!r} failed on {len(failed)} of {len(turns)} turns: {failed[0]}")
+            context.progress.note(
+                f"the decider {name!r} failed on {len(failed)} of {len(turns)} turns: {failed[0]}"
+            )
         if turns:
             evaluation = Evaluation(turns, seed=context.recipe.seed)
             yield Contender(name, "other", whole, evaluation, evaluation.usage["lm_calls_per_turn"])
