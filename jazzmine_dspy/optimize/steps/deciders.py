@@ -14,7 +14,11 @@ from jazzmine_dspy.optimize.state import Contender, LocalFit
 from jazzmine_dspy.optimize.steps.local import PARTS, holdouts
 from jazzmine_dspy.program.bindings import BUILT_IN
 from jazzmine_dspy.program.decider import DECIDERS, DecidedTurn
+from jazzmine_dspy.program.patience import DEADLINE
 from jazzmine_dspy.program.turn import TurnProgram
+
+SECONDS = float(DEADLINE)
+"""For a turn: a decider that hangs ends no run."""
 
 
 def check_deciders(recipe: Recipe) -> None:
@@ -59,7 +63,7 @@ def judged_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]
             context.progress.note(f"the decider {name!r} is left out: {format_error(error)}")
             continue
         found = [
-            evaluate_within(context, f"judge {name}", each, held, judge_lm=True)
+            evaluate_within(context, f"judge {name}", each, held, judge_lm=True, deadline=SECONDS)
             for each, held in rounds
             if held
         ]
