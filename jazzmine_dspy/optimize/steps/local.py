@@ -10,7 +10,7 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
 from jazzmine_dspy.models.decision import STAGES
-from jazzmine_dspy.optimize.confidence import fit, folds_of, judged, left_out, set_gate
+from jazzmine_dspy.optimize.confidence import GateFit, fit, folds_of, judged, left_out, set_gate
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.local.training import train_local
 from jazzmine_dspy.optimize.measuring import evaluate_within
@@ -109,24 +109,27 @@ def fit_confidence(context: RunContext, evaluation: Evaluation, program: TurnPro
     start, part = shipped()[0], context.recipe.gates
     labelled = [turn for turn in evaluation.turns if _is_judged(turn)]
     closed = [_is_closed(turn) for turn in labelled]
-    # What rules decide as a whole passes every gate: the bound is on these turns too.
-    left = zip(left_out(rows, start), closed, strict=True)
-    sure, folds = [1.0 if certain else share for share, certain in left], folds_of(rows)
-    gate = set_gate(sure, rows, target_error=part.target_error, delta=part.delta)
+
+    def confidences(held: Sequence[int]) -> list[float]:
+        # What rules decide as a whole passes every gate: the bound is on these turns too.
+        left = left_out([rows[at] for at in held], start)
+        return [1.0 if closed[at] else share for at, share in zip(held, left, strict=True)]
+
+    def gate_of(held: Sequence[int], sure: Sequence[float]) -> GateFit:
+        return set_gate(sure, [rows[at] for at in held], target_error=part.target_error, delta=part.delta)
+
+    every, folds = range(len(rows)), folds_of(rows)
+    sure = confidences(every)
+    gate = gate_of(every, sure)
     model = fit(rows, start).model_copy(update={"gate": round(gate.threshold, 6), "reason": gate.reason})
     passing: dict[str, bool] = {}
     for fold in sorted(set(folds)):
-        others = [at for at, its in enumerate(folds) if its != fold]
-        own = set_gate(
-            [sure[at] for at in others],
-            [rows[at] for at in others],
-            target_error=part.target_error,
-            delta=part.delta,
-        )
-        for at, its in enumerate(folds):
-            if its == fold:
-                passes = (closed[at] or sure[at] >= own.threshold) and not labelled[at].degraded
-                passing[labelled[at].example.key] = passes
+        # The fits behind this gate have not seen the fold either.
+        others = [at for at in every if folds[at] != fold]
+        threshold = gate_of(others, confidences(others)).threshold
+        for at in (at for at in every if folds[at] == fold):
+            passes = (closed[at] or sure[at] >= threshold) and not labelled[at].degraded
+            passing[labelled[at].example.key] = passes
     return ConfidenceFit(model, gate, passing)
 
 
