@@ -191,7 +191,7 @@ def test_versions_are_published_promoted_rolled_back_and_loaded(
 @pytest.mark.row("A6")
 def test_a_program_that_was_changed_is_not_published(server: Server, without: Any, tmp_path: Path) -> None:
     spoilt = Path(shutil.copytree(without.result.folder, tmp_path / "spoilt"))
-    (spoilt / "gates.json").write_text("{}")
+    (spoilt / "policy.json").write_text("{}")
     with pytest.raises(ArtifactError, match="was changed"):
         publish(spoilt, "spoilt", uri=server.uri)
     with pytest.raises(ArtifactError, match="MLflow gives no program"):

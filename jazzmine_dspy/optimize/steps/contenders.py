@@ -63,6 +63,7 @@ def _before(context: RunContext, local: LocalFit) -> Contender | None:
         )
         return None
     asks = calls_per_turn(earlier.program) > 0
+    unseen = context.sample(unseen, context.recipe.sample.dev_b if asks else 0, salt=2)
     if asks and context.lm is None:
         context.progress.note("the program asks a language model and the run has none: it is not judged")
         return None
