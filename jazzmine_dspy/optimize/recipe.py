@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -275,6 +276,13 @@ class Recipe(Value):
     def facts(self) -> dict[str, Any]:
         """All but where the run is tracked, and how much is asked at once: these change no result."""
         return self.model_dump(mode="json", exclude={"tracking", "concurrency"})
+
+    def in_words(self) -> str:
+        """The settings that are not the default, one a line."""
+        settings = self.model_dump(mode="json", exclude_defaults=True)
+        return "\n".join(
+            f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()
+        )
 
 
 def read_recipe(path: str | Path, **changes: Any) -> Recipe:

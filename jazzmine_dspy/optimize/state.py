@@ -126,6 +126,7 @@ class RunState:
         report: All that the run found.
         paths: Where the report is.
         spent: What the run has spent.
+        unanswered: Why the language model is not among the contenders although one is named; empty where it is.
     """
 
     base: TurnProgram
@@ -141,6 +142,7 @@ class RunState:
     report: Report | None = None
     paths: Any = None
     spent: Mapping[str, Any] = field(default_factory=dict)
+    unanswered: str = ""
 
     @property
     def ships(self) -> str:

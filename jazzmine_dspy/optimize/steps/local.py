@@ -10,7 +10,8 @@ from jazzmine_dspy.artifacts import BASE
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
-from jazzmine_dspy.optimize.confidence import fit, folds_of, judged, left_out, set_gate
+from jazzmine_dspy.models.decision import STAGES
+from jazzmine_dspy.optimize.confidence import GateFit, fit, folds_of, judged, left_out, set_gate
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.heads.local import move_weights
 from jazzmine_dspy.optimize.local.feeling import fit_own_feeling
@@ -39,7 +40,7 @@ def fit_local(context: RunContext, state: RunState) -> RunState:
     A head is trained where no commands are labelled, and where the recipe wants one to be judged too.
     """
     fits = [fit for fit in (_moved(context, state), _with_head(context, state)) if fit is not None]
-    return replace(state, locals=tuple(fits))
+    return replace(state, locals=tuple(fits) or (_untrained(context, state),))
 
 
 def _moved(context: RunContext, state: RunState) -> LocalFit | None:
@@ -65,7 +66,7 @@ def _moved(context: RunContext, state: RunState) -> LocalFit | None:
     curve = [*learning_curve(context, again, base), _last_point(context, made.unseen)]
     trained = TrainedLocal(made.program, examples=made.examples, turns=len(pool))
     return LocalFit(
-        "local", trained, made.unseen, base, _confidence(context, made.unseen, trained), tuple(curve)
+        "local", trained, made.unseen, base, fit_confidence(context, made.unseen, made.program), tuple(curve)
     )
 
 
@@ -79,6 +80,8 @@ def _with_head(context: RunContext, state: RunState) -> LocalFit | None:
     trained = train_local(context, state.start, context.dataset.examples("train"))
 
     def again(examples: Sequence[Example]) -> TurnProgram:
+        conversations = len({example.conversation_id for example in examples})
+        context.progress.phase(f"train the local decider on {conversations} conversations", None)
         return train_local(context, state.start, examples).program
 
     turns, every = list[TurnResult](), list[Example]()
@@ -89,7 +92,17 @@ def _with_head(context: RunContext, state: RunState) -> LocalFit | None:
     base = _judged(context, BASE, state.base, every)
     curve = [*learning_curve(context, again, base), _last_point(context, evaluation)]
     name = "local with a head" if commands else "local"
-    return LocalFit(name, trained, evaluation, base, _confidence(context, evaluation, trained), tuple(curve))
+    return LocalFit(
+        name, trained, evaluation, base, fit_confidence(context, evaluation, trained.program), tuple(curve)
+    )
+
+
+def _untrained(context: RunContext, state: RunState) -> LocalFit:
+    """The local decider as the package brings it, where labels teach it nothing."""
+    pool = context.dataset.examples(*PARTS)
+    base = _judged(context, BASE, state.base, pool)
+    trained = TrainedLocal(state.start.with_policy("local"))
+    return LocalFit("local", trained, base, base, fit_confidence(context, base, trained.program))
 
 
 def holdouts(
@@ -137,10 +150,6 @@ def _on_dev(evaluation: Evaluation) -> Evaluation:
     return replace(evaluation, turns=turns)
 
 
-def _confidence(context: RunContext, evaluation: Evaluation, trained: TrainedLocal) -> ConfidenceFit | None:
-    return fit_confidence(context, evaluation, trained.program)
-
-
 def fit_confidence(context: RunContext, evaluation: Evaluation, program: TurnProgram) -> ConfidenceFit | None:
     """Fit how likely turns are right that are decided locally, starting at what the package ships, and the gate on it.
 
@@ -150,23 +159,36 @@ def fit_confidence(context: RunContext, evaluation: Evaluation, program: TurnPro
     if len({row.group for row in rows}) < FEWEST_CLUSTERS:
         return None
     start, part = shipped()[0], context.recipe.gates
-    sure, folds = left_out(rows, start), folds_of(rows)
-    gate = set_gate(sure, rows, target_error=part.target_error, delta=part.delta)
+    labelled = [turn for turn in evaluation.turns if _is_judged(turn)]
+    closed = [is_closed(turn) for turn in labelled]
+
+    def confidences(held: Sequence[int]) -> list[float]:
+        # What rules decide as a whole passes every gate: the bound is on these turns too.
+        left = left_out([rows[at] for at in held], start)
+        return [1.0 if closed[at] else share for at, share in zip(held, left, strict=True)]
+
+    def gate_of(held: Sequence[int], sure: Sequence[float]) -> GateFit:
+        return set_gate(sure, [rows[at] for at in held], target_error=part.target_error, delta=part.delta)
+
+    every, folds = range(len(rows)), folds_of(rows)
+    sure = confidences(every)
+    gate = gate_of(every, sure)
     model = fit(rows, start).model_copy(update={"gate": round(gate.threshold, 6), "reason": gate.reason})
     passing: dict[str, bool] = {}
-    labelled = [turn for turn in evaluation.turns if _is_judged(turn)]
     for fold in sorted(set(folds)):
-        others = [at for at, its in enumerate(folds) if its != fold]
-        own = set_gate(
-            [sure[at] for at in others],
-            [rows[at] for at in others],
-            target_error=part.target_error,
-            delta=part.delta,
-        )
-        for at, its in enumerate(folds):
-            if its == fold:
-                passing[labelled[at].example.key] = sure[at] >= own.threshold and not labelled[at].degraded
+        # The fits behind this gate have not seen the fold either.
+        others = [at for at in every if folds[at] != fold]
+        threshold = gate_of(others, confidences(others)).threshold
+        for at in (at for at in every if folds[at] == fold):
+            passes = (closed[at] or sure[at] >= threshold) and not labelled[at].degraded
+            passing[labelled[at].example.key] = passes
     return ConfidenceFit(model, gate, passing)
+
+
+def is_closed(turn: TurnResult) -> bool:
+    """Whether rules decided the turn as a whole."""
+    stages = turn.decision.stages if turn.decision is not None else {}
+    return bool(stages) and all(stages[stage].source == "rule" for stage in STAGES[1:])
 
 
 def _is_judged(turn: TurnResult) -> bool:
