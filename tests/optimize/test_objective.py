@@ -50,10 +50,10 @@ def test_an_objective_without_labels_ends_the_run_before_anything_is_asked(
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"objective": "turn_score"}, "known are commands_exact"),
-        ({"objective": "comands_exact"}, "did you mean 'commands_exact'?"),
+        ({"objective": "turn_score"}, "Known: commands_exact"),
+        ({"objective": "comands_exact"}, "Did you mean 'commands_exact'?"),
         ({"objective": "sentiment_mae"}, "less of it is better"),
-        ({"constraints": {"rewrites": 0.1}}, "no metric that can be held"),
+        ({"constraints": {"rewrites": 0.1}}, "cannot be a constraint"),
         ({"constraints": {"flow_set_exact": -0.1}}, "may lose a share"),
     ],
 )
