@@ -73,9 +73,6 @@ def optimize(
             help="Bring it up to date with new flows and turns; its prompts are kept unless they lose.",
         ),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run that was stopped; nothing is asked again.")
-    ] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Ask the LM anew, whatever it has answered in earlier runs.")
     ] = False,
@@ -88,7 +85,8 @@ def optimize(
     """Compile a program against labelled conversations, and report how it compares.
 
     The uncompiled program, the floors and a classic baseline are in the same table, all on turns that
-    nothing has seen. With --update, so is the program as it was.
+    nothing has seen. With --update, so is the program as it was. After a stop the same command goes on: nothing is
+    asked again.
     """
     from jazzmine_dspy.cli._progress import RichProgress
 
@@ -114,7 +112,7 @@ def optimize(
         to.document(found.to_json())
         _show_plan(found)
         return
-    if update is not None and not resume and not fresh and _is_up_to_date(chosen, update):
+    if update is not None and not fresh and _is_up_to_date(chosen, update):
         return
     from jazzmine_dspy.optimize import run
 
@@ -125,7 +123,6 @@ def optimize(
             out=out,
             progress=progress,
             start_from=start_from,
-            resume=resume,
             update=update,
             fresh=fresh,
         )

@@ -18,12 +18,10 @@ from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
-from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.delivery import RunResult, deliver, run_facts
 from jazzmine_dspy.optimize.earlier import for_update, read_earlier
-from jazzmine_dspy.optimize.journal import alone, identity_of, open_journal
-from jazzmine_dspy.optimize.opening import open_context, start_program
+from jazzmine_dspy.optimize.opening import alone, open_context, start_program
 from jazzmine_dspy.optimize.optimizers.registry import Optimizer, calls_per_turn, named
 from jazzmine_dspy.optimize.pipeline import race
 from jazzmine_dspy.optimize.pipeline.acts import fit_acts, gate_acts, race_acts
@@ -63,11 +61,12 @@ def optimize(
     lm: dspy.LM | None = None,
     optimizer: Optimizer | None = None,
     teacher: dspy.LM | None = None,
-    resume: bool = False,
     update: str | Path | None = None,
     fresh: bool = False,
 ) -> RunResult:
     """Run a recipe: what ``jazzmine-dspy optimize`` does. Works in a notebook too, where an event loop runs already.
+
+    Call it again after a run was stopped: what was answered is not asked again, and it ends in the same program.
 
     Args:
         recipe: A recipe, or its file.
@@ -78,8 +77,6 @@ def optimize(
         lm: A language model to ask instead of the one that the recipe names.
         optimizer: Makes the candidates instead of the optimizer that the recipe names.
         teacher: A language model that shows right answers and writes prompts, instead of the recipe's ``teacher``.
-        resume: Go on with the run that was stopped in this folder: what it was answered is not asked again, and it ends
-            in what it would have made.
         update: A compiled program to bring up to date with the dataset's flows and turns: what hangs on these is fitted
             again, its prompts are kept unless those as written beat them, and it stays as it is where the new one does
             worse on turns that neither has learnt from. The report compares before and after.
@@ -88,20 +85,12 @@ def optimize(
 
     Raises:
         RecipeError: the recipe cannot be run: the dataset lacks the labels of its objective, or the language model
-            does not answer; another run is under way into the folder; there is none to resume, or one of another
-            recipe, other data or other code; or both ``start_from`` and ``update``, or both ``resume`` and ``fresh``,
-            are given.
+            does not answer; another run is under way into the folder; or both ``start_from`` and ``update`` are given.
         KeyboardInterrupt: the run was stopped; the best so far is in its folder, or beside a program that is there.
         DatasetError: the dataset is broken, or one of its parts is empty.
         LMNotFoundError: the language model's name does not resolve.
     """  # fmt: skip
     recipe = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
-    if resume and fresh:
-        raise RecipeError(
-            "A run that goes on keeps its answers, and a fresh one ignores them",
-            where="resume and fresh",
-            remedy="Give one of the two.",
-        )
     if lm is not None:
         recipe = recipe.model_copy(update={"lm": lm.model, "lm_settings": {}})
     if teacher is not None:
@@ -114,9 +103,7 @@ def optimize(
     progress = progress or NullProgress()
 
     def run() -> RunResult:
-        return _run(
-            recipe, folder, progress, start_from, lm, optimizer, teacher, update, resume=resume, fresh=fresh
-        )
+        return _run(recipe, folder, progress, start_from, lm, optimizer, teacher, update, fresh=fresh)
 
     try:
         with alone(folder):
@@ -135,7 +122,6 @@ def _run(
     teacher: dspy.LM | None,
     update: str | Path | None,
     *,
-    resume: bool,
     fresh: bool,
 ) -> RunResult:
     started = dt.datetime.now(dt.UTC)
@@ -149,10 +135,6 @@ def _run(
     for line in earlier.in_words() if earlier is not None else ():
         progress.note(line)
     base, started_from = start_program(recipe, dataset, start_from or update)
-    given = {"start": started_from, "optimizer": getattr(optimizer, "__qualname__", None)}
-    given |= {} if earlier is None else {"update": earlier.sha256}
-    identity = identity_of(recipe, dataset, **given)
-    journal = open_journal(_WORK, folder, identity, resume=resume)
     context = open_context(
         recipe,
         dataset,
@@ -161,7 +143,6 @@ def _run(
         started_from=started_from,
         lm=lm,
         teacher=teacher,
-        journal=journal,
         fresh=fresh,
     )
     tracker = None
@@ -178,8 +159,6 @@ def _run(
             tracker.close("FAILED")
         context.best.stop(error, folder, stopped_facts(context), run_facts(context, started), progress.note)
         raise
-    finally:
-        journal.close(over=context.best.complete)
 
 
 def _compile(context: RunContext, base: TurnProgram, optimizer: Optimizer | None) -> Outcome:
