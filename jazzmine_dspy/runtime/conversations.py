@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import cast
 
@@ -14,10 +14,9 @@ from jazzmine_dspy.memory.working import QueuedMessage, WorkingMemory, WorkingMe
 from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError, format_error
 from jazzmine_dspy.models.messages import Conversation
 from jazzmine_dspy.runtime.bounded import BoundedStore
-from jazzmine_dspy.runtime.clock import Clock
 from jazzmine_dspy.runtime.delivery import deliver, ensure_conversation
 from jazzmine_dspy.runtime.loading import Loading
-from jazzmine_dspy.runtime.turns import resume_counting
+from jazzmine_dspy.runtime.turns import milliseconds, resume_counting
 
 WORKING_MEMORY, MESSAGES = "working memory", "store of messages"
 """What the stores are called in errors and causes."""
@@ -39,7 +38,7 @@ class Conversations:
         working_memory: WorkingMemoryStore,
         messages: MessageStore,
         agent_id: str,
-        clock: Clock,
+        clock: Callable[[], float],
         deadline: float | None = None,
     ) -> None:
         half, quarter = (None, None) if deadline is None else (deadline / 2, deadline / 4)
@@ -93,7 +92,7 @@ class Conversations:
             ConflictError: the conversation belongs to another user.
             MemoryUnavailableError: working memory is down, or the state carries as much as it may.
         """
-        stamp = self._clock.milliseconds(incoming.now)
+        stamp = milliseconds(self._clock, incoming.now)
         user, agent = incoming.user_id, self._agent_id
         conversation = Conversation(
             id=conversation_id, user_id=user, agent_id=agent, created_at=stamp, last_updated_at=stamp
