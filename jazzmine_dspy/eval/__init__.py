@@ -9,14 +9,13 @@ from jazzmine_dspy.eval.metrics import commands_f1, score_turn, stage_score
 from jazzmine_dspy.eval.objective import OBJECTIVES, Objective
 from jazzmine_dspy.eval.record import Record, read_record
 from jazzmine_dspy.eval.reliability import confusions, reliability
-from jazzmine_dspy.eval.run import Decides, DecidesAsync, aevaluate, evaluate
+from jazzmine_dspy.eval.run import Decides, evaluate
 from jazzmine_dspy.eval.score_terms import ScoreTerm, TurnScores
 
 __all__ = [
     "OBJECTIVES",
     "Comparison",
     "Decides",
-    "DecidesAsync",
     "Difference",
     "Evaluation",
     "Gate",
@@ -27,7 +26,6 @@ __all__ = [
     "ScoreTerm",
     "TurnResult",
     "TurnScores",
-    "aevaluate",
     "commands_f1",
     "compare",
     "confusions",
