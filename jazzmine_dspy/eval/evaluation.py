@@ -173,33 +173,12 @@ class Evaluation:
         scores: list[TurnScores] = [turn.scores if keep(turn) else {} for turn in self.turns]
         return summarise(scores, clusters, resamples=self._draws, largest=LARGEST, only=only)
 
-    def difference(self, other: Evaluation, metric: str) -> Difference:
-        """How much higher this program scores than another on the same turns.
-
-        Raises:
-            InputError: the turns are not the same, or the metric says nothing about them.
-        """
-        keys = [turn.example.key for turn in self.turns]
-        if keys != [turn.example.key for turn in other.turns]:
-            raise InputError(
-                "The two evaluations are not of the same turns", remedy="Evaluate both on one split."
-            )
-        pairs = [
-            (one, two)
-            for one, two in zip(self.turns, other.turns, strict=True)
-            if not one.unanswered and not two.unanswered
-        ]
-        clusters = [one.example.conversation_id for one, _ in pairs]
-        return paired_metric(
-            [one.scores for one, _ in pairs],
-            [two.scores for _, two in pairs],
-            clusters,
-            metric,
-            largest=LARGEST.get(metric, 1.0),
-        )
-
     def shared_difference(self, other: Evaluation, metric: str) -> Difference | None:
-        """The same on the turns that both programs answered; None where the metric says nothing of any."""
+        """How much higher this program scores than another on the turns that both answered.
+
+        Returns:
+            The difference; None where the metric says nothing of any turn.
+        """
         theirs = {turn.example.key: turn.scores for turn in other.turns if not turn.unanswered}
         held = [
             turn

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from jazzmine_dspy.eval.differences import POWER, Linear
-from jazzmine_dspy.eval.intervals import ENOUGH_CLUSTERS, ENOUGH_VARIED, FEWEST_CLUSTERS, Resamples
 from jazzmine_dspy.eval.metrics import LARGEST, LOWER_IS_BETTER
 from jazzmine_dspy.eval.score_terms import TurnScores
 
@@ -29,14 +28,13 @@ class Paired:
 
     Args:
         difference: ``after`` less ``before``.
-        low, high: Its 95 % interval over conversations; None under ten conversations.
+        low, high: Its 95 % interval over conversations, by Student's t; None under ten conversations.
         p: How often chance alone shows a difference as large, up or down, were the two programs alike: the share of
             ways to swap their answers, whole conversations at a time, that do.
         adjusted: The same, corrected for the number of metrics or slices compared (Holm); None where one was.
         n, conversations: Turns that the metric scores, and the conversations that they are from.
         gained, lost: Turns whose own score is better, and worse, with ``after``.
         detectable: The difference that so many conversations show with 80 % power.
-        method: How the interval was made: ``bootstrap``, ``student_t`` or ``none``.
     """
 
     metric: str
@@ -51,7 +49,6 @@ class Paired:
     gained: int
     lost: int
     detectable: float
-    method: Literal["bootstrap", "student_t", "none"]
     adjusted: float | None = None
 
     @property
@@ -95,7 +92,7 @@ def paired(
     pair = Linear(new, old, names, metric)
     sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
     moves = [sign * (_own(two, metric) - _own(one, metric)) for one, two in zip(old, new, strict=True)]
-    low, high, method = _interval(pair, names, LARGEST.get(metric, 1.0), seed)
+    low, high = pair.interval(LARGEST.get(metric, 1.0))
     return Paired(
         metric=metric,
         before=pair.values[1],
@@ -109,7 +106,6 @@ def paired(
         gained=sum(move > 1e-9 for move in moves),
         lost=sum(move < -1e-9 for move in moves),
         detectable=(pair.t(0.975) + pair.t(POWER)) * pair.error,
-        method=method,
     )
 
 
@@ -246,19 +242,3 @@ def _own(scores: TurnScores, metric: str) -> float:
         return 0.0
     value = scores[metric].value
     return 1.0 if value is None else value
-
-
-def _interval(
-    pair: Linear, names: Sequence[str], largest: float, seed: int
-) -> tuple[float | None, float | None, Literal["bootstrap", "student_t", "none"]]:
-    import numpy as np
-
-    differing = int((np.abs(pair.parts) > 1e-12).sum())
-    if pair.conversations < FEWEST_CLUSTERS:
-        return None, None, "none"
-    if pair.conversations < ENOUGH_CLUSTERS or differing < ENOUGH_VARIED:
-        return *pair.interval(largest), "student_t"
-    draws = Resamples(names, seed=seed)
-    one, two = (np.nan_to_num(draws.ratios(*sums)) for sums in pair.sums)
-    low, high = (float(bound) for bound in np.percentile(one - two, [2.5, 97.5]))
-    return min(low, pair.value), max(high, pair.value), "bootstrap"
