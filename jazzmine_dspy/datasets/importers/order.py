@@ -7,20 +7,20 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
-_NUMBERS = "numbers"
-_TIMES = "times without a date"
-_NOON = 12
-
-_TIME = re.compile(
-    r"(?P<date>(?P<year>\d{4})[-/.](?P<month>\d\d?)[-/.](?P<day>\d\d?)|\d\d?(?P<sign>[-/.])\d\d?(?P=sign)\d\d(?:\d\d)?)?"
-    r"(?:(?(date)(?:,?\s+|T))(?P<hour>\d\d?):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<fraction>\d+))?)?"
-    r"(?:\s*(?P<half>[ap])\.?m\.?)?(?:\s*(?P<zone>Z|UTC|GMT|[+-]\d\d(?::?\d\d)?))?)?",
-    re.IGNORECASE,
-)
-_MIXED = "write all as numbers, or all as 2026-03-02T10:15:00"
+_NUMBERS, _CLOCK = "numbers", "times without a date"
+_FORMS = {
+    " ".join(filter(None, (date, time))) + zone: ("times" if date else _CLOCK)
+    + ", with a time zone" * bool(zone)
+    + ", with AM or PM" * time.endswith("%p")
+    for date, time, zone in product(
+        ("%Y-%m-%d", ""), ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p"), ("", "%z")
+    )
+} | {"%Y-%m-%d": "dates"}  # fmt: skip
+_LOCAL_DATE = re.compile(r"(\d\d?([-/.])\d\d?\2\d\d(?:\d\d)?)(?: (.+))?")
+"""A date whose first number may be the day or the month."""
 
 
 class Place(NamedTuple):
@@ -38,17 +38,11 @@ class Place(NamedTuple):
 
 
 class OrderError(ValueError):
-    """The order of the rows is unknown.
+    """The order of the rows is unknown; ``row`` is the position of the one that cannot be placed."""
 
-    Args:
-        problem: Why, and what to write instead.
-        rows: Positions of the two rows that cannot be ordered.
-        same: Whether they share a place.
-    """
-
-    def __init__(self, problem: str, rows: tuple[int, int], same: bool = False) -> None:
+    def __init__(self, problem: str, row: int) -> None:
         super().__init__(problem)
-        self.rows, self.same = rows, same
+        self.row = row
 
 
 def place_of(value: Any) -> Place | None:
@@ -70,87 +64,52 @@ def place_of(value: Any) -> Place | None:
             found = value if isinstance(value, int) else number(value)
             if math.isfinite(found):
                 return Place(_NUMBERS, found, str(value).partition(".")[2])
-    match = _TIME.fullmatch(value) if isinstance(value, str) and value else None
-    try:
-        return _time(match) if match else None
-    except (ValueError, OverflowError):  # no such day or hour
-        return None
+    text = re.sub(r"(?<=\d)T(?=\d)|,?\s+", " ", value) if isinstance(value, str) else ""
+    text = re.sub(r" ?([AaPp])\.?[Mm]\.?$", r" \1m", re.sub(r" ?(UTC|GMT)$", "Z", text))
+    if local := _LOCAL_DATE.fullmatch(text):
+        place = place_of(local[3]) if local[3] else Place("dates", timedelta())
+        return place and place._replace(kind=f"{place.kind.removesuffix(' without a date')} of {local[1]}")
+    text = re.sub(r"(\.\d{6})\d+", r"\1", re.sub(r"^(\d{4})[/.](\d\d?)[/.]", r"\1-\2-", text))
+    for form, kind in _FORMS.items():
+        with suppress(ValueError):
+            return Place(kind, datetime.strptime(text.replace(" +", "+").replace(" Z", "Z"), form))
+    return None
 
 
-def _time(match: re.Match[str]) -> Place:
-    hour = int(match["hour"] or 0)
-    if match["half"]:
-        if not 1 <= hour <= _NOON:
-            raise ValueError(hour)
-        hour = hour % _NOON + (_NOON if match["half"].lower() == "p" else 0)
-    day = [int(match[part]) for part in ("year", "month", "day")] if match["year"] else [2000, 1, 1]
-    at = datetime(day[0], day[1], day[2], hour, int(match["minute"] or 0), int(match["second"] or 0))
-    at -= _offset(match["zone"])
-    date = "times" if match["year"] else f"times of {match['date']}" if match["date"] else _TIMES
-    kind = date if match["hour"] else date.replace("times", "dates", 1)
-    if match["zone"]:
-        kind += ", with a time zone"
-    if match["half"]:
-        kind += ", with AM or PM"
-    key = at if match["year"] else at - datetime(2000, 1, 1)
-    return Place(kind, (key, (match["fraction"] or "").rstrip("0")))
-
-
-def _offset(zone: str | None) -> timedelta:
-    if zone is None or zone[0] not in "+-":
-        return timedelta()
-    return datetime.strptime(zone if len(zone) > 3 else f"{zone}00", "%z").utcoffset() or timedelta()
-
-
-def in_order(places: Sequence[Place]) -> list[int]:
+def in_order(places: Sequence[Place], lines: Sequence[int]) -> list[int]:
     """The positions of the rows in the order of their places; times that are the same stay in the order of the file.
+
+    Args:
+        places: Of the rows.
+        lines: Their lines in the file, for errors.
 
     Raises:
         OrderError: two rows cannot be compared, share a number, may lie on two days, or have numbers that may be read
             in two ways.
     """
+    fewest = min(len(place.decimals) for place in places)
     for number, place in enumerate(places):
         if place.kind != places[0].kind:
-            raise OrderError(f"{places[0].kind} and {place.kind} are mixed; {_MIXED}", (0, number))
-    _check_decimals(places)
+            mixed = f"{places[0].kind} and {place.kind} are mixed"
+            raise OrderError(f"{mixed}; write all as numbers, or all as 2026-03-02T10:15:00", number)
+        if len(place.decimals) > max(1, fewest) and place.decimals.endswith("0"):
+            problem = (
+                "decimals, or two numbers with a dot between them? write whole numbers, or all with as many "
+            )
+            raise OrderError(f"{problem}decimals", number)
     order = sorted(range(len(places)), key=lambda number: places[number].key)
     reordered = order != list(range(len(places)))
-    if reordered and places[0].kind.startswith(_TIMES):
-        _check_same_day(places)
+    if reordered and places[0].kind.startswith(_CLOCK):
+        # 23:58, 0:02; without AM or PM also 12:58, 1:02.
+        longest = timedelta(hours=12 if "AM or PM" in places[0].kind else 6)
+        for number, (above, below) in enumerate(pairwise(places), start=1):
+            if above.key - below.key > longest:
+                problem = (
+                    "the time goes back by hours and may be of another day; write the date as well, such as "
+                )
+                raise OrderError(f"{problem}2026-03-02T10:15:00", number)
     for one, other in pairwise(order):
         if places[one].key == places[other].key and (reordered or places[one].kind == _NUMBERS):
-            raise OrderError("", (one, other), same=True)
+            problem = "number the rows anew, or rename one conversation"
+            raise OrderError(f"the place is that of line {lines[one]} already; {problem}", other)
     return order
-
-
-def _check_decimals(places: Sequence[Place]) -> None:
-    """Refuse numbers such as 1.9 and 1.10, or 999 and 1.000, which may be no decimals: those are as long as others or
-    end with no 0."""
-    for number, place in enumerate(places):
-        if len(place.decimals) > 1 and place.decimals.endswith("0"):
-            other = next(
-                (at for at, each in enumerate(places) if len(each.decimals) < len(place.decimals)), None
-            )
-            if other is not None:
-                raise OrderError(
-                    "decimals, or two numbers with a dot between them? write whole numbers, or all with as many "
-                    "decimals",
-                    (other, number),
-                )
-
-
-def _check_same_day(places: Sequence[Place]) -> None:
-    """Refuse a time that lies so far before the row above it that it may be of the next day (23:58, 0:02)."""
-    times = [place.key[0] for place in places]
-    half = timedelta(hours=_NOON)
-    if "AM or PM" not in places[0].kind and all(
-        timedelta(hours=1) <= time < half + timedelta(hours=1) for time in times
-    ):
-        half /= 2  # 12:58, 1:02: a clock of twelve hours
-    for number, (above, below) in enumerate(pairwise(times)):
-        if above - below > half:
-            raise OrderError(
-                "the time goes back by hours and may be of another day; write the date as well, such as "
-                "2026-03-02T10:15:00",
-                (number, number + 1),
-            )

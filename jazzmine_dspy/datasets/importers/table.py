@@ -228,21 +228,13 @@ class _Table:
 
     def _sorted(self, name: str, rows: Sequence[Row]) -> Sequence[Row]:
         places = [row.place for row in rows if row.place is not None]
-        if not places:
-            return rows
         try:
-            return [rows[number] for number in in_order(places)]
+            order = in_order(places, [row.line for row in rows]) if places else range(len(rows))
         except OrderError as error:
-            one, other = (rows[number].line for number in error.rows)
             self._spoilt.add(name)
-            problem = str(error)
-            if error.same:
-                problem = (
-                    f"the place is that of line {one} in conversation {name!r} already; number the rows anew, or "
-                    "rename one conversation"
-                )
-            self._reader.bad(self._path, other, str(self._bad("order", problem)))
+            self._reader.bad(self._path, rows[error.row].line, str(self._bad("order", str(error))))
             return rows
+        return [rows[number] for number in order]
 
     def _turn(self, cells: Mapping[str, Any], replay: Replay) -> LabelledTurn:
         role = self._role(cells)
