@@ -7,21 +7,28 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
-from jazzmine_dspy.cli._output import AsJson, Quiet, output
-from jazzmine_dspy.cli._program_options import LM, APIBase, PolicyOption, WordingOption
-from jazzmine_dspy.cli._scoring import (
-    Asked,
+from jazzmine_dspy.cli._evaluation import (
     Concurrency,
     DatasetFolder,
+    EvaluationOptions,
     ReportFolder,
     Sample,
-    Scored,
+    ScoredProgram,
     Seed,
     Split,
     Spread,
-    drawn,
+    all_asked,
+    is_record,
+    objective_of,
+    record_of,
     reproduce,
+    sample_turns,
+    show,
+    side,
+    undecided,
 )
+from jazzmine_dspy.cli._output import AsJson, Quiet, output
+from jazzmine_dspy.cli._program_options import LM, APIBase, PolicyOption, WordingOption
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,28 +71,19 @@ def compare(
     --json, and compare the files, where they differ.
     """
     from jazzmine_dspy import eval as scoring
-    from jazzmine_dspy.cli._against import (
-        all_asked,
-        is_record,
-        objective_of,
-        record_of,
-        show,
-        side,
-        undecided,
-    )
     from jazzmine_dspy.datasets import load_dataset
 
     out = output()
     labelled = load_dataset(dataset)
     if split == "test":
         labelled.open_test(f"compare {a} {b}")
-    examples = drawn(labelled, split, sample, seed, spread)
-    asked = Asked(split, lm, api_base, policy, wording, seed, concurrency, quiet)
-    sides = [side(one, labelled, examples, asked) for one in (a, b) if is_record(one)]
+    examples = sample_turns(labelled, split, sample, seed, spread)
+    options = EvaluationOptions(split, lm, api_base, policy, wording, seed, concurrency, quiet)
+    sides = [side(one, labelled, examples, options) for one in (a, b) if is_record(one)]
     if len(sides) == 1:
         # The program is asked about the turns that the file holds.
         examples = [turn.example for turn in record_of(sides[0]).turns]
-    old, new = all_asked(*(lambda one=one: side(one, labelled, examples, asked) for one in (a, b)))
+    old, new = all_asked(*(lambda one=one: side(one, labelled, examples, options) for one in (a, b)))
     aim = objective_of(old, new, name=objective)
     names = ("A", "B")
     found = scoring.compare(record_of(old), record_of(new), objective=aim, names=names, seed=seed)
@@ -94,7 +92,9 @@ def compare(
     for name, one in zip(names, found.facts, strict=True):
         out.show(f"{name}: {', '.join(f'{what} {value}' for what, value in one.items() if what != 'flows')}")
     if report is not None:
-        scored = {name: one for name, one in zip(names, (old, new), strict=True) if isinstance(one, Scored)}
+        scored = {
+            name: one for name, one in zip(names, (old, new), strict=True) if isinstance(one, ScoredProgram)
+        }
         out.note(
             f"report: {_write(found, scored, report, f'A and B on {labelled.name}, {split}', reproduce(context))}"
         )
@@ -103,7 +103,9 @@ def compare(
         raise typer.Exit(CHECK_FAILED)
 
 
-def _write(found: Comparison, scored: dict[str, Scored], folder: Path, title: str, command: str) -> Path:
+def _write(
+    found: Comparison, scored: dict[str, ScoredProgram], folder: Path, title: str, command: str
+) -> Path:
     from jazzmine_dspy.eval.report import Report, System, write_report
 
     systems = [System(name, one.found, note=one.name, shipped=name == "B") for name, one in scored.items()]

@@ -9,23 +9,30 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
-from jazzmine_dspy.cli._output import AsJson, Quiet, output, table
-from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption
-from jazzmine_dspy.cli._scoring import (
-    Asked,
+from jazzmine_dspy.cli._evaluation import (
     Concurrency,
     DatasetFolder,
+    EvaluationOptions,
     ReportFolder,
     Sample,
-    Scored,
+    ScoredProgram,
     Seed,
     Split,
     Spread,
-    drawn,
-    replayed,
+    all_asked,
+    is_record,
+    objective_of,
+    record_of,
+    replay_conversations,
     reproduce,
+    sample_turns,
     score,
+    show,
+    side,
+    undecided,
 )
+from jazzmine_dspy.cli._output import AsJson, Quiet, output, table
+from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +84,6 @@ def evaluate(
     Exit code 1 with --against: it loses significantly more than --margin.
     """
     from jazzmine_dspy.artifacts import find, read_manifest
-    from jazzmine_dspy.cli._against import all_asked, is_record, side
     from jazzmine_dspy.datasets import load_dataset
     from jazzmine_dspy.eval import Record
     from jazzmine_dspy.lm.recording import describe, recording_summary
@@ -86,25 +92,25 @@ def evaluate(
     labelled = load_dataset(dataset)
     if split == "test":
         labelled.open_test(f"evaluate {read_manifest(find(program)).get('name', program)}")
-    examples = drawn(labelled, split, sample, seed, spread)
-    asked = Asked(split, lm, api_base, policy, wording, seed, concurrency, quiet)
+    examples = sample_turns(labelled, split, sample, seed, spread)
+    options = EvaluationOptions(split, lm, api_base, policy, wording, seed, concurrency, quiet)
     # A baseline in a file that does not fit is told of before anything is asked.
-    tasks: list[Callable[[], Record | Scored | Replayed]] = [
-        lambda: score(program, labelled, examples, asked)
+    tasks: list[Callable[[], Record | ScoredProgram | Replayed]] = [
+        lambda: score(program, labelled, examples, options)
     ]
     if against is not None:
-        own = replace(asked, policy="shipped", wording=None)
+        own = replace(options, policy="shipped", wording=None)
         if is_record(against):
             held = side(against, labelled, examples, own)
             tasks.append(lambda: held)
         else:
             tasks.append(lambda: side(against, labelled, examples, own))
     if replay:
-        tasks.append(lambda: replayed(program, labelled, asked))
+        tasks.append(lambda: replay_conversations(program, labelled, options))
     scored, *others = all_asked(*tasks)
     whole = others.pop() if replay else None
-    assert isinstance(scored, Scored)
-    assert not isinstance(whole, Record | Scored)
+    assert isinstance(scored, ScoredProgram)
+    assert not isinstance(whole, Record | ScoredProgram)
     found, opened, price = scored.found, scored.opened, scored.price
     gated = _gate(scored, others[0], objective, margin) if others and not found.inconclusive_reason else None
     title = f"{scored.name} on {labelled.name}, {split}"
@@ -146,7 +152,7 @@ def evaluate(
         out.note("every turn crashed or is degraded: these are no figures of the program")
         raise typer.Exit(CHECK_FAILED)
     if gated is not None:
-        _judge(gated)
+        _exit_on_loss(gated)
 
 
 def _replay_told(whole: Replayed) -> list[str]:
@@ -163,20 +169,18 @@ class _Gated(NamedTuple):
     undecided: str
 
 
-def _gate(scored: Scored, baseline: Any, objective: str | None, margin: float) -> _Gated:
+def _gate(scored: ScoredProgram, baseline: Any, objective: str | None, margin: float) -> _Gated:
     from jazzmine_dspy import eval as scoring
-    from jazzmine_dspy.cli._against import objective_of, record_of, undecided
 
     aim = objective_of(scored, name=objective)
-    old, new, seed = record_of(baseline), scored.record(), scored.asked.seed
+    old, new, seed = record_of(baseline), scored.record(), scored.options.seed
     compared = scoring.compare(old, new, objective=aim, names=("baseline", "program"), seed=seed)
     return _Gated(
         compared, scoring.gate(old, new, objective=aim, margin=margin, seed=seed), undecided(baseline)
     )
 
 
-def _judge(gated: _Gated) -> None:
-    from jazzmine_dspy.cli._against import show
+def _exit_on_loss(gated: _Gated) -> None:
 
     out = output()
     show(gated.comparison)
