@@ -34,9 +34,11 @@ from jazzmine_dspy.datasets.importers.source_reader import (
     SourceReader,
     named_files,
     one_file,
+    one_part,
 )
 
 __all__ = [
     "DEV_SHARE", "IMPORTERS", "PARTS", "BadRow", "BadRowError", "ImportReport", "Importer", "Part", "SourceReader",
-    "import_dataset", "importer", "label_flows", "labels_in", "named_files", "of_label", "one_file", "single", "words",
+    "import_dataset", "importer", "label_flows", "labels_in", "named_files", "of_label", "one_file", "one_part",
+    "single", "words",
 ]  # fmt: skip

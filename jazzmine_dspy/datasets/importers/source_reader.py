@@ -340,6 +340,15 @@ def named_files(suffix: str, *inner: str) -> Callable[[Path], dict[PartName, Pat
     return layout
 
 
+def one_part(*inner: str) -> Callable[[Path], dict[PartName, Path]]:
+    """The layout of sources without parts: all of it is for training, from the first of some folders that is there.
+
+    Args:
+        inner: Folders inside the source.
+    """
+    return lambda src: {"train": next((src / name for name in inner if (src / name).is_dir()), src)}
+
+
 def one_file(part: Part, suffix: str) -> Path:
     """The file of a part: the path itself, or in its folder the file of that name.
 
