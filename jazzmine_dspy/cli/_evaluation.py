@@ -114,7 +114,7 @@ def score(
     """Load a program and evaluate it, over the dataset's flows where those are others."""
     from jazzmine_dspy import eval as scoring
     from jazzmine_dspy.artifacts import BASE, find, read_manifest
-    from jazzmine_dspy.datasets.exposure import describe_exposure
+    from jazzmine_dspy.datasets.load import describe_exposure
 
     out = output()
     manifest = {"name": BASE} if program == BASE else read_manifest(find(program))

@@ -1,7 +1,6 @@
 """Evaluation: scores with intervals, cost, and a report."""
 
 from jazzmine_dspy.eval.compare import Comparison, compare
-from jazzmine_dspy.eval.differences import Difference, paired_difference
 from jazzmine_dspy.eval.evaluation import Evaluation, Price, TurnResult
 from jazzmine_dspy.eval.gate import Gate, gate
 from jazzmine_dspy.eval.intervals import Metric, summarise
@@ -11,6 +10,7 @@ from jazzmine_dspy.eval.record import Record, read_record
 from jazzmine_dspy.eval.reliability import confusions, reliability
 from jazzmine_dspy.eval.run import Decides, evaluate
 from jazzmine_dspy.eval.score_terms import ScoreTerm, TurnScores
+from jazzmine_dspy.eval.significance import Difference, paired_difference
 
 __all__ = [
     "OBJECTIVES",

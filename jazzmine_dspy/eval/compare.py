@@ -7,14 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from jazzmine_dspy.eval.evaluation import SLICE_METRICS, UNANSWERED, Evaluation
+from jazzmine_dspy.eval.evaluation import (
+    SLICE_METRICS,
+    UNANSWERED,
+    Evaluation,
+    commands_of,
+    flows_of,
+    place_of,
+)
 from jazzmine_dspy.eval.feedback import describe_labels, describe_state
 from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.eval.record import Record, RecordedTurn
 from jazzmine_dspy.eval.significance import Paired, holm, mcnemar, paired
-from jazzmine_dspy.eval.slices import commands_of, flows_of, place_of
 from jazzmine_dspy.models.errors import InputError
 
 FLAGS = {"is_cancellation": "cancellation_f1", "is_continuation": "topic_shift_f1"}

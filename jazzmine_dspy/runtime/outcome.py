@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from jazzmine_dspy.dialogue.replies import without_question
+from jazzmine_dspy.dialogue.texts import without_question
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.models.base import Value

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.messages import assistant, labels_in, user, words
+from jazzmine_dspy.datasets.importers.importer import assistant, importer, labels_in, user, words
 from jazzmine_dspy.datasets.importers.rasa_nlu import elements, members, yaml_files, yaml_node
-from jazzmine_dspy.datasets.importers.registry import importer
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, SourceReader, one_part
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
 from jazzmine_dspy.models.base import FrozenMap

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.messages import single
-from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.importer import importer, single
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, SourceReader, one_part
 from jazzmine_dspy.datasets.schema import LabelledConversation, Labels
 from jazzmine_dspy.models.commands import ChitChat, Command, Handoff, Repeat, SetSlot, StartFlow

@@ -9,8 +9,7 @@ from typing import Any
 
 import yaml
 
-from jazzmine_dspy.datasets.importers.messages import labels_in, of_label, single, words
-from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.importer import importer, labels_in, of_label, single, words
 from jazzmine_dspy.datasets.importers.source_reader import SourceReader, one_part
 from jazzmine_dspy.models.commands import Command, SetSlot, StartFlow
 from jazzmine_dspy.models.flows import Flow, Slot

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.importer import importer
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, Part, PartName, SourceReader
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
 from jazzmine_dspy.models import commands as c

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jazzmine_dspy.datasets.importers import sgd
-from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.importer import importer
 from jazzmine_dspy.datasets.importers.source_reader import PartName, SourceReader
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow

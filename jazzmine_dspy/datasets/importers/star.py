@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.messages import OUT_OF_SCOPE, words
-from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.importer import OUT_OF_SCOPE, importer, words
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, SourceReader, one_part
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
 from jazzmine_dspy.models.errors import DatasetError

@@ -9,11 +9,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.messages import label_flows
-from jazzmine_dspy.datasets.importers.order import OrderError, Place, in_order, place_of
-from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.importer import importer, label_flows
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, Part, SourceReader, named_files
-from jazzmine_dspy.datasets.importers.table_rows import Row, csv_rows, json_rows
+from jazzmine_dspy.datasets.importers.table_rows import (
+    OrderError,
+    Place,
+    Row,
+    csv_rows,
+    in_order,
+    json_rows,
+    place_of,
+)
 from jazzmine_dspy.datasets.replay import Replay
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
 from jazzmine_dspy.models.commands import COMMAND_KINDS, COMMANDS

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jazzmine_dspy.datasets.importers.messages import user
-from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.importer import importer, user
 from jazzmine_dspy.datasets.importers.source_reader import SourceReader, one_part
 from jazzmine_dspy.datasets.schema import LabelledConversation
 from jazzmine_dspy.models.flows import Flow

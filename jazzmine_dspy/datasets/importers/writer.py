@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.registry import Importer
+from jazzmine_dspy.datasets.importers.importer import Importer
 from jazzmine_dspy.datasets.importers.source_reader import SourceReader
 from jazzmine_dspy.datasets.schema import (
     CONVERSATIONS_FILE,

@@ -1,15 +1,18 @@
-"""The importers by name: a registry that packages add to."""
+"""The importers by name, a registry that packages add to; and the conversations and flows that they make."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jazzmine_dspy.datasets.importers.source_reader import PartName, SourceReader
+from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
 from jazzmine_dspy.models.extensions import Extensions
 from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.messages import MessageRole
 
 Read = Callable[[SourceReader], Sequence[Flow]]
 Layout = Callable[[Path], dict[PartName, Path]]
@@ -91,3 +94,83 @@ def importer(
         return made
 
     return register
+
+
+OUT_OF_SCOPE = "out_of_scope"
+"""The intent of a message that no flow serves, next to an empty ``flows``."""
+
+
+def words(label: str) -> str:
+    """A label as words, which is the only description that some sources have.
+
+    Example:
+        >>> words("card_arrival"), words("AddToPlaylist"), words("RETURN_ORDER")
+        ('Card arrival', 'Add to playlist', 'Return order')
+    """
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", label)
+    plain = " ".join(re.sub(r"[_\-./]+", " ", apart).split()).lower()
+    return plain[:1].upper() + plain[1:] or label
+
+
+def single(name: str, text: str, labels: Labels, tags: tuple[str, ...] = ()) -> LabelledConversation:
+    """A conversation of one message.
+
+    Args:
+        name: Id of the conversation.
+        text: The message.
+        labels: Of the message.
+        tags: Of the message.
+
+    Raises:
+        pydantic.ValidationError: the text is empty or too long.
+    """
+    turn = LabelledTurn(role=MessageRole.USER, id="t1", text=text, labels=labels, tags=tags)
+    return LabelledConversation(id=name, turns=(turn,))
+
+
+def user(text: str, before: StateBefore | None = None, **labels: Any) -> LabelledTurn:
+    """A message of the user; without any label it is unlabelled."""
+    facts: dict[str, Any] = {} if before is None else {"before": before}
+    return LabelledTurn(
+        role=MessageRole.USER, text=text.strip(), labels=Labels(**labels) if labels else None, **facts
+    )
+
+
+def assistant(text: str) -> LabelledTurn:
+    """A message of the assistant."""
+    return LabelledTurn(role=MessageRole.ASSISTANT, text=text)
+
+
+def of_label(label: str | None) -> Labels:
+    """The labels of a message with one intent, or with none of those known (None)."""
+    return Labels(flows=() if label is None else (label,), intent=label or OUT_OF_SCOPE)
+
+
+def label_flows(labels: Iterable[str], categories: Mapping[str, str] | None = None) -> list[Flow]:
+    """A flow for each label, sorted by name; its description is the label as words."""
+    categories = categories or {}
+    return [
+        Flow(name=label, description=words(label), category=categories.get(label, ""))
+        for label in sorted(set(labels))
+    ]
+
+
+def labels_in(reader: SourceReader) -> set[str]:
+    """All labels of the conversations read; notes those that the training part does not have.
+
+    Nothing can be learned about labels that only other parts have.
+    """
+    by_part = {
+        name: {
+            flow
+            for conversation in conversations
+            for turn in conversation.turns
+            if turn.labels
+            for flow in turn.labels.flows or ()
+        }
+        for name, conversations in reader.conversations.items()
+    }
+    labels = set().union(*by_part.values())
+    if "train" in by_part and (others := sorted(labels - by_part["train"])):
+        reader.notes.append(f"Labels that the training part does not have: {', '.join(others)}.")
+    return labels
