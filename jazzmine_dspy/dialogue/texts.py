@@ -1,8 +1,8 @@
 """What the assistant says where a flow brings no words of its own.
 
 A flow's ``responses`` replace these texts under the same keys while it is the one spoken of. Texts hold the
-flow's slots in braces, ``{order_id}``, and of their own ``{task}``, ``{tasks}`` and ``{slot}``. Here too: how replies are
-put together.
+flow's slots in braces, ``{order_id}``, and of their own ``{task}``, ``{tasks}`` and ``{slot}``. Here too: how replies
+are put together.
 """
 
 from __future__ import annotations
