@@ -22,7 +22,6 @@ from jazzmine_dspy.datasets.importers.table_rows import (
 )
 from jazzmine_dspy.datasets.replay import Replay
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
-from jazzmine_dspy.models.commands import COMMAND_KINDS, COMMANDS
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.parsing import MalformedError, from_json
@@ -256,17 +255,14 @@ class _Table:
         if "role" not in self._columns:
             return "user"
         word = str(self._cell(cells, "role") or "")
-        if word.casefold() not in self._role_words:
-            known = [
+        if (role := self._role_words.get(word.casefold())) is None:
+            known = ", or ".join(
                 ", ".join(known for known, role in _ROLE_WORDS.items() if role == wanted)
                 for wanted in ("user", "assistant")
-            ]
-            raise self._bad(
-                "role",
-                f"{word!r} is no role; write {', or '.join(known)}; or say whose word it is: "
-                f"--map user={word} or --map assistant={word}",
             )
-        return self._role_words[word.casefold()]
+            problem = f"{word!r} is no role; write {known}; or say whose word it is"
+            raise self._bad("role", f"{problem}: --map user={word} or --map assistant={word}")
+        return role
 
     # --- labels ----------------------------------------------------------------------------------------
 
@@ -333,17 +329,7 @@ class _Table:
         if isinstance(value, str) and not value.startswith("["):
             value = [{"type": name.strip()} for name in value.split(";") if name.strip()]
         data = self._json("commands", value)
-        for command in data if isinstance(data, list) else ():
-            if not isinstance(command, dict) or command.get("type") not in COMMAND_KINDS:
-                said = command.get("type") if isinstance(command, dict) else command
-                raise self._bad("commands", f"unknown command {said!r}; use: {', '.join(COMMAND_KINDS)}")
-            try:
-                COMMANDS.validate_python(command)
-            except ValueError as error:
-                raise self._bad(
-                    "commands", f"{command['type']} lacks a field, or has a wrong one: {error}"
-                ) from None
-        if not isinstance(data, list):
+        if not isinstance(data, list) or not all(isinstance(command, dict) for command in data):
             raise self._bad(
                 "commands", "write a JSON list as in conversations.jsonl, or names with ';' between them"
             )
@@ -360,21 +346,19 @@ class _Table:
     def _filled(
         self, values: Mapping[str, Any], flows: list[str | None], held: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
+        registry: Mapping[str, Flow] = self._registry or {}
         found: list[dict[str, Any]] = []
         for name, value in values.items():
-            known = [
-                self._registry[flow] for flow in flows if flow and self._registry and flow in self._registry
-            ]
-            slot = next((flow.slot(name) for flow in known if flow.slot(name) is not None), None)
+            known = [flow for each in flows if (flow := registry.get(each or "")) is not None]
+            slot = next((slot for flow in known if (slot := flow.slot(name)) is not None), None)
             if slot is None:
                 of = (
                     f"the flow {', '.join(flow.name for flow in known)}"
                     if known
                     else "any flow that runs here"
                 )
-                raise self._bad(
-                    "slots", f"unknown slot {name!r} of {of}; correct the name, or add it to flows.yaml"
-                )
+                problem = f"unknown slot {name!r} of {of}; correct the name, or add it to flows.yaml"
+                raise self._bad("slots", problem)
             if value is None:
                 found.append({"type": "clear_slot" if name in held else "skip_slot", "name": name})
             else:
