@@ -62,7 +62,7 @@ def unknown_names(conversation: LabelledConversation, known: Catalogue) -> Itera
             seen.setdefault(name, index)
         at = f"turns.{index}"
         for field, flow in _flow_names(turn):
-            if flow not in known:
+            if flow is not None and flow not in known:
                 yield Fault(
                     "error",
                     f"{at}.{field}",
@@ -73,45 +73,38 @@ def unknown_names(conversation: LabelledConversation, known: Catalogue) -> Itera
             yield fault._replace(field=f"{at}.{fault.field}")
 
 
-def _flow_names(turn: LabelledTurn) -> Iterator[tuple[str, str]]:
-    before, labels = turn.before, turn.labels
-    if before.flow is not None:
-        yield "before.flow", before.flow
-    if before.confirming is not None and before.confirming.flow:
-        yield "before.confirming.flow", before.confirming.flow
-    if before.offering is not None:
-        yield "before.offering", before.offering
-    for number, name in enumerate(before.paused):
-        yield f"before.paused.{number}", name
-    if labels is None:
-        return
-    for number, name in enumerate(labels.flows or ()):
-        yield f"labels.flows.{number}", name
+def _flow_names(turn: LabelledTurn) -> Iterator[tuple[str, str | None]]:
+    """Every place that may name a flow, with the name; None where it names none."""
+    before, labels = turn.before, turn.labels or Labels()
+    yield "before.flow", before.flow
+    yield "before.confirming.flow", (before.confirming and before.confirming.flow) or None
+    yield "before.offering", before.offering
+    for place, names in (("before.paused", before.paused), ("labels.flows", labels.flows)):
+        yield from ((f"{place}.{number}", name) for number, name in enumerate(names or ()))
     for number, command in enumerate(labels.commands or ()):
         for field in command.flow_fields:
-            named = getattr(command, field)
-            if isinstance(named, tuple):
-                yield from ((f"labels.commands.{number}.{field}.{i}", name) for i, name in enumerate(named))
-            elif named is not None:
-                yield f"labels.commands.{number}.{field}", named
+            named, place = getattr(command, field), f"labels.commands.{number}.{field}"
+            several = isinstance(named, tuple)
+            yield from (
+                ((f"{place}.{i}", name) for i, name in enumerate(named)) if several else [(place, named)]
+            )
 
 
 def _unknown_slots(turn: LabelledTurn, known: Catalogue) -> Iterator[Fault]:
     before = turn.before
     held = [(f"before.slots.{name}", name) for name in before.slots.names]
-    held += [("before.awaiting", before.awaiting)] if before.awaiting is not None else []
-    if before.flow is not None and before.flow in known:
-        for field, name in held:
-            if name not in known[before.flow]:
-                yield _unknown_slot(field, name, [before.flow])
+    for field, slot in (*held, ("before.awaiting", before.awaiting)) if before.flow in known else ():
+        if slot is not None and slot not in known[str(before.flow)]:
+            yield _unknown_slot(field, slot, [str(before.flow)])
     for name, values in before.paused_slots.as_dict().items():
         yield from (
             _unknown_slot(f"before.paused.{before.paused.index(name)}.slots.{slot}", slot, [name])
             for slot in values
             if name in known and slot not in known[name]
         )
-    commands = (turn.labels.commands or ()) if turn.labels else ()
-    in_play = [before.flow, *before.paused, *(turn.labels.flows or () if turn.labels else ())]
+    labels = turn.labels or Labels()
+    commands = labels.commands or ()
+    in_play = [before.flow, *before.paused, *(labels.flows or ())]
     in_play += [command.opens(before) for command in commands]
     flows = [name for name in dict.fromkeys(in_play) if name is not None and name in known]
     for number, command in enumerate(commands):

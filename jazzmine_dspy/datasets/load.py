@@ -209,17 +209,9 @@ class Dataset:
                 where=str(self.path),
                 remedy="Say which report needs it.",
             )
-        path = Path(log if log is not None else self.path) / OPENED_FILE
-        time = (now or dt.datetime.now(dt.UTC)).isoformat(timespec="seconds")
-        entry = {"time": time, "reason": reason, "dataset": self.name, "splits": self.splits_fingerprint}
         self._opened = True
-        try:
-            with path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(entry, ensure_ascii=False) + "\n")
-        except OSError as error:
-            warnings.warn(f"Opening the test split is not logged: {error}", UserWarning, stacklevel=2)
-            return None
-        return path
+        entry = {"reason": reason, "dataset": self.name, "splits": self.splits_fingerprint}
+        return append_opening(Path(log if log is not None else self.path), entry, now)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -231,6 +223,28 @@ class Dataset:
     def splits_fingerprint(self) -> str:
         """SHA-256 over the roles, as in ``splits.json``."""
         return roles_hash(group(self.roles))
+
+
+def append_opening(folder: Path, entry: Mapping[str, Any], now: dt.datetime | None = None) -> Path | None:
+    """Add a line to the log of what was opened for a final report.
+
+    Args:
+        folder: Of the log.
+        entry: What was opened, and what for.
+        now: Time of the line; the present where None.
+
+    Returns:
+        The log; None where it could not be written, which also gives a warning.
+    """
+    path = folder / OPENED_FILE
+    time = (now or dt.datetime.now(dt.UTC)).isoformat(timespec="seconds")
+    try:
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps({"time": time, **entry}, ensure_ascii=False) + "\n")
+    except OSError as error:
+        warnings.warn(f"The opening is not logged: {error}", UserWarning, stacklevel=3)
+        return None
+    return path
 
 
 def load_dataset(path: str | Path) -> Dataset:
