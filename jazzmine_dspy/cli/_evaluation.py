@@ -275,9 +275,7 @@ def record_of(one: Record | ScoredProgram) -> Record:
 
 def undecided(*sides: Record | ScoredProgram) -> str:
     """Why nothing may be decided by these figures: too many turns that a language model did not answer."""
-    from jazzmine_dspy.eval.compare import inconclusive_reason
-
-    return next((why for one in sides if (why := inconclusive_reason(record_of(one)))), "")
+    return next((why for one in sides if (why := record_of(one).inconclusive_reason)), "")
 
 
 def show(found: Comparison, examples: int = _SHOWN) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from jazzmine_dspy.eval.evaluation import (
     SLICE_METRICS,
-    UNANSWERED,
     Evaluation,
     commands_of,
     flows_of,
@@ -336,11 +335,3 @@ def _changed(pair: Pair, gained: bool) -> ChangedTurn:
 
 def _counted(found: Paired) -> str:
     return f"{found.gained} turns gained, {found.lost} lost"
-
-
-def inconclusive_reason(record: Record) -> str:
-    """Why a record decides nothing, as ``Evaluation.inconclusive_reason``; empty where it may."""
-    silent = sum(turn.unanswered for turn in record.turns)
-    if silent <= UNANSWERED * len(record.turns):
-        return ""
-    return f"the language model did not answer {silent} of {len(record.turns)} turns: these figures decide nothing"

@@ -137,12 +137,7 @@ class Evaluation:
     @property
     def inconclusive_reason(self) -> str:
         """Why nothing may be decided by these figures; empty where it may."""
-        if self.unanswered <= UNANSWERED * self.n:
-            return ""
-        return (
-            f"the language model did not answer {self.unanswered} of {self.n} turns, more than {UNANSWERED:.0%}: "
-            "these figures decide nothing"
-        )
+        return inconclusive_reason(self.turns)
 
     @property
     def degraded(self) -> int:
@@ -338,3 +333,14 @@ def quantiles(times: Sequence[float]) -> dict[str, float]:
 
     p50, p95 = (float(point) for point in np.percentile(times, [50, 95]))
     return {"p50": p50, "p95": p95}
+
+
+def inconclusive_reason(turns: Sequence[Any]) -> str:
+    """Why nothing may be decided by some turns: the language model did not answer too many; empty where it may."""
+    silent = sum(turn.unanswered for turn in turns)
+    if silent <= UNANSWERED * len(turns):
+        return ""
+    return (
+        f"the language model did not answer {silent} of {len(turns)} turns, more than {UNANSWERED:.0%}: "
+        "these figures decide nothing"
+    )
