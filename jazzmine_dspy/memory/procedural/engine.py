@@ -137,7 +137,13 @@ def folder_error(error: BaseException, where: str) -> MemoryUnavailableError:
 
 
 def dimension_error(spec: CollectionSpec, current: str, where: str) -> DimensionError:
-    """The error for a collection whose vectors are not those of the embedding model."""
+    """The error for a collection whose vectors are not those of the embedding model.
+
+    Args:
+        spec: The collection as it should be.
+        current: The vectors that it has, in words.
+        where: Its address.
+    """
     return DimensionError(
         f"The collection {spec.name!r} has other vectors: {current}, where the embedding model makes {spec.size} "
         f"({spec.dense!r}, cosine) and {spec.sparse!r}",
