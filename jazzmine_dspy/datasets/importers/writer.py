@@ -12,6 +12,7 @@ from typing import Any
 
 from jazzmine_dspy.datasets.importers.importer import Importer
 from jazzmine_dspy.datasets.importers.source_reader import SourceReader
+from jazzmine_dspy.datasets.load import CARD_FILE
 from jazzmine_dspy.datasets.schema import (
     CONVERSATIONS_FILE,
     FLOWS_FILE,
@@ -26,7 +27,6 @@ from jazzmine_dspy.datasets.split import write_splits
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.registry import FlowRegistry
 
-CARD_FILE = "card.md"
 _FEW = 3
 """Files that the card names one by one; of more it gives their number."""
 
