@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from jazzmine_dspy.datasets.importers.importer import importer, label_flows, labels_in, of_label, single
-from jazzmine_dspy.datasets.importers.source_reader import BadRowError, PartName, SourceReader, only_file
+from jazzmine_dspy.datasets.importers.importer import (
+    importer,
+    label_flows,
+    labels_in,
+    of_label,
+    only_file,
+    single,
+)
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError, PartName, SourceReader
 from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow

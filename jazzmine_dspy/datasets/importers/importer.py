@@ -10,6 +10,7 @@ from typing import Any
 
 from jazzmine_dspy.datasets.importers.source_reader import PartName, SourceReader
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
+from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.extensions import Extensions
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.messages import MessageRole
@@ -174,3 +175,20 @@ def labels_in(reader: SourceReader) -> set[str]:
     if "train" in by_part and (others := sorted(labels - by_part["train"])):
         reader.notes.append(f"Labels that the training part does not have: {', '.join(others)}.")
     return labels
+
+
+def only_file(path: Path, pattern: str, remedy: str) -> Path:
+    """A file, or the only one of a folder that a pattern matches.
+
+    Args:
+        path: The file or the folder.
+        pattern: Of its name, such as ``*.csv``.
+        remedy: What to do where there are several, or none.
+
+    Raises:
+        DatasetError: there is none, or more than one.
+    """
+    files = sorted(path.glob(pattern)) if path.is_dir() else [path]
+    if len(files) != 1:
+        raise DatasetError(f"The folder has {len(files)} files {pattern}", where=str(path), remedy=remedy)
+    return files[0]

@@ -367,23 +367,6 @@ def one_file(part: Part, suffix: str) -> Path:
     return path
 
 
-def only_file(path: Path, pattern: str, remedy: str) -> Path:
-    """A file, or the only one of a folder that a pattern matches.
-
-    Args:
-        path: The file or the folder.
-        pattern: Of its name, such as ``*.csv``.
-        remedy: What to do where there are several, or none.
-
-    Raises:
-        DatasetError: there is none, or more than one.
-    """
-    files = sorted(path.glob(pattern)) if path.is_dir() else [path]
-    if len(files) != 1:
-        raise DatasetError(f"The folder has {len(files)} files {pattern}", where=str(path), remedy=remedy)
-    return files[0]
-
-
 def _skip(text: str, at: int) -> int:
     match = _BLANK.match(text, at)
     return match.end() if match else at
