@@ -85,9 +85,9 @@ def report(support: list[Example], support_flows: list[str], noisy: Any) -> Repo
         ],
         stage_race=[
             RaceRow("select", "floor", 0.5, False, NASTY),
-            RaceRow("select", "head", 0.9, True, "best", shipped.difference(floor, "flow_set_exact")),
+            RaceRow("select", "head", 0.9, True, "best", shipped.shared_difference(floor, "flow_set_exact")),
         ],
-        gains=[Gain("Compiling", "commands_exact", compiled.difference(plain, "commands_exact"))],
+        gains=[Gain("Compiling", "commands_exact", compiled.shared_difference(plain, "commands_exact"))],
         facts={"Recipe": NASTY, "Seed": "0"},
         reproduce=f"jazzmine-dspy optimize {NASTY}",
         examples_changed=[Change(NASTY, "a", "b", "c", True), Change("x", "a", "b", "c", None)],
@@ -346,8 +346,8 @@ def test_where_conversations_are_too_few_the_report_says_so(
     kept = set(list(dict.fromkeys(example.conversation_id for example in support))[:9])
     turns = [example for example in support if example.conversation_id in kept]
     good, bad = (evaluate(noisy(turns, support_flows, quality=quality), turns) for quality in (0.9, 0.4))
-    gain = Gain("Compiling", "commands_exact", good.difference(bad, "commands_exact"))
-    race = [RaceRow("select", "head", 0.9, True, "best", good.difference(bad, "flow_set_exact"))]
+    gain = Gain("Compiling", "commands_exact", good.shared_difference(bad, "commands_exact"))
+    race = [RaceRow("select", "head", 0.9, True, "best", good.shared_difference(bad, "flow_set_exact"))]
     report = Report("t", "f", [System("bad", bad), System("good", good)], stage_race=race, gains=[gain])
     paths = write_report(report, tmp_path)
     data = json.loads(paths.json.read_text("utf-8"))

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jazzmine_dspy.eval.compare import Comparison
-from jazzmine_dspy.eval.differences import Difference
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.reliability import Reliability
+from jazzmine_dspy.eval.significance import Difference
 from jazzmine_dspy.models.decision import Stage
 
 

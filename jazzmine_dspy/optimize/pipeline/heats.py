@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from jazzmine_dspy.eval.differences import Difference, paired_metric
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.intervals import pooled
 from jazzmine_dspy.eval.metrics import score_turn, stage_score
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.eval.score_terms import TurnScores
+from jazzmine_dspy.eval.significance import Difference, paired_metric
 from jazzmine_dspy.models.decision import STAGES, Stage
 from jazzmine_dspy.models.errors import InputError
 

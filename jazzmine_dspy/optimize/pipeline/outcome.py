@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jazzmine_dspy.eval.differences import Difference
 from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.eval.significance import Difference
 from jazzmine_dspy.models.decision import Stage
 from jazzmine_dspy.optimize.calibration.order import Ordered
 from jazzmine_dspy.optimize.earlier import Earlier

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jazzmine_dspy.artifacts import BASE
-from jazzmine_dspy.eval.differences import Difference
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.feedback import describe_decision, describe_labels
 from jazzmine_dspy.eval.objective import Objective
@@ -22,6 +21,7 @@ from jazzmine_dspy.eval.report import (
     Report,
     System,
 )
+from jazzmine_dspy.eval.significance import Difference
 from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.optimize.budget import price_in_words, spending
 from jazzmine_dspy.optimize.context import RunContext

@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.differences import Difference
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.report import Prompt
 from jazzmine_dspy.eval.report.shown import label
+from jazzmine_dspy.eval.significance import Difference
 from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.pipeline.outcome import Outcome, Systems, objective_difference
