@@ -21,6 +21,7 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 sys.path.append(str(Path(__file__).resolve().parent))
 
+from jazzmine_dspy.program.gate import without_lm
 from understanding.rehearsal import staged
 from weights.feelings import key_of, labels, messages
 
@@ -34,7 +35,6 @@ from jazzmine_dspy.eval.score_terms import TurnScores
 from jazzmine_dspy.eval.suite import load_suite, log_opening
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.feeling import feeling_head
-from jazzmine_dspy.program.gate import without_lm
 from jazzmine_dspy.program.heads.feeling.sentiment import ANGRY
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
@@ -114,7 +114,7 @@ def _left_out() -> list[str]:
     log_opening(suite, "bench-enhancement")
     scored: dict[int, list[TurnScores]] = defaultdict(list)
     for name in REGISTRIES:
-        program = TurnProgram(suite.registries[name], policy=without_lm(Policy()))
+        program = TurnProgram(suite.registries[name], policy=Policy().named("local"))
         bind_recall(program, "minilm")
         conversations = [each.id for each in suite.conversations if each.registry == name]
         read = labels(name)

@@ -18,7 +18,6 @@ from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.optimize.heads.feeling import fit_feeling
 from jazzmine_dspy.program import steps
-from jazzmine_dspy.program.gate import without_lm
 from jazzmine_dspy.program.heads.feeling import head
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
@@ -29,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def main() -> None:
     """Fit and write."""
     dataset = load_dataset(ROOT / "datasets" / "support")
-    program = TurnProgram(dataset.flows, policy=without_lm(Policy()))
+    program = TurnProgram(dataset.flows, policy=Policy().named("local"))
     artifacts.bind_recall(program, "minilm")
     embedder = program.bindings.embedder
     assert embedder is not None

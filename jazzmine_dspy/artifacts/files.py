@@ -14,10 +14,11 @@ _MEGABYTE = 2**20
 _LIMITS = {
     MANIFEST: 16 * _MEGABYTE,
     "program.json": 64 * _MEGABYTE,
-    "gates.json": 16 * _MEGABYTE,
+    "policy.json": 16 * _MEGABYTE,
     "flows.yaml": 64 * _MEGABYTE,
     "examples.jsonl": 512 * _MEGABYTE,
     "heads.safetensors": 2048 * _MEGABYTE,
+    "deciders.safetensors": 2048 * _MEGABYTE,
 }
 """The files that an artefact may have, and how large each may be."""
 

@@ -16,9 +16,7 @@ from jazzmine_dspy.artifacts.recall import bind_recall, read_examples
 from jazzmine_dspy.models.errors import ArtifactError, JazzmineError
 from jazzmine_dspy.models.parsing import from_json
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.program.gate import without_lm
-from jazzmine_dspy.program.heads.acts.shipped import shipped_head
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
 BASE = "base"
@@ -64,8 +62,8 @@ def load(
 
     Example:
         >>> flows = [{"name": "track_order", "description": "Say where an order is."}]
-        >>> load("base", flows=flows, bind=False).policy.orders["understand"]
-        ('rule', 'floor')
+        >>> load("base", flows=flows, bind=False).policy.names
+        ('local',)
     """  # fmt: skip
     return load_with_manifest(path, flows=flows, lm=lm, embedder=embedder, bind=bind, warm=warm).program
 
@@ -113,13 +111,12 @@ def load_with_manifest(
     return Loaded(program, manifest, folder)
 
 
-def base_policy(policy: Policy, embedder: Any) -> Policy:
-    """The policy of the base program: sources that need no label and no language model, and no fitted number."""
+def base_policy(policy: Policy) -> Policy:
+    """The policy of the base program: the local decider, and no fitted number."""
     default = Policy()
-    orders = {**FLOOR, "understand": default.orders["understand"]} if shipped_head(embedder) else FLOOR
-    fitted = ("gates", "trust", "clarify", "floor_score", "recall")
-    plain = {"orders": orders, **{name: getattr(default, name) for name in fitted}}
-    return without_lm(policy.model_copy(update=plain))
+    fitted = ("trust", "clarify", "fallback_score", "recall", "turn_confidence")
+    plain = {name: getattr(default, name) for name in fitted}
+    return policy.named("local").model_copy(update=plain)
 
 
 def _base(flows: Any, lm: Any, embedder: Any, *, warm: bool, bind: bool) -> TurnProgram:
@@ -133,7 +130,7 @@ def _base(flows: Any, lm: Any, embedder: Any, *, warm: bool, bind: bool) -> Turn
     if bind:
         bind_recall(program, embedder or "minilm", warm=warm)
     if lm is None:
-        return program.with_policy(base_policy(program.policy, program.bindings.embedder))
+        return program.with_policy(base_policy(program.policy))
     from jazzmine_dspy.lm import resolve_lm
 
     return program.bind(lm=resolve_lm(lm))
@@ -158,7 +155,7 @@ def _registry(flows: Any, files: Mapping[str, bytes], folder: Path, agent_id: st
 
 def _program(registry: FlowRegistry, files: Mapping[str, bytes], folder: Path) -> TurnProgram:
     """The program with its policy and its prompts."""
-    where = folder / "gates.json"
+    where = folder / "policy.json"
     with _damaged(where):
         policy = Policy.model_validate(from_json(files[where.name]))
     program = TurnProgram(registry, policy=policy)

@@ -17,13 +17,10 @@ from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.models.parsing import MalformedError, from_json
 from jazzmine_dspy.signatures.contract import fingerprints
 
-FORMAT = 3
-"""Layout of an artefact that this version writes: several heads in one file, each under its stage."""
+FORMAT = 4
+"""Layout of an artefact that this version writes and reads: the policy names deciders."""
 
-_OLDEST = 2
-"""Oldest layout that this version reads: a lone head of selection."""
-
-_REQUIRED = ("program.json", "gates.json", "flows.yaml", "examples.jsonl")
+_REQUIRED = ("program.json", "policy.json", "flows.yaml", "examples.jsonl")
 _ATTEMPTS = 20
 _PAUSE = 0.01
 """Seconds between attempts while a program is replaced, which takes two renames."""
@@ -161,13 +158,13 @@ def _parsed(raw: bytes, path: Path) -> dict[str, Any]:
 def _check_format(manifest: dict[str, Any], path: Path) -> None:
     if manifest["format"] > FORMAT:
         raise ArtifactError(
-            f"The program has format {manifest['format']}, this version reads up to {FORMAT}",
+            f"The program has format {manifest['format']}, this version reads {FORMAT}",
             where=str(path),
             remedy="Upgrade jazzmine-dspy.",
         )
-    if manifest["format"] < _OLDEST:
+    if manifest["format"] < FORMAT:
         raise ArtifactError(
-            f"The program has format {manifest['format']}, whose head sees less of a turn than this version's",
+            f"The program has format {manifest['format']}, of another design than this version's",
             where=str(path),
             remedy="Compile it again with 'jazzmine-dspy optimize', or install the version that compiled it: "
             f"{str(manifest.get('code'))[:40]}.",

@@ -73,7 +73,7 @@ def save(
     files: dict[str, bytes] = {
         # In their own order: an answer shown in another order of keys is another prompt than the one that was compiled.
         "program.json": pretty(state, sort=False),
-        "gates.json": pretty(program.policy.model_dump(mode="json")),
+        "policy.json": pretty(program.policy.model_dump(mode="json")),
         "flows.yaml": yaml.safe_dump(
             {**program.registry.habits, "flows": program.registry.to_json()},
             sort_keys=False,

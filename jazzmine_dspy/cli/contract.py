@@ -91,11 +91,10 @@ def _generate(folder: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
 
 def _prompt(name: str, signature: Any, wording: Wording) -> str:
     """What a language model is sent for an example turn, and the schema that its answer is held to."""
-    from jazzmine_dspy.program.policy import Policy
-    from jazzmine_dspy.program.sources.lm import call_for
+    from jazzmine_dspy.program.lm_requests import request_for
     from jazzmine_dspy.signatures import DecisionAdapter
 
-    call = call_for(_example(), name, Policy(wording=wording))
+    call = request_for(_example(wording), name)
     messages = DecisionAdapter().format(signature, demos=[], inputs=dict(call.inputs))
     schema = json.dumps(call.config["response_format"], indent=1, ensure_ascii=False)
     parts = (
@@ -148,14 +147,15 @@ _TURN = {
 }
 
 
-def _example() -> Any:
+def _example(wording: Wording) -> Any:
     from jazzmine_dspy.models import FlowRegistry, Turn
+    from jazzmine_dspy.program.policy import Policy
     from jazzmine_dspy.program.ports import Recalled
-    from jazzmine_dspy.program.stage import Context
+    from jazzmine_dspy.program.state import TurnState
 
-    context = Context(turn=Turn.model_validate(_TURN), registry=FlowRegistry(_FLOWS))
-    context.candidates = [Recalled(name, 1.0, near=near) for name, near in _EXAMPLES.items()]
-    return context
+    recalled = tuple(Recalled(name, 1.0, near=near) for name, near in _EXAMPLES.items())
+    turn, flows = Turn.model_validate(_TURN), FlowRegistry(_FLOWS)
+    return TurnState(turn, flows, Policy(wording=wording), recalled=recalled)
 
 
 def _read(path: Path) -> str | None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import dspy
 
 from jazzmine_dspy.datasets.schema import Example, Labels
-from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.addresses import Addresses
-from jazzmine_dspy.program.driver import drive
+from jazzmine_dspy.program.lm_requests import addresses_of, request_for
 from jazzmine_dspy.program.ports import Recalled
-from jazzmine_dspy.program.sources.lm import addresses_of, call_for
-from jazzmine_dspy.program.stage import Context
-from jazzmine_dspy.program.steps import TurnSteps
+from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.trainable import STAGES_FIELD
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.answers import ALIASES
@@ -64,33 +63,34 @@ def to_demo(predictor: str, example: Example, program: TurnProgram) -> dspy.Exam
     if not said:
         return None
     gold = list(labels.flows or ())
-    context = Context(turn=turn, registry=program.registry, exclude=frozenset([example.conversation_id]))
-    if predictor in ("select", "understand") and labels.enhanced is not None:
-        context.enhancement = Enhancement(enhanced_query=labels.enhanced)
-    context.candidates = _candidates(program, context, gold)
+    query = labels.enhanced or "" if predictor in ("select", "understand") else ""
+    state = _with_candidates(program, turn, example.conversation_id, query, gold)
     if predictor == "understand":
-        context.selected = gold
-    call = call_for(context, predictor, program.policy)
-    shown = [candidate.name for candidate in context.candidates[: program.policy.offers]]
+        state = replace(state, selected=tuple(gold))
+    call = request_for(state, predictor)
+    shown = [candidate.name for candidate in state.recalled[: program.policy.offers]]
     outputs = _outputs(labels, shown)
     if program.policy.wording == "full":
-        outputs |= _in_full(labels, shown, addresses_of(context, predictor, program.policy.offers))
+        outputs |= _in_full(labels, shown, addresses_of(state, predictor, program.policy.offers))
     return dspy.Example(**call.inputs, **{field: outputs[field] for field in said}).with_inputs(*call.inputs)
 
 
-def _candidates(program: TurnProgram, context: Context, gold: Sequence[str]) -> list[Recalled]:
-    query = context.turn.text
-    if program.shape == "staged" and context.enhancement is not None:
-        query = context.enhancement.enhanced_query
+def _with_candidates(
+    program: TurnProgram, turn: Turn, conversation: str, query: str, gold: Sequence[str]
+) -> TurnState:
+    """The state of a turn with the flows that its demonstration offers."""
+    state = TurnState(
+        turn, program.registry, program.policy, program.bindings, frozenset([conversation]), query=query
+    )
     if program.bindings.recall is not None:
-        steps = TurnSteps(program.registry, program.bindings, program.policy)
-        drive(steps.recall(context, query), program, program.bindings)
-    if context.recall_failure:
+        search = query if program.shape == "staged" and query else turn.text
+        state = replace(state.with_query(search), query=query)
+    if state.recall_failure:
         raise MemoryUnavailableError(
-            f"No demonstration can be built: {context.recall_failure}", remedy="Mend recall, and run again."
+            f"No demonstration can be built: {state.recall_failure}", remedy="Mend recall, and run again."
         )
     # Without the nearest examples, which would make each demonstration as long as several.
-    shown = [candidate._replace(near=()) for candidate in context.candidates[: program.policy.offers]]
+    shown = [candidate._replace(near=()) for candidate in state.recalled[: program.policy.offers]]
     missing = [
         Recalled(name, 0.0)
         for name in gold
@@ -99,7 +99,7 @@ def _candidates(program: TurnProgram, context: Context, gold: Sequence[str]) -> 
     keep = [c for c in shown if c.name in gold or len(shown) + len(missing) <= program.policy.offers]
     keep = keep or shown[: max(0, program.policy.offers - len(missing))]
     others = [c for c in shown if c not in keep][: max(0, program.policy.offers - len(missing) - len(keep))]
-    return sorted([*keep, *others], key=shown.index) + missing
+    return replace(state, recalled=(*sorted([*keep, *others], key=shown.index), *missing))
 
 
 def _outputs(labels: Labels, shown: Sequence[str]) -> dict[str, Any]:

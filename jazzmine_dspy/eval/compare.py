@@ -173,7 +173,7 @@ def compare(
         >>> program = TurnProgram(FlowRegistry([Flow(name="track", description="Tell where an order is.")]))
         >>> turn, labels = Turn(text="track it"), Labels.model_validate({"commands": []})
         >>> turns = [Example(conversation_id="c", turn_id="t1", turn=turn, labels=labels, role="dev_a", line=1)]
-        >>> floor = evaluate(program.with_policy("floor"), turns)
+        >>> plain = evaluate(program.with_policy("fallback"), turns)
         >>> found = compare(floor, floor)
         >>> found.main.p, found.changed
         (1.0, 0)

@@ -3,13 +3,51 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from dspy.utils.callback import BaseCallback
 
 from jazzmine_dspy.models.decision import LMCall, PredictorName
 from jazzmine_dspy.models.errors import format_error
+
+
+@dataclass(frozen=True)
+class PredictorCall:
+    """One call of one of the program's predictors.
+
+    Args:
+        predictor: Its name.
+        inputs: The fields that it is given.
+        config: Settings of the call: the schema of the answer, and its longest length in tokens.
+        query: What nearest demonstrations are looked up by.
+        exclude: Conversations whose turns are not shown as demonstrations.
+    """
+
+    predictor: str
+    inputs: Mapping[str, Any]
+    config: Mapping[str, Any]
+    query: str = ""
+    exclude: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The result of a :class:`PredictorCall`; ``refused`` says of fields that could not be read why not."""
+
+    outputs: Mapping[str, Any]
+    calls: tuple[LMCall, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+class PredictFailed(Exception):  # noqa: N818 - not an error of its own: it carries one
+    """A predictor failed with ``error``, after it had made ``calls``."""
+
+    def __init__(self, error: Exception, calls: tuple[LMCall, ...] = ()) -> None:
+        super().__init__(format_error(error))
+        self.error = error
+        self.calls = calls
 
 
 class CallLog(BaseCallback):

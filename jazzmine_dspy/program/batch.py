@@ -38,7 +38,7 @@ _HANDS: ContextVar[int] = ContextVar("jazzmine_hands", default=1)
 Excludes = Sequence[Collection[str]] | None
 
 
-class Decider(Protocol):
+class Decides(Protocol):
     """What decides the turns: a :class:`TurnProgram`."""
 
     registry: FlowRegistry
@@ -59,7 +59,7 @@ class Decider(Protocol):
 
 
 def decide_many(
-    program: Decider, turns: Sequence[Turn], *, excludes: Excludes, workers: int, deadline: float | None
+    program: Decides, turns: Sequence[Turn], *, excludes: Excludes, workers: int, deadline: float | None
 ) -> list[TurnDecision]:
     """See :meth:`TurnProgram.decide_many`."""
     decided: list[TurnDecision] = []
@@ -148,7 +148,7 @@ def _each(work: Callable[[T], R], items: Sequence[T], workers: int) -> Generator
 
 
 async def adecide_many(
-    program: Decider, turns: Sequence[Turn], *, excludes: Excludes, workers: int, deadline: float | None
+    program: Decides, turns: Sequence[Turn], *, excludes: Excludes, workers: int, deadline: float | None
 ) -> list[TurnDecision]:
     """See :meth:`TurnProgram.adecide_many`."""
     decided: list[TurnDecision] = []
@@ -190,12 +190,12 @@ def _stop(gathered: AwaitingGroup, items: int) -> None:
     gathered.check()
 
 
-def _embed_ahead(program: Decider, turns: Sequence[Turn]) -> None:
+def _embed_ahead(program: Decides, turns: Sequence[Turn]) -> None:
     """Have the embedder remember what deciding these turns will ask it for, as far as that is known before."""
     embedder, policy = program.bindings.embedder, program.policy
     if embedder is None or not program.registry:
         return
-    heads = [head for stage, head in program.bindings.heads.items() if "head" in policy.orders[stage]]
+    heads = list(program.bindings.heads.values()) if "local" in policy.names else []
     try:
         wanted = {text for head in heads for turn in turns for text in head.texts(turn.text)}
         texts = [*dict.fromkeys(turn.text for turn in turns)]

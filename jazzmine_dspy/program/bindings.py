@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import dspy
 from dspy.dsp.utils.settings import main_thread_config, thread_local_overrides
@@ -16,6 +16,13 @@ from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.program.decision_cache import DecisionCache
 from jazzmine_dspy.program.ports import EmbedderPort, HeadPort, RecallPort
 
+if TYPE_CHECKING:
+    from jazzmine_dspy.program.decider import Decider
+
+
+BUILT_IN = ("local", "lm", "fallback")
+"""Deciders that every program has."""
+
 
 class Ports(TypedDict, total=False):
     """What can be bound, by name."""
@@ -23,6 +30,7 @@ class Ports(TypedDict, total=False):
     recall: RecallPort | None
     embedder: EmbedderPort | None
     heads: Mapping[Stage, HeadPort[Any] | None]
+    deciders: Mapping[str, Decider | None]
     lm: dspy.LM | None
     clock: Callable[[], float]
     cache: DecisionCache | None
@@ -35,6 +43,7 @@ class Bindings:
     recall: RecallPort | None = None
     embedder: EmbedderPort | None = None
     heads: Mapping[Stage, HeadPort[Any]] = field(default_factory=lambda: MappingProxyType({}))
+    deciders: Mapping[str, Decider] = field(default_factory=lambda: MappingProxyType({}))
     lm: dspy.LM | None = None
     clock: Callable[[], float] = time.monotonic
     dspy_lm: dspy.LM | None = None
@@ -71,10 +80,10 @@ class Bindings:
         return self.lm if any(entered is one for one in known) else entered
 
     def but(self, **ports: Unpack[Ports]) -> Bindings:
-        """The same with some ports changed; heads of stages that are not named stay, None takes one away.
+        """The same with some ports changed; heads and deciders that are not named stay, None takes one away.
 
         Raises:
-            InputError: there is no such port, or no such stage for a head.
+            InputError: there is no such port, no such stage for a head, or the name of a decider is built in.
         """
         if unknown := [name for name in ports if name not in Ports.__annotations__]:
             known = ", ".join(Ports.__annotations__)
@@ -91,4 +100,12 @@ class Bindings:
                 raise InputError(f"There is no stage {strange[0]!r}", where="heads", remedy=remedy)
             held = {stage: head for stage in STAGES if (head := merged.get(stage)) is not None}
             changes["heads"] = MappingProxyType(held)
+        if "deciders" in ports:
+            named = {**self.deciders, **ports["deciders"]}
+            if taken := [name for name in named if name in BUILT_IN]:
+                remedy = "Bind yours by another name, and let the policy name it."
+                raise InputError(f"The decider {taken[0]!r} is built in", where="deciders", remedy=remedy)
+            changes["deciders"] = MappingProxyType(
+                {name: one for name, one in named.items() if one is not None}
+            )
         return replace(self, **changes)

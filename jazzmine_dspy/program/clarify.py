@@ -15,7 +15,7 @@ TOO_CLOSE = "two flows are too close to choose between"
 """The reason of a selection that asks which of two flows is meant."""
 
 
-NEAR = {"floor": 0.05, "head": 0.1}
+NEAR = {"fallback": 0.05, "local": 0.1}
 """Margins under which a flow that is confirmed before it runs is asked about, by source, whatever a policy says: of
 recall scores as a share of the better one, and of probabilities."""
 
@@ -27,7 +27,7 @@ def margin_of(policy: Policy, kind: str, chosen: Sequence[str], registry: FlowRe
         >>> from jazzmine_dspy.models import FlowRegistry
         >>> from jazzmine_dspy.program.policy import Policy
         >>> flows = FlowRegistry([{"name": "cancel", "description": "Cancel it.", "confirm": "Cancel it?"}])
-        >>> margin_of(Policy(), "head", ["cancel"], flows)
+        >>> margin_of(Policy(), "local", ["cancel"], flows)
         0.1
     """
     destroys = any(name in registry and registry[name].confirm for name in chosen)

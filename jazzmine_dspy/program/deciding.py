@@ -1,68 +1,300 @@
-"""Deciding one turn: by the drivers, or from the decision cache that the program is bound to."""
+"""Deciding one turn: the deciders in their order, until one is sure enough; or the decision cache.
+
+:func:`decide` and :func:`adecide` are the same lines twice: one waits, one awaits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import dspy
 
 from jazzmine_dspy.lm.native import lm_identity
 from jazzmine_dspy.models.base import sha256
-from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.decision import STAGES, Stage, TurnDecision
+from jazzmine_dspy.models.errors import LMUnansweredError, format_error
+from jazzmine_dspy.models.language import warn_unsupported_language
+from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.bindings import Bindings
+from jazzmine_dspy.program.asking import HasPredictors
+from jazzmine_dspy.program.bindings import BUILT_IN, Bindings
+from jazzmine_dspy.program.deadline import Deadline, awithin, deadline_error, in_thread, within
+from jazzmine_dspy.program.decider import (
+    DECIDERS,
+    Decided,
+    Decider,
+    checked_answer,
+    instance,
+    record,
+    with_records,
+)
 from jazzmine_dspy.program.decision_cache import DecisionCache
-from jazzmine_dspy.program.driver import adrive, drive
+from jazzmine_dspy.program.finish import finish, with_causes
+from jazzmine_dspy.program.lm_decider import LMDecider
+from jazzmine_dspy.program.local import LocalDecider
+from jazzmine_dspy.program.local.decider import confidence_model
 from jazzmine_dspy.program.patience import bearing_here
-from jazzmine_dspy.program.stage import Steps
+from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.spans import observed
+from jazzmine_dspy.program.state import TurnState
 
 
-class _Program(Protocol):
+class Program(HasPredictors, Protocol):
     """A program, as far as deciding needs it."""
 
+    registry: FlowRegistry
     bindings: Bindings
 
     @property
-    def fingerprint(self) -> str: ...
+    def policy(self) -> Policy:
+        """The policy."""
+        ...
 
-    def active_predictors(self) -> tuple[str, ...]: ...
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over all that may change a decision."""
+        ...
 
-    def predictor(self, name: str) -> dspy.Predict: ...
+    def active_predictors(self) -> tuple[str, ...]:
+        """Names of the predictors that are asked."""
+        ...
 
-    def steps(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[TurnDecision]: ...
+
+def read(program: Program, turn: Turn, exclude: Sequence[str], deadline: Deadline) -> TurnState:
+    """The state of a turn before it is decided: what is recalled for it."""
+    warn_unsupported_language(turn.locale)
+    state = TurnState(
+        turn=turn,
+        registry=program.registry,
+        policy=program.policy,
+        bindings=program.bindings,
+        exclude=frozenset(exclude),
+        deadline=deadline,
+    )
+    return replace(state.with_query(turn.text), query="")
 
 
-def decide(program: _Program, turn: Turn, exclude: Sequence[str], deadline: float | None) -> TurnDecision:
+def decide(program: Program, turn: Turn, exclude: Sequence[str], seconds: float | None) -> TurnDecision:
     """The decision of a turn."""
 
     def work() -> TurnDecision:
-        return drive(program.steps(turn, exclude), program, program.bindings, deadline)
+        deadline = Deadline(seconds, program.bindings.clock)
+        course = Course(read(program, turn, exclude, deadline), program)
+        for name, gate in program.policy.deciders:
+            with course.step(name) as step:
+                step.take(course.ask(name))
+            if course.passes(name, gate):
+                break
+        if course.enhances:
+            with course.step("lm") as step:
+                step.take(course.enhancer.decide(course.enhanced_state, course.answer, deadline))
+        return course.end()
 
     cache = _cache(program)
-    return work() if cache is None else cache.decide(decision_key(program, turn, exclude), deadline, work)
+    return work() if cache is None else cache.decide(decision_key(program, turn, exclude), seconds, work)
 
 
 async def adecide(
-    program: _Program, turn: Turn, exclude: Sequence[str], deadline: float | None
+    program: Program, turn: Turn, exclude: Sequence[str], seconds: float | None
 ) -> TurnDecision:
     """The same without blocking the loop."""
 
-    def work() -> Coroutine[Any, Any, TurnDecision]:
-        return adrive(program.steps(turn, exclude), program, program.bindings, deadline)
+    async def work() -> TurnDecision:
+        deadline = Deadline(seconds, program.bindings.clock)
+        course = Course(await in_thread(functools.partial(read, program, turn, exclude, deadline)), program)
+        for name, gate in program.policy.deciders:
+            with course.step(name) as step:
+                await in_thread(functools.partial(step.take, await course.aask(name)))
+            if course.passes(name, gate):
+                break
+        if course.enhances:
+            with course.step("lm") as step:
+                answer = await course.enhancer.adecide(course.enhanced_state, course.answer, deadline)
+                await in_thread(functools.partial(step.take, answer))
+        return await in_thread(course.end)
 
     cache = _cache(program)
     if cache is None:
         return await work()
-    return await cache.adecide(decision_key(program, turn, exclude), deadline, work)
+    return await cache.adecide(decision_key(program, turn, exclude), seconds, work)
 
 
-def _cache(program: _Program) -> DecisionCache | None:
+def ask_strictly(program: Program, owner: HasPredictors, turn: Turn, exclude: Sequence[str]) -> TurnDecision:
+    """The decision by the language model alone; what goes wrong raises.
+
+    Raises:
+        PredictFailed: a call failed.
+        LMUnansweredError: the language model was not answering.
+    """
+    deadline = Deadline()
+    course = Course(read(program, turn, exclude, deadline), program)
+    course.take("lm", LMDecider(owner, strict=True).decide(course.state, None, deadline))
+    return course.end()
+
+
+async def aask_strictly(
+    program: Program, owner: HasPredictors, turn: Turn, exclude: Sequence[str]
+) -> TurnDecision:
+    """The same without blocking the loop."""
+    deadline = Deadline()
+    course = Course(await in_thread(functools.partial(read, program, turn, exclude, deadline)), program)
+    course.take("lm", await LMDecider(owner, strict=True).adecide(course.state, None, deadline))
+    return await in_thread(course.end)
+
+
+class Course:
+    """One turn on its way through the deciders.
+
+    Args:
+        state: The turn.
+        program: Has the policy, the predictors and the deciders.
+    """
+
+    def __init__(self, state: TurnState, program: Program) -> None:
+        self.state = state
+        self.answer: Decided | None = None
+        self._program = program
+        self._causes: dict[Stage, list[str]] = {}
+        self._asked: set[str] = set()
+
+    def decider(self, name: str) -> Decider:
+        """The decider of that name: built in, bound, or made of the registered class."""
+        if name == "local":
+            return LocalDecider()
+        if name == "fallback":
+            return LocalDecider(models=False)
+        if name == "lm":
+            return LMDecider(self._program)
+        bound = self._program.bindings.deciders.get(name)
+        return bound if bound is not None else instance(DECIDERS[name])
+
+    def ask(self, name: str) -> Any:
+        """What a decider says; nobody waits for one of another package longer than the deadline allows."""
+        work = functools.partial(self.decider(name).decide, self.state, self.answer, self.state.deadline)
+        return work() if name in BUILT_IN else within(self.state.deadline.left(), work, deadline_error)
+
+    async def aask(self, name: str) -> Any:
+        """The same without blocking the loop."""
+        work = self.decider(name).adecide(self.state, self.answer, self.state.deadline)
+        if name in BUILT_IN:
+            return await work
+        return await awithin(self.state.deadline.left(), work, deadline_error)
+
+    def step(self, name: str) -> Step:
+        """One decider's work: what it raises makes it a failed decider."""
+        self._asked.add(name)
+        return Step(self, name)
+
+    def take(self, name: str, answer: Any, milliseconds: float = 0.0) -> None:
+        """Take what a decider says, over what stood before.
+
+        Raises:
+            InputError: it is no answer to build on.
+        """
+        trust = self.state.policy.trust.get(name, 0.5)
+        answer = with_records(checked_answer(answer, self.state), name, trust, milliseconds)
+        if answer.selection is not None and answer.commands is None and "understand" not in answer.records:
+            # Who chooses flows and says nothing of values has them read for these flows.
+            local = LocalDecider().understand(self.state.with_selected(answer.selection.flows))
+            read = record(local.source, answer.confidence["turn"], cause=local.cause)
+            answer = replace(answer, commands=local.commands, records={**answer.records, "understand": read})
+        first = self.answer is None and all(answer.has(stage) for stage in STAGES)
+        self.answer = answer if first and len(answer.records) == len(STAGES) else answer.after(self._before())
+
+    def fail(self, name: str, error: Exception) -> None:
+        """Note that a decider failed: what stood before stands."""
+        cause = f"{name}: {format_error(error)}"
+        for stage in STAGES:
+            self._causes.setdefault(stage, []).append(cause)
+
+    def passes(self, name: str, gate: float | None) -> bool:
+        """Whether the turn is decided: by an answer that is certain as a whole, or reaches its gate."""
+        answer = self.answer
+        if answer is None or self._causes or answer.degraded:
+            return False
+        if any(answer.records[stage].degraded for stage in STAGES):
+            return False
+        if all(answer.records[stage].source == "rule" for stage in STAGES[1:]):
+            return True
+        if self.state.recall_failure:
+            return False
+        model = confidence_model(self.state) if name == "local" else None
+        if model is not None and (gate is None or model is not self.state.policy.turn_confidence):
+            gate = model.gate
+        return gate is not None and answer.confidence.get("turn", 0.0) >= gate
+
+    @property
+    def enhances(self) -> bool:
+        """Whether the language model is yet to enhance: it is asked once, be it of use or not."""
+        return self.state.policy.enhance == "lm" and "lm" not in self._asked
+
+    @property
+    def enhancer(self) -> LMDecider:
+        """The language model for the enhancement alone."""
+        return LMDecider(self._program, stages=("enhance",))
+
+    @property
+    def enhanced_state(self) -> TurnState:
+        """The turn as it is asked of it."""
+        return replace(self.state, policy=self.state.policy.model_copy(update={"shape": "staged"}))
+
+    def end(self) -> TurnDecision:
+        """The decision."""
+        answer = self._before()
+        return finish(self.state, with_causes(answer, self._causes) if self._causes else answer)
+
+    def _before(self) -> Decided:
+        """What stands so far; rules and recall alone where nothing does."""
+        if self.answer is None:
+            self.answer = LocalDecider(models=False).decide(self.state, None, self.state.deadline)
+        return self.answer
+
+
+class Step:
+    """The work of one decider on a turn, as a context manager.
+
+    Args:
+        course: Of the turn.
+        name: Of the decider.
+    """
+
+    def __init__(self, course: Course, name: str) -> None:
+        self._course = course
+        self._name = name
+        self._began = course.state.deadline.milliseconds()
+        self._span = observed(f"{name.capitalize()}Decider", {"message": course.state.text})
+
+    def take(self, answer: Any) -> None:
+        """Take what the decider says."""
+        self._course.take(self._name, answer, self._course.state.deadline.milliseconds() - self._began)
+
+    def __enter__(self) -> Step:
+        self._watched = self._span.__enter__()
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        if error is None and self._watched.watched and self._course.answer is not None:
+            answer = self._course.answer
+            self._watched.outputs = {
+                "commands": [command.model_dump(mode="json") for command in answer.commands or ()],
+                **{stage: record.source for stage, record in answer.records.items()},
+            }
+        self._span.__exit__(kind, error, trace)
+        if not isinstance(error, Exception) or isinstance(error, LMUnansweredError):
+            return False
+        self._course.fail(self._name, error)
+        return True
+
+
+def _cache(program: Program) -> DecisionCache | None:
     """The cache to use: none where programs are measured, since its answers cost nothing."""
     return program.bindings.cache if bearing_here() is None else None
 
 
-def decision_key(program: _Program, turn: Turn, exclude: Sequence[str] = ()) -> str:
+def decision_key(program: Program, turn: Turn, exclude: Sequence[str] = ()) -> str:
     """SHA-256 over all that a decision depends on.
 
     Beyond the turn, its date included, and the program with its flows, that is the language model that is configured

@@ -105,7 +105,7 @@ class DecisionCache:
         >>> from jazzmine_dspy import FlowRegistry, TurnProgram
         >>> flows = FlowRegistry([{"name": "hours", "description": "Tell when the shop is open."}])
         >>> cache = DecisionCache(ttl=60)
-        >>> program = TurnProgram(flows).with_policy("floor").bind(cache=cache)
+        >>> program = TurnProgram(flows).with_policy("fallback").bind(cache=cache)
         >>> [program.decide(text="hello").commands[0].type for _ in range(4)]
         ['chitchat', 'chitchat', 'chitchat', 'chitchat']
         >>> cache.stats().misses, cache.stats().hit_rate

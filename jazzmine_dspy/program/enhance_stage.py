@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from jazzmine_dspy.lm.text_methods import as_lm
 from jazzmine_dspy.models.decision import Enhancement, StageRecord
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.gate import without_lm
-from jazzmine_dspy.program.policy import FLOOR, Policy
-from jazzmine_dspy.program.stage import Steps
+from jazzmine_dspy.program.deadline import Deadline, in_thread
+from jazzmine_dspy.program.deciding import read
+from jazzmine_dspy.program.lm_decider import LMDecider
+from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.contract import CONTRACTS, without
 
 _OTHER_STAGES = ("flows", "commands")
 
 
-def enhance_steps(program: TurnProgram, turn: Turn) -> Steps[tuple[Enhancement, StageRecord]]:
-    """The steps of the enhancement alone.
+async def aenhance(
+    program: TurnProgram, turn: Turn, seconds: float | None
+) -> tuple[Enhancement, StageRecord]:
+    """The enhancement alone: by the language model where one is bound, else as the whole turn is decided.
 
     Args:
         program: Made by :func:`enhancing_program`.
         turn: The message with its history and its snippets.
+        seconds: The deadline; None for no limit.
     """
-    if "lm" not in program.policy.orders["enhance"]:
+    if "lm" not in program.policy.names:
         # Sentiment, topic, entities and intent are read after the commands, so the whole turn is decided.
-        decision = yield from program.steps(turn)
+        decision = await program.adecide(turn, deadline=seconds)
         return decision.enhancement, decision.stages["enhance"]
-    steps = program._turn_steps
-    context = yield from steps.to("enhance", turn)
-    return (yield from steps._stage("enhance", context))
+    deadline = Deadline(seconds, program.bindings.clock)
+    state = TurnState(turn, program.registry, program.policy, program.bindings, deadline=deadline)
+    if program.shape == "fused":
+        state = await in_thread(functools.partial(read, program, turn, (), deadline))
+    draft = await LMDecider(program, stages=("enhance",)).adraft(state, deadline)
+    return draft.enhancement or Enhancement(enhanced_query=turn.text), draft.records["enhance"]
 
 
 def enhancing_program(llm: Any, registry: FlowRegistry | None, history_window: int) -> TurnProgram:
@@ -39,7 +48,7 @@ def enhancing_program(llm: Any, registry: FlowRegistry | None, history_window: i
     Args:
         llm: What :func:`as_lm` takes, or a program. Of a program a copy asks with its compiled prompt: that of the
             enhancement, or in the fused shape the compiled one for all stages with the fields of the enhancement alone.
-            Rules leave the message to its language model; a program that asks none reads the message by itself.
+            A program that has none reads the message by itself.
         registry: Flows whose names are the closed set of intents, where they are not the program's own.
         history_window: Turns of the user that its prompt shows.
 
@@ -53,7 +62,7 @@ def enhancing_program(llm: Any, registry: FlowRegistry | None, history_window: i
     tiny = str(lm.model).startswith("local/")
     policy = Policy(
         shape="staged",
-        orders={**FLOOR, "enhance": ("lm", "floor")},
+        deciders=(("lm", None),),
         history_window=history_window,
         wording="brief" if tiny else "full",
     )
@@ -61,23 +70,14 @@ def enhancing_program(llm: Any, registry: FlowRegistry | None, history_window: i
 
 
 def _alone(program: TurnProgram, history_window: int) -> Policy:
-    policy = program.policy
-    order = policy.orders["enhance"]
-    if "lm" in order:
-        order = tuple(kind for kind in order if kind != "rule")
-    fused = (
-        policy.shape == "fused" and _is_compiled(program, "fused") and not _is_compiled(program, "enhance")
-    )
-    if "lm" not in order:
-        return without_lm(policy).model_copy(update={"history_window": history_window})
-    update: dict[str, Any] = {
-        "orders": {**policy.orders, "enhance": order},
-        "history_window": history_window,
-        "shape": "fused" if fused else "staged",
-    }
-    if fused:
-        update["unasked"] = (*policy.unasked, *_OTHER_STAGES)
-    return policy.model_copy(update=update)
+    policy = program.policy.model_copy(update={"history_window": history_window, "enhance": "decider"})
+    if program.bindings.lm_for() is None:
+        return policy.named("local") if "local" in policy.names else policy
+    fused = policy.shape == "fused" and _is_compiled(program, "fused")
+    update: dict[str, Any] = {"shape": "staged"}
+    if fused and not _is_compiled(program, "enhance"):
+        update = {"unasked": (*policy.unasked, *_OTHER_STAGES)}
+    return policy.named("lm").model_copy(update=update)
 
 
 def _is_compiled(program: TurnProgram, name: str) -> bool:

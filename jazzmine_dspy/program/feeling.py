@@ -13,7 +13,7 @@ from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.entities import entities_of
 from jazzmine_dspy.program.heads.feeling import FeelingHead, shipped_feeling
 from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign, limits
-from jazzmine_dspy.program.stage import Context, Steps, features
+from jazzmine_dspy.program.state import TurnState
 
 FIELDS = ("sentiment_score", "entities", "is_continuation")
 """What is filled in here, by the names of an enhancement's fields."""
@@ -31,22 +31,21 @@ _OPEN = frozenset({"start_flow", "ask", "clarify", "chitchat", "handoff"})
 
 
 def feel(
-    context: Context,
-    bindings: Bindings,
+    state: TurnState,
     enhancement: Enhancement,
     record: StageRecord,
     commands: Sequence[Command],
     fields: Collection[str] = FIELDS,
-) -> Steps[tuple[Enhancement, StageRecord]]:
+) -> tuple[Enhancement, StageRecord]:
     """The enhancement with these fields filled in, and its record, which says where the sentiment is not known."""
-    turn, update = context.turn, dict[str, Any]()
-    head = feeling_head(bindings)
+    turn, update = state.turn, dict[str, Any]()
+    head = feeling_head(state.bindings)
     if "entities" in fields:
-        update["entities"] = entities_of(turn, context.registry, commands)
+        update["entities"] = entities_of(turn, state.registry, commands)
     if head is not None and {"sentiment_score", "is_continuation"} & {*fields}:
         texts = head.texts_of(turn)
         try:
-            seen = yield from features(context, texts)
+            seen = state.features(texts)
         except Exception as error:
             causes = (record.cause, f"feeling: {format_error(error)}")
             record = record.model_copy(update={"cause": "; ".join(filter(None, causes)), "degraded": True})

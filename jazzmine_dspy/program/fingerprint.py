@@ -9,9 +9,11 @@ from jazzmine_dspy.lm.native import lm_identity
 from jazzmine_dspy.models.base import canonical_json, sha256
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program.bindings import Bindings
+from jazzmine_dspy.program.decider import decider_identity
+from jazzmine_dspy.program.heads.acts.shipped import SHIPPED
+from jazzmine_dspy.program.heads.feeling.head import SHIPPED as FEELING
 from jazzmine_dspy.program.nearest import nearest_of, with_nearest
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.sources import identity_of
 from jazzmine_dspy.signatures.contract import CONTRACTS, fingerprints
 
 _KNOWN: dict[tuple[Any, ...], str] = {}
@@ -38,7 +40,8 @@ def program_fingerprint(program: _Program) -> str:
     parts = [bound.recall, bound.embedder]
     policy = program.policy.model_dump(mode="json")
     rest = {
-        "sources": identity_of(program.policy),
+        "deciders": decider_identity(program.policy, bound.deciders),
+        "weights": [SHIPPED, FEELING],
         "signatures": fingerprints(),
         "flows": program.registry.checksum,
         "parts": [part.fingerprint if part is not None else None for part in parts],

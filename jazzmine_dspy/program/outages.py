@@ -32,9 +32,9 @@ from jazzmine_dspy.models.errors import (
     error_code,
     format_error,
 )
-from jazzmine_dspy.program._calls import CallLog
+from jazzmine_dspy.program._calls import CallLog, PredictFailed
+from jazzmine_dspy.program.deadline import deadline_error
 from jazzmine_dspy.program.patience import SERVING, Bearing, bearing_here
-from jazzmine_dspy.program.stage import PredictFailed
 
 FAILURES = 5
 """Failures in a row after which a model is not asked for :data:`REST_S`."""
@@ -144,7 +144,7 @@ class Asking:
 
     def late(self, log: CallLog) -> PredictFailed:
         """The error of an attempt that was cut off; a call was made all the same."""
-        error: Exception = late()
+        error: Exception = deadline_error()
         if self._cut_short:
             error = AttemptLateError(f"no answer in {self._patience.attempt_s:g} s")
         return PredictFailed(error, log.cut(error))
@@ -202,11 +202,6 @@ def _outage_of(state: RetryCallState) -> bool:
 def _error_of(state: RetryCallState) -> BaseException | None:
     error = state.outcome.exception() if state.outcome is not None else None
     return error.error if isinstance(error, PredictFailed) else error
-
-
-def late() -> DeadlineError:
-    """What is raised when the deadline of a turn has passed."""
-    return DeadlineError("the deadline of the turn has passed")
 
 
 class _Failed(Exception):  # noqa: N818 - a mark for the breaker

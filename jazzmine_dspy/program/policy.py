@@ -1,4 +1,4 @@
-"""The order of the sources, their gates and their measured trust: what an artefact says of each stage."""
+"""The policy: which deciders decide a turn, up to which confidence, and what their prompts show."""
 
 from __future__ import annotations
 
@@ -8,34 +8,37 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field
 
 from jazzmine_dspy.models.base import Value, frozen_dict
-from jazzmine_dspy.models.decision import STAGES, SourceKind, Stage
+from jazzmine_dspy.models.decision import SourceKind, Stage
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.escalation import EscalationRule
 from jazzmine_dspy.models.history import MAX_WINDOW, USER_TURNS
 from jazzmine_dspy.models.turn import Load
-from jazzmine_dspy.program.sureness import Sureness
+from jazzmine_dspy.program.turn_confidence import TurnConfidence
 from jazzmine_dspy.signatures.answers import ALIASES
 from jazzmine_dspy.signatures.contract import ANSWERED, CONTRACTS, Wording
 
 Shape = Literal["staged", "fused"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
-PolicyName = Literal["shipped", "lm", "floor", "head"]
-
-Orders = Mapping[Stage, tuple[SourceKind, ...]]
+PolicyName = Literal["shipped", "local", "lm", "fallback"]
+Gate = float | None
+Deciders = tuple[tuple[SourceKind, Gate], ...]
 Frozen = AfterValidator(frozen_dict)
-
-FLOOR: Orders = frozen_dict(dict.fromkeys(STAGES, ("rule", "floor")))
-_HEADS: Orders = frozen_dict({**FLOOR, "select": ("head", "floor"), "understand": ("rule", "head", "floor")})
-_LM: Orders = frozen_dict(dict.fromkeys(STAGES, ("lm", "floor")))
-_DEFAULT: dict[Stage, tuple[SourceKind, ...]] = {
-    **dict.fromkeys(STAGES, ("rule", "lm", "floor")), "understand": ("rule", "head", "lm", "floor"),
-}  # fmt: skip
 
 
 def _fields(names: tuple[str, ...]) -> tuple[str, ...]:
     if strange := sorted(set(names) - set(ANSWERED)):
         raise ValueError(f"there is no field {strange[0]!r} in an answer: name some of {', '.join(ANSWERED)}")
     return tuple(field for field in ANSWERED if field in names)
+
+
+def _in_order(deciders: Deciders) -> Deciders:
+    names = [name for name, _ in deciders]
+    if not names or len(set(names)) != len(names):
+        raise ValueError("name one decider at least, and each once")
+    for name, gate in deciders[:-1]:
+        if gate is None and name != "local":
+            raise ValueError(f"the decider {name!r} needs a gate, since another one stands behind it")
+    return deciders
 
 
 def _is_none(value: object) -> bool:
@@ -55,56 +58,60 @@ def _is_brief(wording: str) -> bool:
 
 
 class Policy(Value):
-    """Which sources answer, in which order.
+    """Which deciders decide a turn, in which order.
 
     Args:
         shape: ``staged`` asks the language model per stage, ``fused`` once for all.
-        orders: Kinds of sources per stage, each registered; the floor stands last. A source whose part is not bound
-            declines, and the decision is degraded: a head stands in an order only where one was trained.
-        gates: Confidence that a source needs, per stage and kind; 0 where none is given. The head of the commands that
-            comes with the package has a gate of its own where a language model stands behind it.
-        trust: Share of dev turns that a source got right, per stage and kind: the confidence of sources that
-            know none of their own.
+        deciders: Names of deciders, each with its gate: the confidence of the whole turn under which the next one is
+            asked. Built in are ``local``, ``lm`` and ``fallback``. The gate of the last one is not used; None is the
+            package's own gate for ``local``, and nothing else.
+        enhance: Who enhances: the ``decider`` that decides the turn, or the ``lm`` for every turn.
+        turn_confidence: How likely the local decider's commands are right, as fitted by a run. Where none was fitted,
+            what comes with the package. JSON holds it only where it is there.
+        trust: Share of dev turns that a decider got right, by its name: its confidence where it knows none of its own.
         top_k: Flows offered to the language model, 1 to 8; in the full wording it is always 8.
         history_window: Turns of the user, 1 to 1,000, that the prompts of ``enhance`` and ``fused`` show with the
             replies between them, from the last change of topic on. Each message before them is a line.
         history_shown: Messages of the history that the prompt of ``understand`` shows.
         max_commands: Commands that one answer of the language model may hold.
-        floor_score: Recall score that the best candidate needs for the floor to choose it, idle and busy.
-        clarify: Margin of the two best flows under which a source of selection asks which of them is meant, instead of
-            choosing: of the head's probabilities, or of the floor's recall scores as a share of the better one. 0, as
+        fallback_score: Recall score that the best candidate needs to be chosen by recall alone, idle and busy.
+        clarify: Margin of the two best flows under which the local decider asks which of them is meant, instead of
+            choosing: ``local`` of probabilities, ``fallback`` of recall scores as a share of the better one. 0, as
             where none is given, never asks.
         unasked: Fields that no language model is asked for, since nobody labelled them: prompts, demonstrations and
-            schemas leave them out, and decisions hold what rules, heads and floors say of them.
+            schemas leave them out, and decisions hold what the local decider reads.
         wording: How the prompts are worded: ``brief`` for tiny language models, or ``full`` for capable ones: with
             definitions, and with each slot under its flow. Project's and compiled words stay. JSON holds it only where
             it is ``full``.
         escalation: From which sentiment on a decision escalates. JSON holds it only where it is not the default.
         recall: How the index ranks, as fitted by a run: numbers by the names of recall's settings. Empty where they
             are the defaults.
-        sure: How sure a turn is without a language model, and from where on none is asked, as fitted by a run. Where
-            none was fitted, what comes with the package holds for its own head. JSON holds it only where it is there.
     """
 
     model_config = ConfigDict(validate_default=True)
 
     shape: Shape = "fused"
-    orders: Annotated[dict[Stage, tuple[SourceKind, ...]], Frozen] = Field(default=_DEFAULT)
-    gates: Annotated[dict[Stage, dict[SourceKind, float]], Frozen] = Field(default={})
-    trust: Annotated[dict[Stage, dict[SourceKind, Share]], Frozen] = Field(default={})
+    deciders: Annotated[Deciders, AfterValidator(_in_order)] = (("local", None), ("lm", None))
+    enhance: Literal["decider", "lm"] = "decider"
+    turn_confidence: TurnConfidence | None = Field(default=None, exclude_if=_is_none)
+    trust: Annotated[dict[SourceKind, Share], Frozen] = Field(default={})
     top_k: int = Field(default=4, ge=1, le=8)
     # Left out of the JSON form where it is the default: programs from before it keep their fingerprints.
     history_window: int = Field(default=USER_TURNS, ge=1, le=MAX_WINDOW, exclude_if=_is_default_window)
     history_shown: int = Field(default=5, ge=0)
     max_commands: int = Field(default=6, ge=1, le=16)
-    floor_score: Annotated[dict[Load, float], Frozen] = Field(default={"idle": 0.12, "busy": 1.0})
+    fallback_score: Annotated[dict[Load, float], Frozen] = Field(default={"idle": 0.12, "busy": 1.0})
     clarify: Annotated[dict[SourceKind, float], Frozen] = Field(default={})
     unasked: Annotated[tuple[str, ...], AfterValidator(_fields)] = ()
     # Left out of the JSON form where it is brief: programs from before it keep their fingerprints.
     wording: Wording = Field(default="brief", exclude_if=_is_brief)
     escalation: EscalationRule = Field(default=EscalationRule(), exclude_if=_is_default_rule)
     recall: Annotated[dict[str, float], Frozen] = Field(default={})
-    sure: Sureness | None = Field(default=None, exclude_if=_is_none)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The deciders, in their order."""
+        return tuple(name for name, _ in self.deciders)
 
     @property
     def offers(self) -> int:
@@ -124,17 +131,13 @@ class Policy(Value):
         return type(self).model_validate({**dict(self), **(update or {})})
 
     def named(self, name: PolicyName) -> Policy:
-        """This policy, or one with another order: ``lm`` and ``head`` force that source, ``floor`` asks no model.
+        """This policy, or one with a single decider: ``local``, ``lm``, or the ``fallback`` of rules and recall alone.
 
         Raises:
             InputError: no policy has that name.
         """
         if name == "shipped":
             return self
-        if name == "floor":
-            return self.model_copy(update={"orders": FLOOR})
-        if name == "lm":
-            return self.model_copy(update={"orders": _LM, "gates": {}})
-        if name == "head":
-            return self.model_copy(update={"orders": _HEADS, "gates": {}})
-        raise InputError(f"No policy is named {name!r}", remedy="Use shipped, lm, head or floor.")
+        if name in ("local", "lm", "fallback"):
+            return self.model_copy(update={"deciders": ((name, None),), "enhance": "decider"})
+        raise InputError(f"No policy is named {name!r}", remedy="Use shipped, local, lm or fallback.")

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jazzmine_dspy.lm.text_methods import as_lm
-from jazzmine_dspy.models.decision import Degraded, Selection, StageRecord
+from jazzmine_dspy.models.decision import Degraded, LMCall, Selection, StageRecord
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.fusion import SUMMARY_WEIGHT
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program._flow_prompts import FlowPrompts
 from jazzmine_dspy.program.asked import as_turn
-from jazzmine_dspy.program.driver import adrive
+from jazzmine_dspy.program.deadline import Deadline, in_thread
+from jazzmine_dspy.program.decider import record as made_record
 from jazzmine_dspy.program.episodes import recent
 from jazzmine_dspy.program.guards import allowed_flows
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.lm_decider import LMDecider
+from jazzmine_dspy.program.local import LocalDecider
+from jazzmine_dspy.program.local.closed import read_closed
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled, RecallPort
 from jazzmine_dspy.program.recall_query import recall_query
-from jazzmine_dspy.program.stage import Context
+from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.answers import ALIASES
 
@@ -48,7 +53,7 @@ class FlowSelectionResult:
         clarify: Names of two flows that are too close to choose between: ask which is meant. Nothing is chosen then.
         scores: Score of each known candidate, by flow name; comparable within one result only.
         confidence: From 0 to 1.
-        source: What decided: rule, head, lm or floor; "" where there was nothing to decide.
+        source: What decided: rule, local, lm or fallback; "" where there was nothing to decide.
         degraded, cause: Whether a part that should have been asked failed, and how.
     """
 
@@ -154,18 +159,34 @@ class FlowSelector:
         # A head may know flows that were not recalled; what was given to choose from is all there is.
         views = tuple(view for view in self.registry.views if view.name in result.scores)
         turn = turn.model_copy(update={"available_flows": views})
-        context = Context(turn=turn, registry=self.registry)
-        context.recalled = [one for one in known if one.name in context.choosable]
-        context.candidates = list(context.recalled)
-        steps = self._program._turn_steps._stage("select", context)
         left = None if ends is None else max(0.0, ends - time.monotonic())
-        selection, record = await adrive(steps, self._program, self._program.bindings, left)
-        result.invented_ids = list(context.memo.get("invented", ()))
-        if result.invented_ids:
-            log.warning("the language model named %d flows that were not offered", len(result.invented_ids))
+        deadline = Deadline(left, self._program.bindings.clock)
+        policy, bindings = self._program.policy, self._program.bindings
+        state = TurnState(turn, self.registry, policy, bindings, deadline=deadline)
+        state = replace(state, recalled=tuple(one for one in known if one.name in state.choosable))
+        selection, record = await self._chosen(state, deadline, result)
         if record.degraded:
             log.warning("flow selection is degraded: %s", record.cause)
         return self._filled(result, selection, record)
+
+    async def _chosen(
+        self, state: TurnState, deadline: Deadline, result: FlowSelectionResult
+    ) -> tuple[Selection, StageRecord]:
+        """The selection: of the language model where there is one, and of the local decider where that fails."""
+        cause = ""
+        calls: tuple[LMCall, ...] = ()
+        if state.bindings.lm_for() is not None:
+            draft = await LMDecider(self._program, stages=("select",)).adraft(state, deadline)
+            result.invented_ids = list(draft.invented)
+            by_lm = draft.records.get("select")
+            if draft.selection is not None and by_lm is not None:
+                return draft.selection, by_lm
+            cause, calls = (by_lm.cause or "", by_lm.calls) if by_lm else ("there are no candidates", ())
+        # Nothing of a decision that is left to it needs more time than there is.
+        local = functools.partial(LocalDecider().select, state, None if cause else read_closed(state))
+        chosen = await in_thread(local)
+        causes = "; ".join(filter(None, (cause, chosen.cause)))
+        return chosen.selection, made_record(chosen.source, chosen.confidence, 0.0, calls, cause=causes)
 
     async def _recalled(
         self, turn: Turn, result: FlowSelectionResult, given: dict[str, Recalled], ends: float | None
@@ -269,7 +290,7 @@ def _program(llm: Any, registry: FlowRegistry) -> TurnProgram:
     if isinstance(llm, TurnProgram):
         policy = llm.policy.model_copy(update={"shape": "staged", "top_k": every})
         return llm.with_policy(policy).bind(registry=registry)
-    policy = Policy(shape="staged", top_k=every, orders={**FLOOR, "select": ("lm", "floor")})
+    policy = Policy(shape="staged", top_k=every, deciders=(("lm", None),))
     return TurnProgram(registry, policy=policy).bind(lm=as_lm(llm))
 
 

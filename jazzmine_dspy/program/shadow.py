@@ -55,7 +55,7 @@ class Shadow:
 
     Example:
         >>> from jazzmine_dspy import FlowRegistry, TurnProgram
-        >>> program = TurnProgram(FlowRegistry([{"name": "a", "description": "A thing."}])).with_policy("floor")
+        >>> program = TurnProgram(FlowRegistry([{"name": "a", "description": "A thing."}])).with_policy("fallback")
         >>> with Shadow(program, program) as shadow:
         ...     commands = shadow.decide(text="thanks").commands
         >>> dict(shadow.counts)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
@@ -13,32 +13,23 @@ from jazzmine_dspy.lm.errors import EngineError
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import JazzmineError, format_error
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program._calls import PredictFailed
 from jazzmine_dspy.program.asked import as_turn
 from jazzmine_dspy.program.bindings import Bindings
-from jazzmine_dspy.program.driver import adrive, drive
+from jazzmine_dspy.program.deciding import Program, aask_strictly, ask_strictly
 from jazzmine_dspy.program.module import ProgramModule
 from jazzmine_dspy.program.nearest import marks_of, nearest_of, with_nearest
 from jazzmine_dspy.program.patience import bearing_outages
-from jazzmine_dspy.program.prompts import CONTRACT, HasPredictors, check_contract, contract_of
-from jazzmine_dspy.program.stage import Effect, Parallel, Predict, PredictFailed, Steps
-
-T = TypeVar("T")
+from jazzmine_dspy.program.prompts import CONTRACT, check_contract, contract_of
 
 STAGES_FIELD = "stages"
 """In an example of DSPy's: what a stage is shown otherwise than the others, by predictor and field."""
 
 
-class _Program(HasPredictors, Protocol):
-    @property
-    def bindings(self) -> Bindings: ...
-
-    def steps(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[TurnDecision]: ...
-
-
 class _Held:
     """A program that DSPy does not look into, and that copies share."""
 
-    def __init__(self, program: _Program) -> None:
+    def __init__(self, program: Program) -> None:
         self.program = program
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Held:
@@ -127,7 +118,7 @@ class TrainableProgram(ProgramModule):
         program: Asks the language model in every stage.
     """
 
-    def __init__(self, program: _Program) -> None:
+    def __init__(self, program: Program) -> None:
         super().__init__()
         self._held = _Held(program)
         self._names = program.active_predictors()
@@ -164,7 +155,8 @@ class TrainableProgram(ProgramModule):
 
         Returns:
             A prediction of plain values: ``enhancement`` and ``selection`` (dictionaries), ``commands`` (a list of
-            them), and ``failed``: why a floor answered in the place of the language model, "" where none did.
+            them), ``failed``: why a floor answered in the place of the language model, "" where none did, and
+            ``refused``: why a part of its answer was not taken, "" where all was.
 
         Raises:
             InputError: there is no turn.
@@ -172,11 +164,9 @@ class TrainableProgram(ProgramModule):
             AdapterParseError: its answer cannot be read.
             EngineError: the call failed otherwise, such as by a refused key; the provider's words are left out.
         """
-        program = self._held.program
-        steps = _strict(program.steps(as_turn(turn, text), exclude))
         with bearing_outages():
             try:
-                return _plain(drive(steps, self, program.bindings))
+                return _plain(ask_strictly(self._held.program, self, as_turn(turn, text), exclude))
             except PredictFailed as failure:
                 raise _tellable(failure.error) from None
 
@@ -188,11 +178,9 @@ class TrainableProgram(ProgramModule):
         text: str | None = None,
     ) -> dspy.Prediction:
         """The same without blocking the loop."""
-        program = self._held.program
-        steps = _strict(program.steps(as_turn(turn, text), exclude))
         with bearing_outages():
             try:
-                return _plain(await adrive(steps, self, program.bindings))
+                return _plain(await aask_strictly(self._held.program, self, as_turn(turn, text), exclude))
             except PredictFailed as failure:
                 raise _tellable(failure.error) from None
 
@@ -217,7 +205,8 @@ def _plain(decision: TurnDecision) -> dspy.Prediction:
         mode="json",
         include={"enhancement": True, "selection": {"flows", "mode", "clarify"}, "commands": True},
     )
-    return dspy.Prediction(**found, failed=left_to_others(decision))
+    refused = [each.cause for each in decision.stages.values() if each.source == "lm" and each.cause]
+    return dspy.Prediction(**found, failed=left_to_others(decision), refused="; ".join(refused))
 
 
 def left_to_others(decision: TurnDecision) -> str:
@@ -230,25 +219,3 @@ def left_to_others(decision: TurnDecision) -> str:
         for stage, record in decision.stages.items()
         if record.degraded and record.source != "lm"
     )
-
-
-def _strict(steps: Steps[T]) -> Generator[Effect, Any, T]:
-    """The same steps, but what a predictor raises ends them."""
-    value: Any = None
-    error: Exception | None = None
-    while True:
-        try:
-            effect = steps.throw(error) if error is not None else steps.send(value)
-        except StopIteration as stop:
-            found: T = stop.value
-            return found
-        asks = isinstance(effect, Predict | Parallel)
-        if isinstance(effect, Parallel):
-            effect = Parallel(tuple(_strict(part) for part in effect.parts))
-        value, error = None, None
-        try:
-            value = yield effect
-        except Exception as problem:
-            if asks:
-                raise
-            error = problem

@@ -10,14 +10,16 @@ from typing import Any, Self, Unpack
 
 import dspy
 
-from jazzmine_dspy.models.decision import Stage, TurnDecision
+from jazzmine_dspy.models.decision import STAGES, TurnDecision
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.asked import as_turn
 from jazzmine_dspy.program.batch import WORKERS, adecide_many, decide_many
 from jazzmine_dspy.program.bindings import Bindings, Ports
-from jazzmine_dspy.program.deciding import adecide, decide
+from jazzmine_dspy.program.deadline import Deadline
+from jazzmine_dspy.program.decider import check_deciders
+from jazzmine_dspy.program.deciding import adecide, decide, read
 from jazzmine_dspy.program.decision_cache import MAX_ENTRIES, TTL, DecisionCache
 from jazzmine_dspy.program.fingerprint import program_fingerprint
 from jazzmine_dspy.program.first_call import build_index, make_ready_soon
@@ -26,9 +28,7 @@ from jazzmine_dspy.program.nearest import with_nearest
 from jazzmine_dspy.program.patience import DEADLINE
 from jazzmine_dspy.program.policy import Policy, PolicyName, Shape
 from jazzmine_dspy.program.prompts import CONTRACT, check_contract, contract_of, put, put_trainable, states_of
-from jazzmine_dspy.program.sources import check_orders
-from jazzmine_dspy.program.stage import Context, Steps
-from jazzmine_dspy.program.steps import TurnSteps
+from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.trainable import TrainableProgram
 from jazzmine_dspy.signatures.contract import CONTRACTS, with_overrides, without
 
@@ -38,15 +38,15 @@ class TurnProgram(ProgramModule):
 
     Args:
         registry: The flows to choose from.
-        policy: Shape, and the order of sources per stage.
+        policy: Shape, and the deciders in their order.
         signatures: Folder with a project's own wording (``NAME.toml``), or None.
 
     Raises:
-        InputError: the policy names a source that nobody registered, or an order has no floor.
+        InputError: the policy names a decider that nobody registered.
 
     Example:
         >>> flows = FlowRegistry([{"name": "track_order", "description": "Tell where an order is."}])
-        >>> program = TurnProgram(flows).with_policy("floor")
+        >>> program = TurnProgram(flows).with_policy("fallback")
         >>> program.decide(text="hello").commands
         [ChitChat(type='chitchat')]
     """
@@ -64,21 +64,21 @@ class TurnProgram(ProgramModule):
         self.understand = dspy.Predict(with_overrides("understand", signatures))
         self.fused = dspy.Predict(with_overrides("fused", signatures))
         self.registry = registry if registry is not None else FlowRegistry()
-        self.policy = policy or Policy()
         self.bindings = Bindings()
+        self.policy = policy or Policy()
 
     @property
     def policy(self) -> Policy:
-        """Shape, and the order of sources per stage.
+        """Shape, and the deciders in their order.
 
         Raises:
-            InputError: on setting one that names a source that nobody registered, or whose order has no floor.
+            InputError: on setting one that names a decider that nobody registered.
         """
         return self._policy
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        check_orders(policy)
+        check_deciders(policy, self.bindings.deciders)
         self._policy = policy
         for name in CONTRACTS:
             # A copy shares its signatures: they are replaced, never changed.
@@ -96,12 +96,14 @@ class TurnProgram(ProgramModule):
         return found
 
     def active_predictors(self) -> tuple[str, ...]:
-        """Names of the predictors that this shape asks, the LM being in the order of their stage."""
-        orders = self.policy.orders.items()
-        stages = [stage for stage, order in orders if "lm" in order and self.policy.asks(stage)]
-        if not stages:
-            return ()
-        return ("fused",) if self.shape == "fused" else tuple(stages)
+        """Names of the predictors that this shape asks, where the language model is one of the deciders."""
+        stages: tuple[str, ...] = tuple(stage for stage in STAGES if self.policy.asks(stage))
+        asks = "lm" in self.policy.names
+        if self.shape == "fused" and asks and stages:
+            stages = ("fused",)
+        if self.policy.enhance == "lm" and "enhance" not in stages:
+            return (*(stages if asks else ()), "enhance")
+        return stages if asks else ()
 
     def bind(
         self, *, registry: FlowRegistry | None = None, warm: bool = True, **ports: Unpack[Ports]
@@ -114,8 +116,8 @@ class TurnProgram(ProgramModule):
             registry: The flows to choose from.
             warm: Whether an index that is bound is built at once. Else the first turn builds it, and is degraded if
                 that outlasts its deadline.
-            ports: ``recall``, ``embedder``, ``lm``, ``clock``, ``cache``, and ``heads``: stages to heads. Heads of
-                other stages stay; None takes one away. A head is asked where the stage's order names ``head``.
+            ports: ``recall``, ``embedder``, ``lm``, ``clock``, ``cache``, ``heads`` (stages to the models of the local
+                decider) and ``deciders`` (names to deciders). Those that are not named stay; None takes one away.
 
         Raises:
             InputError: there is no such port or stage.
@@ -134,7 +136,7 @@ class TurnProgram(ProgramModule):
         return self
 
     def with_policy(self, policy: PolicyName | Policy) -> Self:
-        """A copy with another order of sources; predictors and bindings are the same."""
+        """A copy with other deciders; predictors and bindings are the same."""
         copy: Self = self.deepcopy()
         copy.policy = policy if isinstance(policy, Policy) else self.policy.named(policy)
         return copy
@@ -152,7 +154,7 @@ class TurnProgram(ProgramModule):
     def trainable(self) -> TrainableProgram:
         """What DSPy's optimizers are given: a module of the predictors that the shape asks, with plain values.
 
-        It is a copy; :meth:`with_compiled` takes it back. Every stage asks the language model in it, whatever the
+        It is a copy; :meth:`with_compiled` takes it back. It asks the language model for every stage, whatever the
         policy says. Warns where the policy asks none: new prompts change nothing then.
 
         Example:
@@ -218,7 +220,7 @@ class TurnProgram(ProgramModule):
         if not self.active_predictors():
             warnings.warn(
                 "The program's policy asks no language model, so that other prompts change nothing of what it decides: "
-                "use program.with_policy('lm'), or a policy that names 'lm'",
+                "use program.with_policy('lm'), or a policy whose deciders name 'lm'",
                 UserWarning,
                 stacklevel=3,
             )
@@ -275,7 +277,7 @@ class TurnProgram(ProgramModule):
         Args:
             turn: The turn, or the user's text.
             exclude: Conversations whose examples recall must not use, while fitting.
-            deadline: Seconds, all attempts at a call included; what is not answered by then is left to the floors. 10
+            deadline: Seconds, all attempts at a call included; what is not answered by then is decided without. 10
                 by default, None for no limit.
             text: The user's text, where there is no turn.
 
@@ -314,7 +316,7 @@ class TurnProgram(ProgramModule):
             turn: The turn, or the user's text.
             text: What the user wrote, where there is no turn.
             exclude: Conversations whose examples recall must not use, while fitting.
-            deadline: Seconds, all attempts at a call included; what is not answered by then is left to the floors. None
+            deadline: Seconds, all attempts at a call included; what is not answered by then is decided without. None
                 for no limit.
 
         Raises:
@@ -361,7 +363,7 @@ class TurnProgram(ProgramModule):
 
         Example:
             >>> flows = FlowRegistry([{"name": "track_order", "description": "Tell where an order is."}])
-            >>> program = TurnProgram(flows).with_policy("floor")
+            >>> program = TurnProgram(flows).with_policy("fallback")
             >>> [each.commands[0].type for each in program.decide_many([Turn(text="hello"), Turn(text="human")])]
             ['chitchat', 'handoff']
         """
@@ -378,21 +380,6 @@ class TurnProgram(ProgramModule):
         """The same without blocking the loop; cancelling it cancels what is under way."""
         return await adecide_many(self, turns, excludes=excludes, workers=workers, deadline=deadline)
 
-    def steps(self, turn: Turn, exclude: Sequence[str] = ()) -> Steps[TurnDecision]:
-        """All steps of a decision, for a driver to take."""
-        return self._turn_steps.decide(turn, exclude)
-
-    def steps_to(self, stage: Stage, turn: Turn, exclude: Sequence[str] = ()) -> Steps[Context]:
-        """The steps of a decision before a stage: what is fitted for that stage is fitted on their result.
-
-        Returns:
-            The turn's context as the sources of the stage find it: rewritten, recalled and selected by what the policy
-            names.
-        """
-        return self._turn_steps.to(stage, turn, exclude)
-
-    @property
-    def _turn_steps(self) -> TurnSteps:
-        own = next((lm for name in self.active_predictors() if (lm := self.predictor(name).lm)), None)
-        bindings = self.bindings if own is None else self.bindings.but(lm=own)
-        return TurnSteps(self.registry, bindings, self.policy)
+    def read(self, turn: Turn, exclude: Sequence[str] = ()) -> TurnState:
+        """The state of a turn before it is decided, with no deadline: what deciders and training read."""
+        return read(self, turn, exclude, Deadline(None, self.bindings.clock))

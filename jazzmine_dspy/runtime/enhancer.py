@@ -18,8 +18,7 @@ from jazzmine_dspy.models.messages import Conversation, Entity, Message, next_ep
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.turn import MAX_TEXT, HistoryMessage, Turn
-from jazzmine_dspy.program.driver import adrive
-from jazzmine_dspy.program.enhance_stage import enhance_steps, enhancing_program
+from jazzmine_dspy.program.enhance_stage import aenhance, enhancing_program
 from jazzmine_dspy.runtime.conversations import MESSAGES, answered, one_turn
 from jazzmine_dspy.runtime.outcome import EnhancementOutcome
 from jazzmine_dspy.runtime.tracing import call_records, ensure_conversation
@@ -187,11 +186,10 @@ class MessageEnhancer:
         return await answered(call, MESSAGES, None if self.deadline is None else self.deadline / 2)
 
     async def _answered(self, turn: Turn) -> tuple[Enhancement, StageRecord]:
-        steps = enhance_steps(self._program, turn)
         try:
-            return await adrive(steps, self._program, self._program.bindings, self.deadline)
+            return await aenhance(self._program, turn, self.deadline)
         except Exception as error:
-            record = StageRecord(source="floor", confidence=0.0, degraded=True, cause=format_error(error))
+            record = StageRecord(source="fallback", confidence=0.0, degraded=True, cause=format_error(error))
             return Enhancement(enhanced_query=turn.text), record
 
 

@@ -91,7 +91,7 @@ class Runtime:
         >>> from jazzmine_dspy import FlowRegistry, TurnProgram
         >>> slot = {"name": "order_id", "type": "text", "pattern": "[0-9]{4}", "ask": "Which order is it?"}
         >>> flow = {"name": "track_order", "description": "Tell where an order is.", "slots": [slot]}
-        >>> runtime = Runtime(TurnProgram(FlowRegistry([flow])).with_policy("floor"))
+        >>> runtime = Runtime(TurnProgram(FlowRegistry([flow])).with_policy("fallback"))
         >>> asyncio.run(runtime.process(conversation_id="c1", user_id="u1", text="hello")).reply
         'Hello! What can I do for you?'
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.lm import ReplayStore
-from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
+from jazzmine_dspy.lm import ReplayStore, replayed, scripted_lm
+from jazzmine_dspy.models.errors import LMUnansweredError
+from jazzmine_dspy.optimize.answers import RunAnswers
 from jazzmine_dspy.optimize.recipe import Recipe
-from jazzmine_dspy.optimize.run import optimize
 
 NAME = "scripted/served"
 
@@ -36,10 +35,24 @@ def test_a_fresh_run_asks_anew_and_others_replay(
     assert after.requests == []
 
 
-@pytest.mark.row("O3", "O4")
-def test_a_run_that_goes_on_is_not_fresh(tiny: Any, tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="resume and fresh"):
-        optimize(tiny(), out=tmp_path / "program", resume=True, fresh=True)
+@pytest.mark.row("O4", "O6")
+def test_samples_are_stored_by_their_number_for_each_recipe(tmp_path: Path) -> None:
+    """Of a sampled request each repetition has an answer of its own; one at temperature 0 has one for all recipes."""
+    numbers = itertools.count()
+
+    def run(recipe: str, times: int, temperature: float) -> list[str]:
+        lm = scripted_lm(lambda _request: f"answer {next(numbers)}", model=NAME)
+        kept = replayed(lm, RunAnswers(tmp_path / "answers.db", recipe))
+        return [kept("hi", temperature=temperature)[0] for _ in range(times)]
+
+    first = run("one", 2, 1.0)
+    assert len(set(first)) == 2
+    again = run("one", 3, 1.0)
+    assert again[:2] == first
+    assert again[2] not in first
+    assert not {*run("other", 2, 1.0)} & {*again}
+    (held,) = {*run("one", 2, 0.0), *run("other", 1, 0.0)}
+    assert held not in again
 
 
 @pytest.mark.row("L3")
@@ -70,32 +83,61 @@ def _silent_after(answers: int, script: Any, said: Any) -> Any:
     return lambda request: script(request) if next(numbers) < answers else said
 
 
-@pytest.mark.row("L3", "O3")
-@pytest.mark.parametrize("answers", [0, 1])
-def test_a_run_without_answers_ends_and_says_so(
-    tiny: Callable[..., Recipe], scripts: Any, tmp_path: Path, answers: int
-) -> None:
-    script = _silent_after(answers, scripts.taught(scripts.LIBRARY), "")
-    lm = scripts.scripted_lm(script, model=NAME)
-    with contextlib.chdir(tmp_path), pytest.raises((RecipeError, LMUnansweredError), match="not answer"):
-        optimize(tiny(), out="program", lm=lm)
-    assert not (tmp_path / "program").exists()
-    assert len(ReplayStore(tmp_path / ".jazzmine" / "replay.db")) <= answers
-
-
-@pytest.mark.row("L3", "O3")
-def test_a_run_whose_answers_are_all_refused_ends_and_says_so(
-    tiny: Callable[..., Recipe], scripts: Any, tmp_path: Path
-) -> None:
+def _refusal() -> Any:
     import dspy
 
-    refusal = dspy.LMInvalidRequestError("the request cannot be served", status=400)
-    lm = scripts.scripted_lm(_silent_after(1, scripts.taught(scripts.LIBRARY), refusal), model=NAME)
-    with (
-        contextlib.chdir(tmp_path),
-        pytest.raises(LMUnansweredError, match=r"answered none of \d+ turns: lm: LMInvalid"),
-    ):
-        optimize(tiny(), out="program", lm=lm)
+    return dspy.LMInvalidRequestError("the request cannot be served", status=400)
+
+
+@pytest.mark.row("L3", "O3", "C5")
+@pytest.mark.parametrize(
+    ("answers", "said", "cause"),
+    [
+        (0, "", "does not answer: LMNoAnswerError"),
+        (1, "", "did not answer"),
+        (1, _refusal(), "answered none of"),
+    ],
+)
+def test_a_language_model_that_is_down_is_left_out_and_the_report_says_so(
+    tiny: Callable[..., Recipe], scripts: Any, run_recipe: Any, answers: int, said: Any, cause: str
+) -> None:
+    """From the start on or after the first answer: what needs no language model ships."""
+    lm = scripts.scripted_lm(_silent_after(answers, scripts.taught(scripts.LIBRARY), said), model=NAME)
+    ran = run_recipe(tiny(), lm)
+    result = ran.result
+    assert result.shipped in ("base", "local")
+    assert cause in result.first_line
+    assert (
+        "The language model did not answer, so no program that asks it was judged." in result.report.verdict
+    )
+    assert any(note.endswith("the run goes on without it") for note in ran.progress.notes)
+    assert {each["kind"] for each in result.manifest["programs"]} == {"base", "local"}
+    assert {"base", "shipped"} <= set(result.manifest["scores"])
+    assert not {"LM as written", "LM compiled"} & set(result.manifest["scores"])
+    assert len(ReplayStore(ran.cwd / ".jazzmine" / "replay.db")) <= answers
+
+
+@pytest.mark.row("C5", "O5")
+def test_a_language_model_that_answers_nonsense_does_not_ship(
+    tiny: Callable[..., Recipe], scripts: Any, run_recipe: Any
+) -> None:
+    result = run_recipe(tiny(), scripts.lm_of("garbage")).result
+    assert result.shipped in ("base", "local")
+    assert result.first_line.startswith(f"{result.shipped} ships; ")
+    asking = [each for each in result.manifest["programs"] if each["calls"]]
+    assert asking
+    assert all(each["worth"] < 0 for each in asking)
+
+
+@pytest.mark.row("L3", "A9")
+def test_a_run_from_a_program_that_asks_ends_where_nobody_answers(
+    taught: Any, tiny: Callable[..., Recipe], scripts: Any, run_recipe: Any
+) -> None:
+    """Its own prompts cannot be compared: shipping another program would be a guess."""
+    lm = scripts.scripted_lm(_silent_after(0, None, ""), model=NAME)
+    with pytest.raises(LMUnansweredError, match="does not answer") as told:
+        run_recipe(tiny(), lm, start_from=taught.result.folder)
+    assert "run it again when it answers" in told.value.remedy
 
 
 @pytest.mark.row("L3", "O2")

@@ -21,15 +21,15 @@ from jazzmine_dspy.cli._errors import failure_of
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.lm import scripted_lm
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.optimize import delivery
 from jazzmine_dspy.optimize.earlier import read_earlier
 from jazzmine_dspy.optimize.interrupted import BestSoFar
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize
+from jazzmine_dspy.optimize.steps import report as report_step
 
-PROGRAM = ("program.json", "gates.json", "flows.yaml", "examples.jsonl")
-LITTLE: dict[str, Any] = {"recall": False, "acts": False, "sample": {"dev_a": 4, "dev_b": 6, "test": 2}}
+PROGRAM = ("program.json", "policy.json", "flows.yaml", "examples.jsonl")
+LITTLE: dict[str, Any] = {"acts": False, "sample": {"dev_a": 4, "dev_b": 6, "test": 2}}
 
 
 class Failing(NullProgress):
@@ -60,17 +60,17 @@ def test_the_program_is_on_disk_before_it_is_measured(
     with contextlib.chdir(tmp_path):
         with pytest.raises(OSError, match="No space left") as told:
             optimize(
-                recipe, out="program", lm=scripts.lm_of(kind), progress=Failing("test: floors", full_disk())
+                recipe, out="program", lm=scripts.lm_of(kind), progress=Failing("test: base", full_disk())
             )
         saved = files_of(Path("program"))
         assert json.loads(saved["manifest.json"])["interrupted"]
         assert load("program", lm=scripts.lm_of(kind)).decide(text="renew my loan").commands
-        said = "The program is in program and can be loaded; optimize --resume goes on."
+        said = "The program is in program and can be loaded; the same command goes on."
         assert told.value.__notes__ == [said]
         assert failure_of(told.value).remedy.endswith(said)
 
         lm = scripts.lm_of(kind)
-        result = optimize(recipe, out="program", lm=lm, resume=True)
+        result = optimize(recipe, out="program", lm=lm)
         whole = files_of(Path("program"))
         assert {name: whole[name] for name in PROGRAM} == {name: saved[name] for name in PROGRAM}
         assert "interrupted" not in json.loads(whole["manifest.json"])
@@ -87,11 +87,11 @@ def test_a_program_that_is_whole_stays_until_the_next_one_is_measured(
         before = files_of(Path("program"))
         recipe = tiny(lm="none", seed=1, **LITTLE)
         with pytest.raises(OSError, match="No space left") as told:
-            optimize(recipe, out="program", progress=Failing("test: floors", full_disk()))
+            optimize(recipe, out="program", progress=Failing("test: base", full_disk()))
         assert "program-interrupted and can be loaded" in told.value.__notes__[0]
         assert files_of(Path("program")) == before
         assert load("program-interrupted").decide(text="renew my loan").commands
-        optimize(recipe, out="program", resume=True)
+        optimize(recipe, out="program")
         assert files_of(Path("program")) != before
         assert not Path("program-interrupted").exists()
 
@@ -103,7 +103,7 @@ def test_a_report_that_fails_leaves_the_program_and_says_where(
     def full(*_: Any) -> None:
         raise InputError("Cannot write the report", where="program/report", remedy="Free space.")
 
-    monkeypatch.setattr(delivery, "write_report", full)
+    monkeypatch.setattr(report_step, "write_report", full)
     with contextlib.chdir(tmp_path):
         with pytest.raises(InputError, match="Cannot write the report") as told:
             optimize(tiny(lm="none", **LITTLE), out="program")
@@ -112,9 +112,8 @@ def test_a_report_that_fails_leaves_the_program_and_says_where(
         assert failure.remedy.startswith("Free space. The program is in program and can be loaded")
         assert json.loads(Path("program/manifest.json").read_bytes())["scores"]
         assert load("program").decide(text="renew my loan").commands
-        assert list(Path(".jazzmine/runs").iterdir()), "the run can go on"
         monkeypatch.undo()
-        assert optimize(tiny(lm="none", **LITTLE), out="program", resume=True).report_paths.html.exists()
+        assert optimize(tiny(lm="none", **LITTLE), out="program").report_paths.html.exists()
 
 
 @pytest.mark.row("O4", "O7")
@@ -124,7 +123,7 @@ def test_mlflow_that_fails_at_the_end_leaves_the_program_and_its_report(
     def lost(*_: Any) -> None:
         raise ConnectionResetError
 
-    monkeypatch.setattr(delivery, "track_end", lost)
+    monkeypatch.setattr(report_step, "track_end", lost)
     with contextlib.chdir(tmp_path):
         with pytest.raises(ConnectionResetError) as told:
             optimize(tiny(lm="none", **LITTLE), out="program")
@@ -132,20 +131,19 @@ def test_mlflow_that_fails_at_the_end_leaves_the_program_and_its_report(
             "The program is in program and can be loaded; its report is there too."
         ]
         assert Path("program/report/report.html").exists()
-        assert not list(Path(".jazzmine/runs").iterdir()), "a run that is over needs no journal"
 
 
 @pytest.mark.row("O4")
 def test_ctrl_c_while_it_is_measured_leaves_the_program_that_ships(
     tiny: Callable[..., Recipe], tmp_path: Path, files_of: Any
 ) -> None:
-    stopped = Failing("test: floors", KeyboardInterrupt())
+    stopped = Failing("test: base", KeyboardInterrupt())
     with contextlib.chdir(tmp_path):
         with pytest.raises(KeyboardInterrupt):
             optimize(tiny(lm="none", **LITTLE), out="program", progress=stopped)
-        assert stopped.notes[-1] == "stopped: the program is in program; optimize --resume goes on"
+        assert stopped.notes[-1] == "stopped: the program is in program; the same command goes on"
         saved = files_of(Path("program"))
-        optimize(tiny(lm="none", **LITTLE), out="program", resume=True)
+        optimize(tiny(lm="none", **LITTLE), out="program")
         whole = files_of(Path("program"))
     assert {name: whole[name] for name in PROGRAM} == {name: saved[name] for name in PROGRAM}
 
@@ -154,7 +152,7 @@ def test_ctrl_c_while_it_is_measured_leaves_the_program_that_ships(
 def test_prompts_that_were_tried_are_not_laid_over_the_program_that_ships(
     taught: Any, without: Any, tmp_path: Path, files_of: Any
 ) -> None:
-    """An update that keeps the program as it was has tried others on the way."""
+    """A run that leaves the program as it was has tried others on the way."""
     best = BestSoFar()
     best.stands(without.result.program, examples=[{"text": "another", "flow": "borrow_book"}])
     best.prompts("tried", 0.9, without.result.program, best=True)
@@ -200,10 +198,10 @@ def test_ctrl_c_in_a_notebook_leaves_the_best_so_far(
         finally:
             stopped.set()
         assert set(seen) == {(7, False)}
-        assert watched.notes[-1] == "stopped: the best so far is in program; optimize --resume goes on"
+        assert watched.notes[-1] == "stopped: the best so far is in program; the same command goes on"
         assert json.loads(Path("program/manifest.json").read_bytes())["interrupted"]
         assert load("program").decide(text="renew my loan").commands
-        assert list(Path(".jazzmine/runs").iterdir()), "the run can go on"
+        assert Path(".jazzmine/replay.db").exists(), "the run can go on"
 
 
 @pytest.mark.row("O4")

@@ -13,8 +13,7 @@ from jazzmine_dspy import load
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.lm.requests import system_text
 from jazzmine_dspy.models.errors import JazzmineError
-from jazzmine_dspy.optimize.optimizers.candidates import (
-    Attempt,
+from jazzmine_dspy.optimize.optimizers.registry import (
     Candidate,
     DeadCompileError,
     assert_alive,
@@ -37,8 +36,8 @@ def _reworded(base: TurnProgram) -> TurnProgram:
     return program
 
 
-def pelican(base: TurnProgram, _train: Any, _allowed: Any) -> Iterator[Attempt]:
-    yield Attempt("pelican", 3, lambda: Candidate("pelican", _reworded(base)))
+def pelican(base: TurnProgram, _train: Any, _allowed: Any) -> Iterator[Candidate]:
+    yield Candidate("pelican", _reworded(base))
 
 
 @pytest.fixture(scope="module", params=["fused", "staged"])
@@ -57,7 +56,7 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.mark.row("O2", "O5")
-def test_other_instructions_alone_win_the_race(compiled: Any) -> None:
+def test_other_instructions_alone_ship(compiled: Any) -> None:
     manifest = compiled.result.manifest
     plain, mine = manifest["candidates"]
     active = ["fused"] if compiled.recipe.shape == "fused" else ["enhance", "select", "understand"]
@@ -68,9 +67,7 @@ def test_other_instructions_alone_win_the_race(compiled: Any) -> None:
     )
     assert (mine["name"], mine["reworded"], mine["dev_a"]) == ("pelican", active, 1.0)
     assert set(mine["demonstrations"].values()) == {0}
-    first = manifest["race"][0]
-    assert (first["stage"], first["challenger"], first["won"]) == ("all", "LM compiled", True)
-    assert "LM compiled" in compiled.result.shipped.values()
+    assert compiled.result.shipped.endswith("LM compiled")
 
 
 @pytest.mark.row("O2", "A1")
@@ -107,8 +104,8 @@ def test_a_candidate_that_changes_nothing_is_dead(
     with pytest.raises(DeadCompileError, match="left fused without a demonstration, and worded as before"):
         assert_alive(Candidate("nothing", base.deepcopy()), base)
 
-    def nothing(program: TurnProgram, _train: Any, _allowed: Any) -> Iterator[Attempt]:
-        yield Attempt("nothing", 0, lambda: Candidate("nothing", program.deepcopy()))
+    def nothing(program: TurnProgram, _train: Any, _allowed: Any) -> Iterator[Candidate]:
+        yield Candidate("nothing", program.deepcopy())
 
     ran = run_recipe(tiny(), scripts.lm_of("right"), optimizer=nothing)
     assert [each["name"] for each in ran.result.manifest["candidates"]] == ["uncompiled"]

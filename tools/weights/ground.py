@@ -14,7 +14,6 @@ from jazzmine_dspy.eval.suite import load_suite
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.commands import Clarify, StartFlow
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.program.gate import without_lm
 from jazzmine_dspy.program.heads.acts import Acts
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
@@ -39,7 +38,7 @@ class Registry:
 
     def program(self, head: Acts | None = None) -> TurnProgram:
         """A program over its flows, never compiled, that asks no language model; with a head of acts or without."""
-        program = TurnProgram(self.flows, policy=without_lm(Policy()))
+        program = TurnProgram(self.flows, policy=Policy().named("local"))
         artifacts.bind_recall(program, "minilm")
         return program if head is None else program.bind(heads={**program.bindings.heads, "understand": head})
 

@@ -41,7 +41,7 @@ LABELS: dict[str, tuple[str, str]] = {
     "joint_goal": ("Joint goal", "all slots held after the turn are right"),
 }
 
-_SOURCES = ("rule", "head", "lm", "cache", "floor")
+_SOURCES = ("rule", "local", "lm", "cache", "fallback")
 STAGE_NAMES = {"enhance": "Enhance", "select": "Select", "understand": "Understand"}
 
 
@@ -49,8 +49,8 @@ def by_source(names: Iterable[str]) -> list[tuple[str, str]]:
     """Sources in the order in which they are asked, each with the class of its colour; added ones stand last.
 
     Example:
-        >>> by_source({"floor", "glossary", "rule"})
-        [('rule', 'from-rule'), ('floor', 'from-floor'), ('glossary', 'from-added')]
+        >>> by_source({"fallback", "glossary", "rule"})
+        [('rule', 'from-rule'), ('fallback', 'from-fallback'), ('glossary', 'from-added')]
     """
     held = set(names)
     ours = [(name, f"from-{name}") for name in _SOURCES if name in held]

@@ -9,11 +9,9 @@ from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.program.heads.acts.fit import fit_bank, fit_labelled
 from jazzmine_dspy.program.heads.acts.model import Acts
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
-from jazzmine_dspy.program.heads.registry import head
 from jazzmine_dspy.program.ports import EmbedderPort, HeadExample
 
 
-@head("understand", "acts")
 class ActsHead(Acts):
     """The head of acts, trained on the labels of a run."""
 
@@ -28,5 +26,5 @@ class ActsHead(Acts):
             seed: Of the draw where they are many.
             embedder: Gives the features of the bank's phrases, where they are not of the bundled model.
         """
-        made = fit_labelled(shipped_head(embedder) or fit_bank(embedder), examples, seed)
+        made, _ = fit_labelled(shipped_head(embedder) or fit_bank(embedder), examples, seed)
         return cls.from_state(made.to_state())

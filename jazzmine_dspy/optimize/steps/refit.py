@@ -1,0 +1,30 @@
+"""Train what ships once more, on all labelled turns but those of the test part; nothing is chosen again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.local.training import retrain_local
+from jazzmine_dspy.optimize.state import RunState
+from jazzmine_dspy.optimize.steps.deciders import retrained
+from jazzmine_dspy.optimize.steps.local import PARTS
+
+
+def refit(context: RunContext, state: RunState) -> RunState:
+    """The same program, with its head and other deciders trained on more turns.
+
+    The base, and what the run starts from, stay; what labels add to the package's weights has learnt from all already.
+    """
+    if not context.recipe.refit or state.choice is None:
+        return state
+    contender = state.choice.ships.contender
+    local, program = contender.local, state.program
+    if contender.kind in ("base", "before"):
+        return state
+    context.progress.phase("train again on all parts", None)
+    if local is not None and local.trained.head is not None:
+        every = context.dataset.examples(*PARTS)
+        trained = retrain_local(context, local.trained, program, every)
+        state = replace(state, program=trained.program, examples=trained.examples, refitted=trained.turns)
+    return replace(state, program=retrained(context, state.program))

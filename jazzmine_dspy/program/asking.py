@@ -1,0 +1,134 @@
+"""Calls of a language model through the program's predictors, under the deadline of the turn."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import dspy
+
+from jazzmine_dspy.lm.deadline import call_deadline
+from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.program._calls import CallLog, Predicted, PredictFailed, PredictorCall
+from jazzmine_dspy.program.bindings import Bindings
+from jazzmine_dspy.program.deadline import Deadline, awithin, in_thread, within
+from jazzmine_dspy.program.first_call import is_ready, make_ready
+from jazzmine_dspy.program.nearest import nearest_of, shown
+from jazzmine_dspy.program.outages import Asking
+from jazzmine_dspy.program.streaming import TokenStream, stream_for, within_loop
+from jazzmine_dspy.signatures.adapter import adapter_in_force
+
+LEFT_BEHIND_S = 0.25
+"""Seconds after its deadline at which a language model's call ends that nobody waits for any more."""
+
+
+class HasPredictors(Protocol):
+    """A program, as far as asking a language model needs it."""
+
+    def predictor(self, name: str) -> dspy.Predict:
+        """The predictor of that name."""
+        ...
+
+
+class LMMissingError(MemoryUnavailableError):
+    """No language model is bound or configured."""
+
+
+def ask(call: PredictorCall, owner: HasPredictors, bindings: Bindings, deadline: Deadline) -> Predicted:
+    """Call a predictor, again where an outage kept the language model from answering.
+
+    Args:
+        call: What to ask.
+        owner: Has the predictors.
+        bindings: The language model, and the embedding model that finds nearest demonstrations.
+        deadline: All attempts share it.
+
+    Raises:
+        DeadlineError: it has passed already.
+        LMMissingError: there is no language model.
+        PredictFailed: no attempt brought an answer.
+    """
+    deadline.left()
+    predictor, log = owner.predictor(call.predictor), CallLog(call.predictor, deadline.milliseconds)
+    lm = _language_model(bindings, predictor)
+    if not is_ready(lm):
+        with deadline.paused():
+            make_ready(lm)
+    asking = Asking(lm, deadline.clock, deadline.ends)
+    demos = shown(predictor, bindings.embedder, call.query, call.exclude)
+    streamed = stream_for(predictor, in_thread=True) is not None
+
+    def once(seconds: float | None) -> Any:
+        # The thread that is left behind ends soon after, and with it a local model's call.
+        left = None if seconds is None else seconds + LEFT_BEHIND_S
+        with call_deadline(left), _logged(log, asking.lm, stream_for(predictor, in_thread=True)):
+            return predictor(**call.inputs, **demos, config=dict(call.config))
+
+    def attempt() -> Any:
+        seconds = asking.seconds()
+        with asking.judged():
+            work = functools.partial(once, seconds)
+            if streamed and seconds is not None:
+                return within_loop(seconds, work, lambda: asking.late(log))
+            return within(seconds, work, lambda: asking.late(log))
+
+    with asking.ended():
+        return _predicted(asking.retrying()(attempt), predictor, log)
+
+
+async def aask(
+    call: PredictorCall, owner: HasPredictors, bindings: Bindings, deadline: Deadline
+) -> Predicted:
+    """The same without blocking the loop; cancelling it cancels the call."""
+    deadline.left()
+    predictor, log = owner.predictor(call.predictor), CallLog(call.predictor, deadline.milliseconds)
+    lm = _language_model(bindings, predictor)
+    if not is_ready(lm):
+        with deadline.paused():
+            await in_thread(functools.partial(make_ready, lm))
+    asking = Asking(lm, deadline.clock, deadline.ends)
+    nearest = functools.partial(shown, predictor, bindings.embedder, call.query, call.exclude)
+    demos = await in_thread(nearest) if nearest_of(predictor) else {}
+
+    async def once() -> Any:
+        with _logged(log, asking.lm, stream_for(predictor, in_thread=False)):
+            return await predictor.acall(**call.inputs, **demos, config=dict(call.config))
+
+    async def attempt() -> Any:
+        seconds = asking.seconds()
+        with asking.judged():
+            return await awithin(seconds, once(), lambda: asking.late(log))
+
+    with asking.ended():
+        return _predicted(await asking.aretrying()(attempt), predictor, log)
+
+
+def _language_model(bindings: Bindings, predictor: dspy.Predict) -> dspy.LM:
+    lm = bindings.lm_for(predictor)
+    if lm is None:
+        raise LMMissingError("No language model", remedy="Pass lm=… to load(), or call dspy.configure(lm=…).")
+    return lm
+
+
+def _predicted(prediction: Any, predictor: dspy.Predict, log: CallLog) -> Predicted:
+    return Predicted({name: prediction[name] for name in predictor.signature.output_fields}, log.calls())
+
+
+@contextmanager
+def _logged(log: CallLog, lm: dspy.LM, stream: TokenStream | None) -> Iterator[None]:
+    """Ask this language model, note what is asked of it, and stream its tokens where somebody reads them."""
+    log.model, since = str(lm.model), log.made
+    settings = {
+        "adapter": adapter_in_force(),
+        "callbacks": [*dspy.settings.callbacks, log],
+        "send_stream": stream,
+    }
+    with dspy.context(lm=lm, **settings), dspy.track_usage() as tracker:
+        log.track(tracker)
+        try:
+            yield
+        except Exception as error:
+            log.came_to_nothing(since, error)
+            raise PredictFailed(error, log.calls(error)) from error

@@ -1,0 +1,288 @@
+"""Deciders: who decides whole turns. The seam for packages of others."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+
+from jazzmine_dspy.models.commands import BaseCommand, Command
+from jazzmine_dspy.models.decision import (
+    STAGES,
+    Enhancement,
+    LMCall,
+    Selection,
+    Stage,
+    StageRecord,
+    Usage,
+)
+from jazzmine_dspy.models.errors import MAX_SHOWN, InputError
+from jazzmine_dspy.models.extensions import Extensions
+from jazzmine_dspy.program.bindings import BUILT_IN
+from jazzmine_dspy.program.deadline import Deadline, in_thread
+from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.state import TurnState
+
+D = TypeVar("D", bound=type[Any])
+
+NOTHING_FOUND = 0.99
+"""The most that an answer without a flow, or without a command, is sure of: nobody can see what was missed."""
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What a decider says of a turn.
+
+    Args:
+        enhancement: What the user means.
+        fields: The fields of the enhancement that this decider answered; the rest is from before.
+        selection: The flows that the message wants; None where what stood before stands.
+        commands: What it does to the dialogue; None where what stood before stands.
+        confidence: Probabilities, from 0 to 1, that a stage is right, and ``turn``: that all commands are. What is
+            not named is the share of dev turns that the decider got right, 0.5 where none was measured.
+        calls: Calls of language models that were made.
+        degraded: Why it answers less than it should; empty where nothing failed.
+        records: Where the answer of each stage is from, for deciders that know more than the fields above tell.
+    """
+
+    enhancement: Enhancement
+    fields: frozenset[str] = frozenset()
+    selection: Selection | None = None
+    commands: tuple[Command, ...] | None = None
+    confidence: Mapping[Stage | Literal["turn"], float] = field(default_factory=dict)
+    calls: tuple[LMCall, ...] = ()
+    degraded: str = ""
+    records: Mapping[Stage, StageRecord] = field(default_factory=dict)
+
+    def has(self, stage: Stage) -> bool:
+        """Whether it answers a stage."""
+        answers = {"enhance": self.fields, "select": self.selection, "understand": self.commands}[stage]
+        return bool(answers) if stage == "enhance" else answers is not None
+
+    def after(self, before: Decided) -> Decided:
+        """This answer over an earlier one, which stands where this one says nothing."""
+        later = {name: getattr(self.enhancement, name) for name in self.fields}
+        records: dict[Stage, StageRecord] = {}
+        for stage in STAGES:
+            mine, theirs = self.records.get(stage), before.records[stage]
+            records[stage] = theirs if mine is None else _behind(theirs, mine, answered=self.has(stage))
+        return replace(
+            self,
+            enhancement=before.enhancement.model_copy(update=later),
+            fields=before.fields | self.fields,
+            selection=before.selection if self.selection is None else self.selection,
+            commands=before.commands if self.commands is None else self.commands,
+            confidence={**before.confidence, **self.confidence},
+            records=records,
+        )
+
+
+class DecidedTurn(NamedTuple):
+    """A labelled turn that a decider is trained on.
+
+    Args:
+        state: The turn, as it will be given in service.
+        labels: What is wanted, as :class:`~jazzmine_dspy.datasets.schema.Labels` has it.
+        conversation: Id of the conversation: what is held out for testing is held out by it.
+    """
+
+    state: TurnState
+    labels: Any
+    conversation: str
+
+
+class Decider(ABC):
+    """One way to decide a turn.
+
+    Duties: :meth:`decide` names only flows of ``state.choosable`` and keeps to the deadline. One object decides all
+    turns, so it keeps nothing of a turn. Errors: whatever it raises, a late answer, and an answer with a flow that may
+    not be chosen make it a failed decider: what stood before stands, degraded, with the cause.
+
+    A class that a run can train has a class method ``train(examples, seed)``, which takes :class:`DecidedTurn` and
+    returns one of its own. To be saved with the program it has ``to_state`` and ``from_state`` as
+    :class:`~jazzmine_dspy.program.ports.Stored` has.
+    """
+
+    name: ClassVar[str] = ""
+    """The name by which policies call it."""
+
+    fingerprint: str = ""
+    """To be changed with what decides next to the code: a table, a model of its own."""
+
+    @abstractmethod
+    def decide(self, state: TurnState, so_far: Decided | None, deadline: Deadline) -> Decided:
+        """Decide a turn.
+
+        Args:
+            state: The turn, and what was read of it.
+            so_far: What the decider before says; None for the first.
+            deadline: Of the turn.
+        """
+
+    async def adecide(self, state: TurnState, so_far: Decided | None, deadline: Deadline) -> Decided:
+        """The same without blocking the loop: in a thread of its own, where a class does not say otherwise."""
+        return await in_thread(functools.partial(self.decide, state, so_far, deadline))
+
+
+def _checked(name: str, thing: Any) -> type[Decider]:
+    if not inspect.isclass(thing) or not issubclass(thing, Decider):
+        raise ValueError("it is no class of Decider")
+    if name in BUILT_IN:
+        raise ValueError("this name is built in")
+    return thing
+
+
+DECIDERS: Extensions[type[Decider]] = Extensions("decider", "jazzmine_dspy.deciders", _checked)
+"""By name. A package offers its own as entry points of these names."""
+
+
+def decider(name: str) -> Callable[[D], D]:
+    """Register a class of deciders.
+
+    Args:
+        name: By which policies and recipes call it.
+
+    Raises:
+        ExtensionError: the name is taken, or it is no class of deciders.
+
+    Example:
+        >>> from jazzmine_dspy.models.decision import Enhancement
+        >>> @decider("silent")
+        ... class Silent(Decider):
+        ...     def decide(self, state, so_far, deadline):
+        ...         return Decided(Enhancement(enhanced_query=state.turn.text), commands=())
+        >>> DECIDERS["silent"].name
+        'silent'
+    """
+
+    def register(made: D) -> D:
+        made.name = name
+        DECIDERS.add(name, made, origin=f"{made.__module__}.{made.__qualname__}")
+        return made
+
+    return register
+
+
+@functools.lru_cache(maxsize=64)
+def instance(made: type[Decider]) -> Decider:
+    """The one object of a registered class that decides."""
+    return made()
+
+
+def check_deciders(policy: Policy, bound: Mapping[str, Decider]) -> None:
+    """See that there is a decider for every name of a policy.
+
+    Args:
+        policy: The policy.
+        bound: Deciders that the program is bound to, by name.
+
+    Raises:
+        InputError: nobody registered or bound one.
+    """
+    for name in policy.names:
+        if name not in BUILT_IN and name not in bound and name not in DECIDERS:
+            known = ", ".join((*BUILT_IN, *sorted(DECIDERS)))
+            raise InputError(
+                f"The policy names the decider {name!r}, which nobody registered",
+                where="deciders",
+                remedy=f"Use one of {known}, bind one, or install the package that has it.",
+            )
+
+
+def decider_identity(policy: Policy, bound: Mapping[str, Decider]) -> list[list[str]]:
+    """What tells the deciders of a policy apart from others of the same names.
+
+    Raises:
+        ExtensionError: a decider of another package cannot be loaded.
+    """
+    found: list[list[str]] = []
+    for name in (name for name in policy.names if name not in BUILT_IN):
+        one = bound.get(name)
+        made = DECIDERS[name] if one is None else type(one)
+        print_of = made.fingerprint if one is None else one.fingerprint
+        found.append([name, made.__module__, made.__qualname__, str(print_of)])
+    return found
+
+
+def checked_answer(answer: Any, state: TurnState) -> Decided:
+    """An answer that the rest of the turn can build on.
+
+    Raises:
+        InputError: it is none, has a part of another type, a confidence that is no probability, or names a flow that
+            may not be chosen.
+    """
+    if not isinstance(answer, Decided):
+        raise InputError(f"it returned {type(answer).__name__} and not Decided")
+    if odd := [share for share in answer.confidence.values() if not 0.0 <= share <= 1.0]:
+        raise InputError(f"its confidence is {odd[0]}, which is no probability")
+    commands = () if answer.commands is None else tuple(answer.commands)
+    parts = (answer.enhancement, answer.selection, *commands)
+    kinds = (Enhancement, Selection | None, *[BaseCommand] * len(commands))
+    if wrong := [part for part, kind in zip(parts, kinds, strict=True) if not isinstance(part, kind)]:
+        raise InputError(f"it returned {type(wrong[0]).__name__} where it cannot stand")
+    if answer.selection is not None:
+        named = (*answer.selection.flows, *answer.selection.clarify)
+        open_to = state.registry if state.allowed is None else state.allowed
+        if strange := [name for name in named if name not in open_to]:
+            raise InputError(f"it chose {', '.join(strange)[:60]}, which may not be chosen")
+    flows = [flow for command in commands if (flow := getattr(command, "flow", None)) is not None]
+    if strange := [flow for flow in flows if flow not in state.registry and flow not in state.turn.paused]:
+        raise InputError(f"it named the flow {strange[0][:60]}, which does not exist")
+    return answer if answer.commands is None else replace(answer, commands=commands)
+
+
+def with_records(answer: Decided, name: str, trust: float, milliseconds: float) -> Decided:
+    """An answer with a record for each stage that it answers, and a confidence of the turn, where it has none."""
+    records = dict(answer.records)
+    calls = answer.calls
+    turn = answer.confidence.get("turn", answer.confidence.get("understand", trust))
+    for stage in (stage for stage in STAGES if answer.has(stage) and stage not in records):
+        # The gate of the turn is about its commands.
+        sure = turn if stage == "understand" else answer.confidence.get(stage, trust)
+        records[stage] = record(name, sure, milliseconds, calls, cause=answer.degraded)
+        # The first stage has the time and the calls.
+        milliseconds, calls = 0.0, ()
+    acts = answer.selection is not None or answer.commands is not None
+    confidence = {"turn": turn, **answer.confidence} if acts else answer.confidence
+    return replace(answer, records=records, confidence=confidence)
+
+
+def record(
+    source: str,
+    confidence: float,
+    milliseconds: float = 0.0,
+    calls: tuple[LMCall, ...] = (),
+    *,
+    cause: str = "",
+    refused: tuple[str, ...] = (),
+) -> StageRecord:
+    """Where a stage's answer is from; with a ``cause`` it is degraded."""
+    causes = "; ".join(filter(None, (cause, *refused)))
+    return StageRecord(
+        source=source,
+        name=source,
+        confidence=confidence,
+        degraded=bool(cause),
+        cause=causes[:MAX_SHOWN] or None,
+        latency_ms=max(0.0, milliseconds),
+        usage=Usage.of(calls),
+        calls=calls,
+    )
+
+
+def _behind(first: StageRecord, second: StageRecord, *, answered: bool) -> StageRecord:
+    """One record of a stage that two deciders worked at: of the second where it answered, with the cost of both."""
+    winner = second if answered else first
+    causes = [second.cause] if answered else [first.cause, second.cause]
+    return winner.model_copy(
+        update={
+            "latency_ms": first.latency_ms + second.latency_ms,
+            "usage": first.usage + second.usage,
+            "calls": (*first.calls, *second.calls),
+            "degraded": second.degraded or (first.degraded and not answered),
+            "cause": "; ".join(filter(None, causes))[:MAX_SHOWN] or None,
+        }
+    )

@@ -1,0 +1,125 @@
+"""What a language model is asked of a turn: the inputs of a predictor, and the schema of its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jazzmine_dspy.models.decision import Recalled
+from jazzmine_dspy.models.flows import Slot
+from jazzmine_dspy.models.turn import MAX_TEXT
+from jazzmine_dspy.program import render
+from jazzmine_dspy.program._calls import PredictorCall
+from jazzmine_dspy.program.addresses import Addresses
+from jazzmine_dspy.program.nearest import found_by
+from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.state import TurnState
+from jazzmine_dspy.signatures.answers import ALIASES
+from jazzmine_dspy.signatures.schema import response_format
+
+_MAX_TOKENS = {
+    "brief": {"enhance": 192, "select": 32, "understand": 160, "fused": 320},
+    "full": {"enhance": 400, "select": 64, "understand": 640, "fused": 1024},
+}
+_SHORT = 600
+"""Bytes of a message whose answer fits these limits; a longer one gets a token more for every two bytes."""
+_LONG_MESSAGE = 600
+"""Characters of an earlier message that the full wording shows."""
+_SLOT_FLOWS = 2
+_INTENTS = 60
+"""Names that an answer's schema lists; with more of them decoders grow slow, and hosted models refuse."""
+
+
+def offered(state: TurnState, top_k: int) -> list[Recalled]:
+    """The flows that a prompt offers: the recalled ones, or a small registry whole where recall is down."""
+    if state.recalled:
+        return list(state.recalled[:top_k])
+    names = state.choosable
+    return [Recalled(name, 0.0) for name in names] if len(names) <= len(ALIASES) else []
+
+
+def intents(state: TurnState, candidates: Sequence[Recalled]) -> list[str] | None:
+    """Flows that an intent may name: those that may be chosen or are alive; of a large catalogue the likeliest.
+
+    None where a schema cannot list them: there are no flows, or too many without any that is likely.
+    """
+    turn = state.turn
+    alive = {turn.flow, *turn.paused}
+    open_to = set(state.choosable)
+    if not state.registry or (len(open_to) > _INTENTS and not candidates):
+        return None
+    if len(open_to) > _INTENTS:
+        open_to &= {candidate.name for candidate in candidates}
+    return [name for name in state.registry if name in open_to or name in alive]
+
+
+def slots_in_play(state: TurnState, predictor: str, top_k: int) -> tuple[Slot, ...]:
+    """Slots that the message may fill: of the running flow, of those that start, and in one call of the likeliest."""
+    if predictor != "fused":
+        return state.slots
+    likeliest = (candidate.name for candidate in offered(state, top_k)[:_SLOT_FLOWS])
+    return state.slots_of([state.turn.flow or "", *state.selected, *likeliest])
+
+
+def addresses_of(state: TurnState, predictor: str, top_k: int) -> Addresses:
+    """How the full wording calls the slots of a call: letters are those of the prompt that offers flows."""
+    lettered = [one.name for one in offered(state, top_k)] if predictor == "fused" else []
+    return Addresses(state.turn, state.registry, lettered, state.selected)
+
+
+def message_limit(policy: Policy) -> int:
+    """Characters of the message that a prompt shows."""
+    return MAX_TEXT if policy.wording == "full" else render.MESSAGE_SHOWN
+
+
+def request_for(state: TurnState, predictor: str) -> PredictorCall:
+    """The call that a predictor needs for a turn: inputs, and the schema of its answer."""
+    turn, policy, top_k = state.turn, state.policy, state.policy.offers
+    candidates = offered(state, top_k)
+    slots = slots_in_play(state, predictor, top_k)
+    full = policy.wording == "full"
+    message_shown = message_limit(policy)
+    message_length = [_LONG_MESSAGE] if full else []
+    addresses = addresses_of(state, predictor, top_k) if full else None
+    enhanced = state.query or None
+    every = {
+        "flows_offered": render.flows_offered(
+            state.registry,
+            candidates,
+            effects=full or predictor == "select",
+            described=predictor == "select",
+            turn=turn if full else None,
+        ),
+        "slots": render.slots_by_flow(addresses) if addresses else render.slots_offered(slots),
+        "situation": render.situation(turn, state.at if full else None),
+        "history": (
+            render.last_messages(turn, policy.history_shown, *message_length)
+            if predictor == "understand"
+            else render.current_episode(turn, policy.history_window, *message_length)
+        ),
+        "context": render.context_snippets(turn),
+        "message": render.message(
+            turn, enhanced if predictor in ("select", "understand") else None, message_shown
+        ),
+    }
+    wanted = {
+        "enhance": ("situation", "history", "context", "message"),
+        "select": ("flows_offered", "situation", "message"),
+        "understand": ("slots", "situation", "history", "message"),
+        "fused": tuple(every),
+    }[predictor]
+    schema = response_format(
+        predictor,
+        turn,
+        candidates=[c.name for c in candidates],
+        slots=slots,
+        intents=intents(state, candidates),
+        max_commands=policy.max_commands,
+        addressed=addresses.slots if addresses else None,
+    )
+    limit = _MAX_TOKENS[policy.wording][predictor]
+    if predictor != "select":
+        # The rewrite and the values repeat what the message says.
+        limit += max(0, len(render.quoted(turn.text, message_shown).encode("utf-8", "replace")) - _SHORT) // 2
+    config = {"response_format": schema, "max_tokens": limit}
+    inputs = {name: every[name] for name in wanted}
+    return PredictorCall(predictor, inputs, config, found_by(turn), state.exclude)

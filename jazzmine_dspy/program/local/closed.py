@@ -1,0 +1,54 @@
+"""What a whole message certainly is: an answer to a question, a closed act, the awaited value, or a wish for time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jazzmine_dspy.models.commands import Command
+from jazzmine_dspy.program.acts import awaited_value, closed_act, picked
+from jazzmine_dspy.program.pauses import is_pause
+from jazzmine_dspy.program.recall_query import picked_wish
+from jazzmine_dspy.program.state import TurnState
+
+
+class Closed(NamedTuple):
+    """The closed reading of a message.
+
+    Args:
+        picked: Flows that answer "which of these do you mean?"; None where the message is no such answer.
+        commands: What the message certainly does; None where that is not certain.
+        rewrite: The message in full; None where it may need its context.
+    """
+
+    picked: tuple[str, ...] | None
+    commands: tuple[Command, ...] | None
+    rewrite: str | None
+
+
+def read_closed(state: TurnState) -> Closed:
+    """Read a message as a whole.
+
+    Example:
+        >>> from jazzmine_dspy.models import FlowRegistry, Turn
+        >>> read_closed(TurnState(turn=Turn(text="start over"), registry=FlowRegistry())).commands
+        (Restart(type='restart'),)
+    """
+    turn = state.turn
+    chosen, act, pause = picked(turn), closed_act(turn), is_pause(turn)
+    value = awaited_value(turn, state.awaited, state.at)
+    commands = value if act is None else act
+    if commands is None and pause:
+        commands = []
+    rewrite = None
+    if wish := picked_wish(turn):
+        rewrite = wish
+    elif not turn.history and turn.flow is None and not turn.paused:
+        rewrite = turn.text
+    elif value is not None and state.awaited is not None:
+        what = state.awaited.name.replace("_", " ").removesuffix(" id")
+        rewrite = f"The {what} is {turn.text.strip(' .!')}."
+    elif pause or (act is not None and turn.confirming is None):
+        rewrite = turn.text
+    return Closed(
+        None if chosen is None else tuple(chosen), None if commands is None else tuple(commands), rewrite
+    )

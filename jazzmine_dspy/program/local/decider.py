@@ -1,0 +1,131 @@
+"""The local decider: closed acts, flows, commands and slot values, and how likely all of it is right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jazzmine_dspy.models.decision import Enhancement, Selection, Stage, StageRecord
+from jazzmine_dspy.program.deadline import Deadline
+from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, Decider, record
+from jazzmine_dspy.program.denials import without_denied
+from jazzmine_dspy.program.feeling import feeling_head
+from jazzmine_dspy.program.local.closed import Closed, read_closed
+from jazzmine_dspy.program.local.selection import Chosen, select
+from jazzmine_dspy.program.local.understanding import Understood, acts_head, understand
+from jazzmine_dspy.program.merge import merge
+from jazzmine_dspy.program.state import CANDIDATES, TurnState
+from jazzmine_dspy.program.turn_confidence import TurnConfidence, features, in_force
+
+
+class LocalDecider(Decider):
+    """Decides without a language model; with no label, by what comes with the package.
+
+    Args:
+        models: Whether trained models are asked. Without them rules, recall and types decide alone, as they do where no
+            embedding model is bound.
+    """
+
+    def __init__(self, *, models: bool = True) -> None:
+        self.models = models
+
+    @property
+    def label(self) -> str:
+        """``local``, or ``fallback`` without models: what answers of rules' neighbours are called in records."""
+        return "local" if self.models else "fallback"
+
+    def decide(self, state: TurnState, so_far: Decided | None, deadline: Deadline) -> Decided:
+        """Decide a turn; a part that fails is left out, and its stage is degraded."""
+        del so_far
+        began = deadline.milliseconds()
+        closed = read_closed(state)
+        reads = self.models and feeling_head(state.bindings) is not None
+        source = "rule" if closed.rewrite is not None else "local" if reads else "fallback"
+        sure = 1.0 if closed.rewrite is not None else state.policy.trust.get(self.label, 0.5)
+        enhancement = Enhancement(
+            enhanced_query=state.turn.text if closed.rewrite is None else closed.rewrite
+        )
+        enhanced = deadline.milliseconds()
+        chosen = self.select(state, closed)
+        selected = deadline.milliseconds()
+        understood = self.understand(state.with_selected(chosen.selection.flows), closed, chosen)
+        ended = deadline.milliseconds()
+        records: dict[Stage, StageRecord] = {
+            "enhance": record(source, sure, enhanced - began),
+            "select": record(chosen.source, chosen.confidence, selected - enhanced, cause=chosen.cause),
+            "understand": record(
+                understood.source, understood.confidence, ended - selected, cause=understood.cause
+            ),
+        }
+        decided = Decided(
+            enhancement=enhancement,
+            fields=frozenset(("enhanced_query",)),
+            selection=chosen.selection,
+            commands=understood.commands,
+            degraded="; ".join(filter(None, (chosen.cause, understood.cause))),
+            records=records,
+        )
+        return replace(decided, confidence={"turn": self._confidence(state, decided, closed)})
+
+    def select(self, state: TurnState, closed: Closed | None = None) -> Chosen:
+        """The flows that a message wants, without those that it denies."""
+        chosen = select(
+            replace(state, query=(closed.rewrite if closed else None) or state.query), closed, self.models
+        )
+        selection = undenied(chosen.selection, state)
+        if not selection.candidates:
+            shown = (chosen.candidates or state.recalled)[:CANDIDATES]
+            selection = selection.model_copy(update={"candidates": [(one.name, one.score) for one in shown]})
+        nothing = not (selection.flows or selection.clarify)
+        confidence = min(chosen.confidence, NOTHING_FOUND) if nothing else chosen.confidence
+        return chosen._replace(selection=selection, confidence=confidence)
+
+    def understand(
+        self, state: TurnState, closed: Closed | None = None, chosen: Chosen | None = None
+    ) -> Understood:
+        """The commands of a message, for the flows whose slots are in play."""
+        understood = understand(state, closed, chosen.acts if chosen else None, self.models)
+        return (
+            understood
+            if understood.commands
+            else understood._replace(confidence=min(understood.confidence, NOTHING_FOUND))
+        )
+
+    def _confidence(self, state: TurnState, decided: Decided, closed: Closed) -> float:
+        """How likely all commands are right; what is certain as a whole is sure."""
+        assert decided.selection is not None, "a local answer is whole"
+        assert decided.commands is not None, "a local answer is whole"
+        record = decided.records["understand"]
+        if closed.commands is not None or closed.picked is not None:
+            return 1.0
+        model = confidence_model(state) if self.models else None
+        if model is None:
+            return 0.0
+        _, _, commands = merge(
+            state.turn, state.registry, decided.enhancement, decided.selection, decided.commands
+        )
+        candidates = decided.selection.candidates
+        confidence = None if record.source == "rule" else record.confidence
+        return model.probability(features(state.turn, state.registry, commands, candidates, confidence))
+
+
+def confidence_model(state: TurnState) -> TurnConfidence | None:
+    """What tells how likely the commands of a turn are right: of the run that compiled the program, or the package's.
+
+    The package's holds as soon as one flow that may be chosen was not learnt. None where neither fits the head of the
+    commands.
+    """
+    head = acts_head(state.bindings)
+    labels = getattr(state.bindings.heads.get("select"), "labels", None)
+    learnt = labels is None or all(name in labels for name in state.choosable)
+    return in_force(state.policy.turn_confidence if learnt else None, head)
+
+
+def undenied(selection: Selection, state: TurnState) -> Selection:
+    """The selection without flows that the message says it does not want."""
+    flows = without_denied(state.turn, selection.flows, state.registry)
+    clarify = without_denied(state.turn, selection.clarify, state.registry)
+    if flows == list(selection.flows) and clarify == list(selection.clarify):
+        return selection
+    clarify = clarify if len(clarify) > 1 else []
+    reason = "the message says that it is not wanted"
+    return selection.model_copy(update={"flows": flows, "clarify": clarify, "reason": reason})

@@ -1,0 +1,208 @@
+"""The confidence of a turn that is decided without a language model: the probability that its commands are right.
+
+One gate for the whole turn, so that no stage asks a language model for what another has settled.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from jazzmine_dspy.models.base import Value, frozen_dict
+from jazzmine_dspy.models.commands import UNDERSTOOD, Command
+from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.models.turn import Turn
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.models.decision import TurnDecision
+    from jazzmine_dspy.program.ports import HeadPort
+
+FILE = "turn_confidence.json"
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_KINDS = (*UNDERSTOOD, "start_flow", "clarify")
+_FILLERS = _set(
+    "a an the of for to in on at is it i my me we you your be with this that as by and please thanks thank ok okay "
+    "well um uh oh so just it's its i'm im hi hello hey yes yeah yep sure no nope right correct great good perfect "
+    "fine go ahead do sounds would like want need i'd id make let's lets can could will about around from"
+)
+_MEASURES = _set(
+    "monday tuesday wednesday thursday friday saturday sunday mon tue wed thu fri sat sun january february march "
+    "april may june july august september october november december jan feb mar apr jun jul aug sep sept oct nov dec "
+    "tomorrow today tonight next am pm o'clock noon half past quarter week day days weeks hours hour minutes one two "
+    "three four five six seven eight nine ten dollar dollars pound pounds euro euros usd eur gbp first second "
+    "third"
+)
+"""Words of which values of a type are made: they are explained where one was read."""
+_WITHOUT_FORM = ("text", "list")
+
+
+class TurnConfidence(Value):
+    """A small calibrated model of "this turn's commands are right", and the gate that was set on it.
+
+    Args:
+        factors: Of :func:`features`, by name; those that it does not name count nothing.
+        offset: Log-odds where all features are 0.
+        gate: Probability from which on no stage asks a language model; over 1 where none is high enough.
+        reason: How the gate was set, for a person.
+    """
+
+    factors: Annotated[dict[str, float], AfterValidator(frozen_dict)] = Field(default={})
+    offset: float = 0.0
+    gate: float = 1.01
+    reason: str = ""
+
+    def probability(self, features: Mapping[str, float]) -> float:
+        """The probability that all commands of a decision are right, from 0 to 1, by its :func:`features`."""
+        odds = self.offset + sum(
+            features[name] * factor for name, factor in self.factors.items() if name in features
+        )
+        return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, odds))))
+
+
+@lru_cache(maxsize=1)
+def shipped() -> tuple[TurnConfidence, str]:
+    """What comes with the package, and the fingerprint of the head of acts that it was fitted for.
+
+    Example:
+        >>> 0.5 < shipped()[0].gate < 1.0
+        True
+    """
+    held = json.loads(files(__package__).joinpath(FILE).read_text("utf-8"))
+    return TurnConfidence.model_validate(held["turn_confidence"]), held["head"]
+
+
+def features(
+    turn: Turn,
+    registry: FlowRegistry,
+    commands: Sequence[Command],
+    candidates: Sequence[tuple[str, float]],
+    confidence: float | None,
+) -> dict[str, float]:
+    """What tells sure from unsure in a decision that asked no language model, in numbers of about 1.
+
+    How sure the head of the commands was, what it answered, in which state, what else the message says, and for a new
+    flow what recall thinks of it and what it still lacks.
+
+    Args:
+        turn: The turn.
+        registry: The flows.
+        commands: The commands of the decision.
+        candidates: The candidates of its selection.
+        confidence: Of the commands; None where rules gave them.
+    """
+    kinds = {command.type for command in commands}
+    running = registry.get(turn.flow or "")
+    awaited = running.slot(turn.awaiting) if running is not None and turn.awaiting else None
+    started = [
+        flow for c in commands if c.type == "start_flow" and (flow := registry.get(c.flow)) is not None
+    ]
+    turned = [flow for c in commands if (flow := registry.get(c.opens(turn) or "")) is not None]
+    given = {str(c.slot_name) for c in commands if c.order == "value"}
+    read = [slot for name in given if (slot := _slot([running, *turned], name)) is not None]
+    left = math.log1p(len(_left(turn, commands, [*started, *turned], awaited, read)))
+    words = len(turn.text.split())
+    found = {
+        "ruled": float(confidence is None),
+        "head": 0.0 if confidence is None else _odds(confidence),
+        "left": left,
+        "left of a yes": left * (kinds == {"affirm"}),
+        "left of a start": left * bool(started) * bool(turn.history),
+        "parts": float(min(4, max(0, _parts(turn.text) - 1))),
+        "long": float(words > 8),
+        "short": float(words <= 3),
+        "nothing": float(not commands),
+        "several": float(len(commands) > 1),
+        "confirming": float(turn.confirming is not None),
+        "awaiting": float(awaited is not None),
+        "offering": float(turn.offering is not None),
+        "question": float("?" in turn.text and not started and "ask" not in kinds),
+        "recall": candidates[0][1] * bool(turned) if candidates else 0.0,
+        "another is near": next((score for name, score in candidates if name != turn.flow), 0.0)
+        * (not turned),
+        "awaited is typed": float(
+            awaited is not None and awaited.name in given and awaited.type not in (*_WITHOUT_FORM, "boolean")
+        ),
+        "free text": float(any(slot.type in _WITHOUT_FORM for slot in read)),
+        "lacking": float(sum(slot.name not in given for flow in started for slot in flow.slots)),
+        "deny alone": float([c.type for c in commands] == ["deny"]),
+    }
+    return {**found, **{kind: float(kind in kinds) for kind in _KINDS}}
+
+
+def features_of(turn: Turn, registry: FlowRegistry, decision: TurnDecision) -> dict[str, float]:
+    """The :func:`features` of a decision."""
+    record = decision.stages["understand"]
+    confidence = None if record.source == "rule" else record.confidence
+    return features(turn, registry, decision.commands, decision.selection.candidates, confidence)
+
+
+def in_force(fitted: TurnConfidence | None, head: HeadPort[Any] | None) -> TurnConfidence | None:
+    """What tells how sure a turn is: of the run that compiled the program, else what comes with the package.
+
+    None where neither fits the head of the commands.
+
+    Args:
+        fitted: Of the program's policy.
+        head: The head of the commands that is asked.
+    """
+    if fitted is not None:
+        return fitted
+    default, fitted_for = shipped()
+    return default if head is not None and head.fingerprint == fitted_for else None
+
+
+def _odds(share: float) -> float:
+    share = min(max(share, 0.005), 0.995)
+    return math.log(share / (1.0 - share))
+
+
+def _slot(flows: list[Flow | None], name: str) -> Slot | None:
+    return next((slot for flow in flows if flow is not None and (slot := flow.slot(name))), None)
+
+
+def _parts(text: str) -> int:
+    return sum(bool(part.strip()) for part in _ended(text))
+
+
+def _ended(text: str) -> list[str]:
+    """A text in parts that end with a mark and a space."""
+    for mark in ".!?;,":
+        text = text.replace(f"{mark} ", "\n")
+    return text.split("\n")
+
+
+def _left(
+    turn: Turn, commands: Sequence[Command], flows: list[Flow], awaited: Slot | None, read: list[Slot]
+) -> list[str]:
+    """Words of the message that no value, flow, slot or politeness explains."""
+    values = [getattr(c, "value", None) for c in commands if c.order == "value"]
+    told = {word for value in values for word in plain(" ".join(_texts(value))).split()}
+    names = [slot.name.replace("_", " ") for slot in [*([awaited] if awaited else []), *read]]
+    names += [" ".join([flow.name.replace("_", " "), flow.description, *flow.keywords]) for flow in flows]
+    stems = {word[:5] for name in names for word in plain(name).split()}
+    typed = any(slot.type not in _WITHOUT_FORM for slot in read)
+    return [
+        word
+        for word in plain(turn.text).split()
+        if word not in told
+        and word not in _FILLERS
+        and word[:5] not in stems
+        and not (typed and (word in _MEASURES or any(letter.isdigit() for letter in word)))
+    ]
+
+
+def _texts(value: object) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list | tuple) else [str(value)]
