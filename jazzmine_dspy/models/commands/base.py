@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
-from pydantic import AfterValidator, PlainSerializer, SerializerFunctionWrapHandler, model_serializer
+from pydantic import AfterValidator, Field, PlainSerializer
 
 from jazzmine_dspy.models.base import FrozenMap, Value, freeze, thaw
 from jazzmine_dspy.models.flows import Flow, Slot
@@ -196,18 +196,13 @@ class SlotCommand(BaseCommand):
     """
 
     name: str
-    flow: str | None = None
+    flow: str | None = Field(default=None, exclude_if=lambda flow: flow is None)
 
     lm_arguments: ClassVar[tuple[str, ...]] = ("name",)
     lm_place = 0
     order: ClassVar[Order] = "running"
     flow_fields = ("flow",)
     slot_fields = ("name",)
-
-    @model_serializer(mode="wrap")
-    def _without_no_flow(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        data: dict[str, Any] = dump(self)
-        return {key: value for key, value in data.items() if key != "flow" or value is not None}
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         return ((name, value) for name, value in super().__repr_args__() if (name, value) != ("flow", None))

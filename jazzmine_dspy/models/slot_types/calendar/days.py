@@ -200,16 +200,14 @@ def _boundary(match: re.Match[str], near: DateContext) -> DateMatch | None:
     at_end = match["b"].startswith(("end", "last", "month"))
     month, which = match["m"], match["k"] or ""
     if month:
-        number = MONTHS.index(month) + 1
-        year = int(match["y"]) if match["y"] else None
-        found = near.on(1, number, year) if not at_end else None
-        if at_end:
-            years = range(near.date.year, near.date.year + 2) if year is None else (year,)
-            ends = [last_day(dt.date(each, number, 1)) for each in years]
-            found = next((each for each in ends if each >= near.date or year), None)
-            if near.past and found is not None and found > near.date and year is None:
-                found = last_day(dt.date(found.year - 1, number, 1))
-        return _said(found)
+        number, year = MONTHS.index(month) + 1, int(match["y"]) if match["y"] else None
+        if not at_end:
+            return _said(near.on(1, number, year))
+        # Of days ahead this month may be meant, of days behind only one that has ended.
+        tomorrow = (shifted(near.date, days=1) or near.date).replace(day=1)
+        month_of = shifted(tomorrow, months=-1) if near.past else near.date.replace(day=1)
+        first = near._replace(date=month_of or near.date).on(1, number, year)
+        return _said(first and last_day(first))
     step = 1 if "next" in which else 0
     if "year" in which:
         year = near.date.year + (step if at_end or step else 1)
@@ -226,9 +224,8 @@ def _nth(match: re.Match[str], near: DateContext) -> DateMatch:
     """``the first Monday in April``."""
     day, number = DAYS.index(match["w"]), 0 if match["i"] == "last" else int(match["i"][:-2])
     if match["m"]:
-        first = near._replace(past=False).on(1, MONTHS.index(match["m"]) + 1)
-        if near.date.month == MONTHS.index(match["m"]) + 1:
-            first = near.date.replace(day=1)
+        this_month = near._replace(past=False, date=near.date.replace(day=1))
+        first = this_month.on(1, MONTHS.index(match["m"]) + 1)
     else:
         first = shifted(near.date.replace(day=1), months=1 if "next" in match["k"] else 0)
     if first is None:
