@@ -45,6 +45,14 @@ _ALSO_WORDS = frozenset(
 """Codes that are words, too, where they are written in small letters: "all 120"."""
 
 
+_AT_HOME = {
+    "PLN": "pl", "CZK": "cs", "HUF": "hu", "SEK": "sv", "NOK": "nb", "DKK": "da", "RUB": "ru", "TRY": "tr",
+    "UAH": "uk", "BGN": "bg", "RON": "ro", "CAD": "en_CA", "AUD": "en_AU", "NZD": "en_NZ", "SGD": "en_SG",
+    "HKD": "en_HK", "MXN": "es_MX", "CNY": "zh", "THB": "th",
+}  # fmt: skip
+"""Where a currency's own country writes a sign that no English name tells, such as "zł" and "Kč"."""
+
+
 def signs() -> tuple[str, ...]:
     """Signs that stand before or after an amount, the longest first."""
     # A full stop alone, which some data gives for a currency, ends sentences.
@@ -63,39 +71,19 @@ def _names(locale: str) -> dict[str, frozenset[str]]:
         words = Locale.parse(locale)
     except (UnknownLocaleError, ValueError):
         return {}
-    today = {
-        code
-        for held in get_global("territory_currencies").values()
-        for code, _, until, tender in held
-        if until is None and tender
-    }
-    found: dict[str, set[str]] = {}
+    english = words.language == "en"
+    money = (each for held in get_global("territory_currencies").values() for each in held)
+    today = {code for code, _, until, tender in money if until is None and tender}
+    found: dict[str, frozenset[str]] = {}
     for code in sorted(today & set(words.currencies)):
-        called = {code, words.currency_symbols.get(code, code)}
-        for count in (None, 1, 2, 5):
-            name = get_currency_name(code, count, words)
-            called |= {name, name.split()[-1]}
-            # In Polish and French the noun stands first.
-            called |= set() if words.language == "en" else {name.split()[0]}
         sign = words.currency_symbols.get(code, "")
-        if len(sign) > 1 and not sign[-1].isalnum():
-            # "CA$" is of one, "$" of many.
-            called.add(sign[-1])
-        if words.language == "en":
-            called.add(_sign_at_home(code))
-        for name in called:
-            if name:
-                found.setdefault(name.lower(), set()).add(code)
-    return {name: frozenset(codes) for name, codes in found.items()}
-
-
-def _sign_at_home(code: str) -> str:
-    """The sign that a currency's own country writes: "zł" and "Kč", which no English name tells."""
-    from babel import Locale
-
-    home = {
-        "PLN": "pl", "CZK": "cs", "HUF": "hu", "SEK": "sv", "NOK": "nb", "DKK": "da", "RUB": "ru", "TRY": "tr",
-        "UAH": "uk", "BGN": "bg", "RON": "ro", "CAD": "en_CA", "AUD": "en_AU", "NZD": "en_NZ", "SGD": "en_SG",
-        "HKD": "en_HK", "MXN": "es_MX", "CNY": "zh", "THB": "th",
-    }.get(code)  # fmt: skip
-    return str(Locale.parse(home).currency_symbols.get(code, "")) if home else ""
+        home = Locale.parse(_AT_HOME[code]).currency_symbols if english and code in _AT_HOME else {}
+        called = {code, sign, home.get(code, "")}
+        # "CA$" is of one, "$" of many.
+        called |= {sign[-1]} if len(sign) > 1 and not sign[-1].isalnum() else set()
+        for name in (get_currency_name(code, count, words) for count in (None, 1, 2, 5)):
+            # In Polish and French the noun stands first.
+            called |= {name, name.split()[-1], name.split()[-1 if english else 0]}
+        for name in filter(None, {each.lower() for each in called}):
+            found[name] = found.get(name, frozenset()) | {code}
+    return found

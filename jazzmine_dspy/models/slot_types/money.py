@@ -51,9 +51,8 @@ class Money(TextType):
         if not found or not is_bare(text, found, at.locale, _OF_IT):
             own = pattern_match(slot, text)
             return [] if own is None else [own]
-        if any(each.value.code for each in found):
-            # Of "2 for 20 euros" one is a price.
-            found = [each for each in found if each.value.code]
+        # Of "2 for 20 euros" one is a price.
+        found = [each for each in found if each.value.code] or found
         amounts = [_Amount(each.value, each.code or at.currency) for each in intended_values(text, found)]
         return [str(amount) for amount in amounts if amount.code]
 
@@ -63,12 +62,7 @@ class Money(TextType):
 
     def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """Two decimals and a code, of a text or of a bare number where the registry has a currency."""
-        if (
-            isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and at.currency
-            and abs(value) < 1e15
-        ):
+        if _is_number(value) and at.currency and abs(value) < 1e15:
             return str(_Amount(Decimal(str(value)), at.currency))
         is_normal = isinstance(value, str) and _NORMAL.fullmatch(value)
         return value if is_normal else super().normalize(slot, value, at)
@@ -79,9 +73,8 @@ class Money(TextType):
         if not isinstance(normal, str) or not _NORMAL.fullmatch(normal):
             if slot.pattern and isinstance(value, str):
                 return ""
-            bare = isinstance(value, str) and len(_amounts(value, at)) == 1
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            return f"{value!r} names no currency" if bare or number else f"{value!r} is no amount of money"
+            bare = len(_amounts(value, at)) == 1 if isinstance(value, str) else _is_number(value)
+            return f"{value!r} names no currency" if bare else f"{value!r} is no amount of money"
         amount, code = normal.split()
         if amount.startswith("-") and slot.min is None:
             return f"{normal} is less than nothing"
@@ -101,14 +94,19 @@ class Money(TextType):
         )
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _amounts(text: str, at: ReadingContext) -> list[Span]:
     """All amounts; the code is "" where no currency stands beside one. Of "20 to 30 EUR" both have the one."""
     found = sorted([*_each(text, at), *_notes(text, at)])
-    for first, second in pairwise(found):
+    for place, (first, second) in enumerate(pairwise(found)):
         if RANGE.fullmatch(text[first.end : second.start]):
             code = first.value.code or second.value.code
-            found[found.index(first)] = first._replace(value=_Amount(first.value.value, code))
-            found[found.index(second)] = second._replace(value=_Amount(second.value.value, code))
+            found[place : place + 2] = (
+                each._replace(value=_Amount(each.value.value, code)) for each in (first, second)
+            )
     return found
 
 
@@ -163,9 +161,8 @@ def _spaced(text: str, at: ReadingContext) -> bool:
     if any(sign in text for sign in "€£$"):
         return True
     match = _SPACED.search(text)
-    if match is None:
-        return False
-    return bool(match["word"] and currency(match["word"], at)) or match[0] == text.strip(" .!")
+    named = match and match["word"] and currency(match["word"], at)
+    return bool(named) or (match is not None and match[0] == text.strip(" .!"))
 
 
 def _before(text: str, taken: int, start: int, at: ReadingContext) -> tuple[int, str]:
@@ -180,12 +177,8 @@ def _after(text: str, end: int, at: ReadingContext) -> tuple[int, str, bool]:
     if match:
         return match.end(1), currency(match[1], at), False
     match = _WORD_AFTER.match(text, end)
-    if match is None:
-        return end, "", False
-    both = match[1]
-    first = both.split()[0]
-    for said in dict.fromkeys((both, first)):
-        place = match.start(1) + len(said)
+    for said in (match[1], match[1].split()[0]) if match else ():
+        place = text.index(said, end) + len(said)
         if said.lower() in HUNDREDTHS and (code := HUNDREDTHS[said.lower()] or at.currency):
             return place, code, True
         if code := currency(said, at) or currency(said.rstrip("."), at):
