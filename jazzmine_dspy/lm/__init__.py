@@ -9,9 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.lm.deadline import call_deadline
     from jazzmine_dspy.lm.deferred import deferred_lm
-    from jazzmine_dspy.lm.engines import AsyncEngine, Engine
+    from jazzmine_dspy.lm.engines import AsyncEngine, Engine, call_deadline
     from jazzmine_dspy.lm.errors import (
         BudgetExhausted,
         EngineError,
@@ -68,7 +67,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "call_deadline": "deadline",
+    "call_deadline": "engines",
     "deferred_lm": "deferred",
     "AsyncEngine": "engines",
     "Engine": "engines",

@@ -40,12 +40,10 @@ class Said(Protocol):
     @property
     def role(self) -> MessageRole:
         """Who speaks."""
-        ...
 
     @property
     def is_continuation(self) -> bool:
         """Whether it stays with the topic of the one before."""
-        ...
 
 
 M = TypeVar("M", bound=Said)

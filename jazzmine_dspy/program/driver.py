@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import dspy
 
-from jazzmine_dspy.lm.deadline import call_deadline
+from jazzmine_dspy.lm.engines import call_deadline
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
 from jazzmine_dspy.program._calls import CallLog
