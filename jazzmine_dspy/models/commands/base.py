@@ -21,17 +21,28 @@ class DialogueState(Protocol):
     """The state before a message, as a ``Turn`` and a labelled turn have it."""
 
     @property
-    def flow(self) -> str | None: ...
+    def flow(self) -> str | None:
+        """The running flow."""
+
     @property
-    def awaiting(self) -> str | None: ...
+    def awaiting(self) -> str | None:
+        """The slot that was asked for."""
+
     @property
-    def slots(self) -> FrozenMap: ...
+    def slots(self) -> FrozenMap:
+        """The values of the running flow."""
+
     @property
-    def paused(self) -> tuple[str, ...]: ...
+    def paused(self) -> tuple[str, ...]:
+        """The flows that were set aside, the newest last."""
+
     @property
-    def confirming(self) -> object | None: ...
+    def confirming(self) -> object | None:
+        """The yes or no that is open."""
+
     @property
-    def offering(self) -> str | None: ...
+    def offering(self) -> str | None:
+        """The flow that was offered to go back to."""
 
 
 class BaseCommand(Value):

@@ -127,16 +127,9 @@ def only_match(text: str, readings: Sequence[Reading]) -> Reading | None:
     """The reading that a text is nothing but; None where something else is said, or several things."""
     if len(readings) != 1:
         return None
-    found = readings[0]
-    before, after = text[: found.start], text[found.end :]
-    if (
-        is_negated(before, after)
-        or _GREETS.search(before)
-        or _AROUND.sub("", before)
-        or _AROUND.sub("", after)
-    ):
-        return None
-    return found
+    before, after = text[: readings[0].start], text[readings[0].end :]
+    more = _AROUND.sub("", before) or _AROUND.sub("", after)
+    return None if more or is_negated(before, after) or _GREETS.search(before) else readings[0]
 
 
 def matches_in(text: str, readings: Sequence[Reading]) -> list[Reading]:
@@ -167,9 +160,8 @@ def is_negated(before: str, after: str) -> bool:
         >>> is_negated("anything but ", ""), is_negated("", " doesn't work"), is_negated("not before ", "")
         (True, True, False)
     """
-    if _NOT_AFTER.search(after):
-        return True
-    return bool(_NOT_BEFORE.search(before)) and not _NOT_BUT_LIMIT.search(before[-24:])
+    denied = _NOT_BEFORE.search(before) is not None and _NOT_BUT_LIMIT.search(before[-24:]) is None
+    return denied or _NOT_AFTER.search(after) is not None
 
 
 def longest(readings: list[Reading]) -> list[Reading]:

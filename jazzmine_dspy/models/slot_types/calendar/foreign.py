@@ -11,7 +11,7 @@ import functools
 import importlib
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -83,14 +83,18 @@ def lengths(text: str, locale: str) -> list[Reading]:
     return longest(found)
 
 
-def is_negated(text: str, each: Reading) -> bool:
-    """Whether a word before a value says that it is not the one."""
-    return _DENIED.search(bare(text[: each.start])) is not None
+def only_match(text: str, readings: Sequence[Reading]) -> Reading | None:
+    """The reading beside which a text says nothing: signs and words of three letters, none of which denies."""
+    if len(readings) != 1:
+        return None
+    beside = bare(text[: readings[0].start] + "|" + text[readings[0].end :])
+    return None if _DENIED.search(beside) or _LEFT.sub("", beside) else readings[0]
 
 
-def idle(text: str) -> bool:
-    """Whether what is left beside a value says nothing: signs and words of three letters, none of which denies."""
-    return not _DENIED.search(bare(text)) and not _LEFT.sub("", bare(text))
+def matches_in(text: str, readings: Sequence[Reading]) -> list[Reading]:
+    """The readings in a longer message that no word before them denies, each with one value."""
+    told = (each for each in readings if len(each.values) == 1 and not each.alone)
+    return [each for each in told if not _DENIED.search(bare(text[: each.start]))]
 
 
 def bare(text: str) -> str:
