@@ -204,13 +204,10 @@ class JazzmineError(Exception):
     """What records say in the place of the message, for errors that quote an answer, a prompt or an engine."""
 
     def __init__(self, message: str, *, where: str = "", remedy: str = "") -> None:
-        self.message = message
-        self.where = where
-        self.remedy = remedy
-        text = message.rstrip(".")
-        if where:
-            text += f" ({where})"
+        text = message.rstrip(".") + (f" ({where})" if where else "")
         super().__init__(f"{text}. {remedy}" if remedy else f"{text}.")
+        # A base of another package may have put the whole text here.
+        self.message, self.where, self.remedy = message, where, remedy
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, self.where, self.remedy))
