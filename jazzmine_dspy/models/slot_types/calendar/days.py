@@ -5,6 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
+
+import regex
 
 from jazzmine_dspy.models.slot_types.calendar.compose import composed
 from jazzmine_dspy.models.slot_types.calendar.context import (
@@ -75,14 +78,11 @@ def english_days(text: str, near: DateContext) -> list[Reading]:
 
 def _patterns(text: str, near: DateContext) -> Iterable[Reading]:
     for needed, pattern, value in _GRAMMAR:
-        if needed and not any(word in text for word in needed):
-            continue
-        for match in pattern.finditer(text):
-            said = value(match, near)
-            if said is None:
-                continue
-            values = tuple(dict.fromkeys(day.isoformat() for day in said.days))
-            yield Reading(match.start(), match.end(), values, said.why_not, said.alone, said.after)
+        wanted = not needed or any(word in text for word in needed)
+        for match in pattern.finditer(text) if wanted else ():
+            if (said := value(match, near)) is not None:
+                values = tuple(dict.fromkeys(day.isoformat() for day in said.days))
+                yield Reading(*match.span(), values, said.why_not, said.alone, said.after)
 
 
 def _named(match: re.Match[str], near: DateContext) -> DateMatch | None:
@@ -94,11 +94,8 @@ def _named(match: re.Match[str], near: DateContext) -> DateMatch | None:
     if near.year_needed and year is None:
         return DateMatch(why_not=NO_YEAR)
     found = near.on(day, month, year)
-    if found is None:
-        return DateMatch(
-            why_not=f"{MONTHS[month - 1].capitalize()} {year or ''}".strip() + f" has no day {day}"
-        )
-    return DateMatch((found,))
+    why = f"{MONTHS[month - 1].capitalize()} {year or ''}".strip() + f" has no day {day}"
+    return DateMatch((found,)) if found else DateMatch(why_not=why)
 
 
 def _short_year(match: re.Match[str], near: DateContext) -> DateMatch | None:
@@ -188,11 +185,10 @@ def _later(match: re.Match[str], day: dt.date | None) -> DateMatch:
 
 def _away(match: re.Match[str], near: DateContext) -> DateMatch:
     """``in two weeks``, ``3 days from now``, ``a month ago``."""
-    number, half = counted_by(match["n"]), match["half"]
-    back = -1 if match["way"] and re.search("ago|back|before|earlier", match["way"]) else 1
-    if half:
-        return DateMatch()
-    return _said(moved(near.date, back * number, match["u"]))
+    back = -1 if match["way"] in ("ago", "back") else 1
+    return (
+        DateMatch() if match["half"] else _said(moved(near.date, back * counted_by(match["n"]), match["u"]))
+    )
 
 
 def _boundary(match: re.Match[str], near: DateContext) -> DateMatch | None:
@@ -250,7 +246,7 @@ def _said(day: dt.date | None) -> DateMatch:
 
 
 _GRAMMAR: tuple[
-    tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], DateContext], DateMatch | None]], ...
+    tuple[tuple[str, ...], Any, Callable[[re.Match[str], DateContext], DateMatch | None]], ...
 ] = (
     (
         tuple(MONTHS),
@@ -270,12 +266,12 @@ _GRAMMAR: tuple[
     ),
     (
         tuple(MONTHS),
-        re.compile(
+        regex.compile(
             rf"\b(?:(?:the )?(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?[ -]?(?:of )?{_MONTH}|"
-            rf"{_MONTH.replace('<m>', '<m2>')} (?:the )?(?P<d2>\d{{1,2}})(?P<o2>st|nd|rd|th)?)"
-            r"(?:,? |[-/])(?P<yy>\d\d)(?P<y>)(?P<yy2>)(?P<y2>)(?=$|[.,;!?)](?!\d)| (?:please|pls|and|is|i|in|thanks)\b)"
+            rf"{_MONTH} (?:the )?(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?)"
+            r"(?:,? |[-/])(?P<yy>\d\d)(?P<y>)(?=$|[.,;!?)](?!\d)| (?:please|pls|and|is|i|in|thanks)\b)"
         ),
-        lambda match, near: _short_year(_Renamed(match), near),  # type: ignore[arg-type]
+        _short_year,
     ),
     (
         (),
@@ -314,14 +310,13 @@ _GRAMMAR: tuple[
     ),
     (
         ("day", "night", "week", "month", "year", "decade"),
-        re.compile(
+        regex.compile(
             rf"\b(?:in (?:about |around |roughly |exactly |"
             rf"just )?{_COUNT} {_UNIT}(?P<half> and a half)?(?:'s?)?(?: time)?(?P<way>)"
             rf"(?! (?:of|before|after|early|late)\b))"
-            rf"|\b{_COUNT.replace('<n>', '<n2>')} {_UNIT.replace('<u>', '<u2>')}(?P<half2> and a half)?'?s? "
-            r"(?P<way2>from (?:now|today)|ago|back|from this day)\b"
+            rf"|\b{_COUNT} {_UNIT}(?P<half> and a half)?'?s? (?P<way>from (?:now|today)|ago|back|from this day)\b"
         ),
-        lambda match, near: _away(_Renamed(match), near),  # type: ignore[arg-type]
+        _away,
     ),
     (
         ("day",),
@@ -355,13 +350,3 @@ _GRAMMAR: tuple[
         _holiday,
     ),
 )
-
-
-class _Renamed:
-    """A match of two alternatives whose groups have the same meaning."""
-
-    def __init__(self, match: re.Match[str]) -> None:
-        self.match = match
-
-    def __getitem__(self, name: str) -> str | None:
-        return self.match[name] or self.match[f"{name}2"]
