@@ -117,8 +117,8 @@ class DeferredEngine(Engine):
             for ordinal in range(first, max(samples.many, first + 1))
         ]
         if (answer := self._answer(lines[0]["custom_id"])) is None:
-            asked = {line["custom_id"]: canonical_json(line) for line in lines}
-            raise self._awaited({key: line for key, line in asked.items() if key not in self._answers})
+            wanted = {line["custom_id"]: canonical_json(line) for line in lines}
+            raise self._awaited({key: line for key, line in wanted.items() if key not in self._answers})
         text, finish, usage = answer
         return text_response(request, text, finish=finish, usage=usage)
 

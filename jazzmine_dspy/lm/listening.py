@@ -75,8 +75,8 @@ def outcome_of(response: Any) -> Outcome:
         response = response[0] if response else None
     if isinstance(response, Response):
         kinds = {part.type for part in response.message.parts}
-        said = (part for part in response.message.parts if part.type in ("text", "data"))
-        text = "".join(part.text if part.type == "text" else "x" for part in said)
+        texts = (part for part in response.message.parts if part.type in ("text", "data"))
+        text = "".join(part.text if part.type == "text" else "x" for part in texts)
         thought, refused = "thinking" in kinds or response.usage.reasoning_tokens, "refusal" in kinds
         finish = "error" if _ended_in_error(response.provider_data) else str(response.finish_reason or "")
     else:

@@ -63,9 +63,9 @@ class FlowRegistry(Mapping[str, Flow]):
         """SHA-256 over the content of all flows, in order, and over region and currency where they are given."""
         self.guarded: tuple[str, ...] = tuple(name for name, flow in self._flows.items() if flow.guards)
         """Names of the flows that have guards."""
-        shown = FlowView.model_fields
+        fields = FlowView.model_fields
         self.views: tuple[FlowView, ...] = tuple(
-            FlowView(**{name: getattr(flow, name) for name in shown}) for flow in self._flows.values()
+            FlowView(**{name: getattr(flow, name) for name in fields}) for flow in self._flows.values()
         )
 
     @classmethod

@@ -79,9 +79,9 @@ class Number(SlotType):
         found = []
         for each in numbers(text, at):
             before = _WORD_BEFORE.search(text[: each.start])
-            beside = [before[1]] if before else []
-            beside += WORD.findall(text[each.end : each.end + 60])[:_COUNTED]
-            if own.intersection(word.lower() for word in beside):
+            words_beside = [before[1]] if before else []
+            words_beside += WORD.findall(text[each.end : each.end + 60])[:_COUNTED]
+            if own.intersection(word.lower() for word in words_beside):
                 found.append(each._replace(value=plain(each.value)))
         return found
 

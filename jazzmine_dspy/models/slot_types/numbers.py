@@ -138,10 +138,10 @@ def _with_hundredths(text: str, found: list[Span]) -> list[Span]:
     made: list[Span] = []
     for each in found:
         last = made[-1] if made else each
-        beside = last is not each and not text[last.end : each.start].strip(" -")
+        adjoins = last is not each and not text[last.end : each.start].strip(" -")
         spoken = not any(map(str.isdigit, text[last.start : each.end]))
         if (
-            beside
+            adjoins
             and spoken
             and each.value % 1 == 0
             and 10 <= each.value < 100 <= 10_000 // max(1, last.value)

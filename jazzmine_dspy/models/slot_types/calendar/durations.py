@@ -86,8 +86,8 @@ def english_lengths(text: str, date: dt.date | None) -> list[Reading]:
     """All lengths of time that a simplified English text names."""
     since = [] if date is None else _since(text, date)
     found = longest([*iso_lengths(text), *_counted(text), *since])
-    told = [each for each in found if not _AGO.match(text[each.end :])]
-    return told or found
+    lengths = [each for each in found if not _AGO.match(text[each.end :])]
+    return lengths or found
 
 
 def iso_lengths(text: str) -> list[Reading]:
@@ -130,8 +130,8 @@ def written(parts: list[tuple[Fraction, Unit]]) -> str:
         if unit.size <= smallest and (total / unit.size).denominator == 1:
             return _signed(str(total // unit.size), unit)
     amount = total / units[-1].size
-    shown = f"{float(amount):.2f}".rstrip("0").rstrip(".")
-    return _signed(shown, units[-1]) if amount >= Fraction(1, 100) else ""
+    digits = f"{float(amount):.2f}".rstrip("0").rstrip(".")
+    return _signed(digits, units[-1]) if amount >= Fraction(1, 100) else ""
 
 
 def _signed(number: str, unit: Unit) -> str:
@@ -176,8 +176,8 @@ def _piece(match: re.Match[str]) -> tuple[Fraction, Unit]:
         return Fraction(1, 2), UNITS[match["u1"]]
     if match["quarters"]:
         return Fraction(3 if match["quarters"].startswith("3") else 1, 4), UNITS[match["u2"]]
-    said = [Fraction(part.replace(",", ".")) for part in re.findall(r"[\d./,]+", match["n"])]
-    number = sum(said, Fraction()) if said else Fraction(2 if "couple" in match["n"] else 1)
+    parts = [Fraction(part.replace(",", ".")) for part in re.findall(r"[\d./,]+", match["n"])]
+    number = sum(parts, Fraction()) if parts else Fraction(2 if "couple" in match["n"] else 1)
     if _HALVES.search(match[0]):
         number += Fraction(1, 2)
     elif match["plus"]:

@@ -87,14 +87,14 @@ def only_match(text: str, readings: Sequence[Reading]) -> Reading | None:
     """The reading beside which a text says nothing: signs and words of three letters, none of which denies."""
     if len(readings) != 1:
         return None
-    beside = bare(text[: readings[0].start] + "|" + text[readings[0].end :])
-    return None if _DENIED.search(beside) or _LEFT.sub("", beside) else readings[0]
+    rest = bare(text[: readings[0].start] + "|" + text[readings[0].end :])
+    return None if _DENIED.search(rest) or _LEFT.sub("", rest) else readings[0]
 
 
 def matches_in(text: str, readings: Sequence[Reading]) -> list[Reading]:
     """The readings in a longer message that no word before them denies, each with one value."""
-    told = (each for each in readings if len(each.values) == 1 and not each.alone)
-    return [each for each in told if not _DENIED.search(bare(text[: each.start]))]
+    certain = (each for each in readings if len(each.values) == 1 and not each.alone)
+    return [each for each in certain if not _DENIED.search(bare(text[: each.start]))]
 
 
 def bare(text: str) -> str:

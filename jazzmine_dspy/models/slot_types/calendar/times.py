@@ -117,8 +117,8 @@ def _read(match: re.Match[str], hours: Hours) -> Reading | None:
     if match["rel"]:
         return _relative(match, start, half, part, hours)
     form = next(name for name in ("h2", "h3", "h5", "h6", "h7") if match[name])
-    said = match["m3"] or match["m4"] or match["m5"] or match["m6"] or "0"
-    hour, minute = int(match[form]), 30 if form == "h2" else int(said.replace("oh ", ""))
+    digits = match["m3"] or match["m4"] or match["m5"] or match["m6"] or "0"
+    hour, minute = int(match[form]), 30 if form == "h2" else int(digits.replace("oh ", ""))
     prepared = match["p5"] or match["p6"]
     start = match.start(form) if prepared else start
     before = text[max(0, start - 40) : start]
@@ -174,8 +174,8 @@ def _relative(match: re.Match[str], start: int, half: str, part: str, hours: Hou
     step = -minutes if match["way"] in ("to", "before", "of", "till") else minutes
     # "2 to 3 people", "5 of 12", "2 before 9": numbers beside each other are times only in steps as people say them.
     spoken = not word.isdigit() or (minutes % 5 == 0 and match["way"] in ("to", "past"))
-    told = half or part or (spoken and _NOUN_AFTER.match(match.string, match.end("h1")))
-    if hour > 24 or not 0 < minutes < 60 or not told:
+    clear = half or part or (spoken and _NOUN_AFTER.match(match.string, match.end("h1")))
+    if hour > 24 or not 0 < minutes < 60 or not clear:
         return None
     twelve = 0 < hour <= 12
     if twelve and not (half or part):

@@ -113,26 +113,26 @@ class CalendarType(TextType):
 
     def _outside(self, slot: Slot, value: str, at: ReadingContext) -> str:
         """Why a value in normal form is before ``min`` or after ``max``; "" where it is not."""
-        first, last, said = (self.bound(each, at.date) for each in (slot.min, slot.max, value))
+        first, last, own = (self.bound(each, at.date) for each in (slot.min, slot.max, value))
         unit = "time" if self.name == "time" else "day"
-        if first is not None and said < first:
+        if first is not None and own < first:
             return f"{value} is too early: the first {unit} is {_shown(first)}"
         return (
             f"{value} is too late: the last {unit} is {_shown(last)}"
-            if last is not None and said > last
+            if last is not None and own > last
             else ""
         )
 
     def _whole(self, slot: Slot, text: str, at: ReadingContext) -> Reading | None:
-        said = _said(text, at)
-        found = self.readings(slot, said, at)
+        own = _said(text, at)
+        found = self.readings(slot, own, at)
         if _is_english(at):
             if not found and (language := day_language(text[:_LONGEST])) is not None:
                 return self._whole(slot, text, at._replace(locale=language))
-            return only_match(said, found)
+            return only_match(own, found)
         from jazzmine_dspy.models.slot_types.calendar import foreign
 
-        return foreign.only_match(said, found)
+        return foreign.only_match(own, found)
 
 
 def _shown(bound: dt.date | int) -> str:
