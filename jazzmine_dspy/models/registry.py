@@ -276,11 +276,9 @@ def _attributes(item: Any, where: str) -> dict[str, Any]:
     data["tools"] = [tool if isinstance(tool, str) else getattr(tool, "name", str(tool)) for tool in tools]
     kind = type(item).__name__.removesuffix("Flow").lower()
     if kind in ("sequential", "parallel", "conditional"):
-        parts = getattr(item, "subflows", None) or [
-            getattr(item, "true_flow", None),
-            getattr(item, "false_flow", None),
-        ]
-        data |= {"kind": kind, "subflows": [_attributes(part, where) for part in parts if part is not None]}
+        branches = (getattr(item, name, None) for name in ("true_flow", "false_flow"))
+        parts = getattr(item, "subflows", None) or [part for part in branches if part is not None]
+        data |= {"kind": kind, "subflows": [_attributes(part, where) for part in parts]}
     return data
 
 
