@@ -82,7 +82,7 @@ def _patterns(text: str, near: DateContext) -> Iterable[Reading]:
         for match in pattern.finditer(text) if wanted else ():
             if (said := value(match, near)) is not None:
                 values = tuple(dict.fromkeys(day.isoformat() for day in said.days))
-                yield Reading(*match.span(), values, said.why_not, said.alone, said.after)
+                yield Reading(match.start(), match.end(), values, said.why_not, said.alone, said.after)
 
 
 def _named(match: re.Match[str], near: DateContext) -> DateMatch | None:
