@@ -52,8 +52,9 @@ class Text(TextType):
     def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
         """What matches the slot's pattern in a text that says little else."""
         also = {*name_words(slot.name), "number", "booking", "order", "reference", "id"}
-        whole, (said, found) = pattern_match(slot, text), pattern_found(slot, text)
-        if whole is None and found:
+        whole = pattern_match(slot, text)
+        said, found = (text, []) if whole is not None else pattern_found(slot, text)
+        if found:
             return intended_values(said, found) if is_bare(said, found, at.locale, also) else []
         if whole is None and is_english(at.locale):
             whole = pattern_match(slot, without_light_words(text, also))
