@@ -145,7 +145,8 @@ def test_other_digits_are_no_phone_number(text: str) -> None:
     [
         ("not a@b.org", []), ("not a@b.org but c@d.org", ["c@d.org"]), ("a@b.org, no sorry, C@D.org", ["c@d.org"]),
         ("toby dot larkin at quillpost dot co dot uk", ["toby.larkin@quillpost.co.uk"]), ("ann@example", []),
-        ("a..b@c.org", []), ("it is Ann@b.org.", ["ann@b.org"]), ("meet me at noon", []), ("a@b.org or c@d.org", ["a@b.org", "c@d.org"]),
+        ("a..b@c.org", []),
+        ("it is Ann@b.org.", ["ann@b.org"]), ("meet me at noon", []), ("a@b.org or c@d.org", ["a@b.org", "c@d.org"]),
     ],
 )  # fmt: skip
 def test_an_address_that_is_meant(text: str, found: list[str]) -> None:
