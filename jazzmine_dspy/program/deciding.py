@@ -31,7 +31,7 @@ from jazzmine_dspy.program.decider import (
     with_records,
 )
 from jazzmine_dspy.program.decision_cache import DecisionCache
-from jazzmine_dspy.program.finish import finish, with_causes
+from jazzmine_dspy.program.finish import finish, unread, with_causes
 from jazzmine_dspy.program.lm_decider import LMDecider
 from jazzmine_dspy.program.local import LocalDecider
 from jazzmine_dspy.program.local.decider import confidence_model
@@ -199,8 +199,13 @@ class Course:
             # Who chooses flows and says nothing of values has them read for these flows.
             local = LocalDecider().understand(self.state.with_selected(answer.selection.flows))
             answer = replace(answer, commands=local.commands)
-        first = self.answer is None and all(answer.has(stage) for stage in STAGES)
-        self.answer = answer if first and len(answer.records) == len(STAGES) else answer.after(self._before())
+        first = self.answer is None
+        if first and all(answer.has(stage) for stage in STAGES) and len(answer.records) == len(STAGES):
+            self.answer = answer
+            return
+        self.answer = answer.after(self._before())
+        if first and not answer.has("enhance") and self.answer.records["enhance"].degraded:
+            self.answer = unread(self.answer, self.state)
 
     def fail(self, name: str, error: Exception) -> None:
         """Note that a decider failed: what stood before stands."""
@@ -241,7 +246,7 @@ class Course:
 
     def end(self) -> TurnDecision:
         """The decision."""
-        answer = self._before()
+        answer = self._before() if self.answer is not None else unread(self._before(), self.state)
         return finish(self.state, with_causes(answer, self._causes) if self._causes else answer)
 
     def _before(self) -> Decided:
