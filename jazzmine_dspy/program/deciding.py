@@ -40,6 +40,9 @@ from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.spans import observed
 from jazzmine_dspy.program.state import TurnState
 
+_SPAN = {"source", "confidence", "degraded", "cause"}
+"""What a span shows of each stage."""
+
 
 class Program(HasPredictors, Protocol):
     """A program, as far as deciding needs it."""
@@ -283,7 +286,10 @@ class Step:
             answer = self._course.answer
             self._watched.outputs = {
                 "commands": [command.model_dump(mode="json") for command in answer.commands or ()],
-                **{stage: record.source for stage, record in answer.records.items()},
+                **{
+                    stage: record.model_dump(mode="json", include=_SPAN)
+                    for stage, record in answer.records.items()
+                },
             }
         self._span.__exit__(kind, error, trace)
         if not isinstance(error, Exception) or isinstance(error, LMUnansweredError):

@@ -148,8 +148,8 @@ class TurnState:
             EmbeddingError: no embedding model is bound, or it fails.
             DeadlineError: it is late.
         """
-        if not self._rows.keys() >= set(texts):
-            self._rows.update(zip(texts, self._within(lambda: self._embed(texts)), strict=True))
+        if missing := tuple(text for text in dict.fromkeys(texts) if text not in self._rows):
+            self._rows.update(zip(missing, self._within(lambda: self._embed(missing)), strict=True))
         return np.stack([self._rows[text] for text in texts])
 
     def _embed(self, texts: tuple[str, ...]) -> NDArray[np.float32]:
