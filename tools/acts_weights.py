@@ -30,7 +30,7 @@ from jazzmine_dspy.optimize.pipeline.acts import shown
 from jazzmine_dspy.program import starts as shipped_starts
 from jazzmine_dspy.program.heads import options as shipped_options
 from jazzmine_dspy.program.heads.acts import fit, shipped
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _fit() -> None:
     dataset = load_dataset(ROOT / "datasets" / "support")
-    program = TurnProgram(dataset.flows, policy=Policy(orders=FLOOR))
+    program = TurnProgram(dataset.flows, policy=Policy().named("fallback"))
     artifacts.bind_recall(program, "minilm")
     embedder = program.bindings.embedder
     assert embedder is not None
