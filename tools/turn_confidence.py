@@ -1,7 +1,7 @@
 """Fit the confidence of a turn that the local decider decides, as the package ships it, and the gate on it.
 
-Run after a change of the head of acts, of the rules or of how values are read: ``python tools/turn_confidence.py``; it takes
-two minutes. ``--print`` writes nothing, and prints risk against coverage, the registry that is judged left out.
+Run after a change of the head of acts, of the rules or of how values are read: ``python tools/turn_confidence.py``; it
+takes two minutes. ``--print`` writes nothing, and prints risk against coverage, the registry that is judged left out.
 
 Turns are those of three grounds: the dataset's training and development parts, the repair suite's working registry, and
 SGD's development dialogues (JAZZMINE_DATA says where). None of them taught the head that is judged. SGD is labelled by
