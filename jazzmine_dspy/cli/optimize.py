@@ -23,7 +23,7 @@ def optimize(
     recipe: Annotated[
         Path | None,
         typer.Argument(
-            metavar="RECIPE", help="TOML file; see optimize/recipes/. With --update: the program's own."
+            metavar="RECIPE", help="TOML file; see optimize/recipes/. With --from: the program's own."
         ),
     ] = None,
     dataset: Annotated[
@@ -64,13 +64,11 @@ def optimize(
         typer.Option(metavar="DIR", help="Folder of the program (default: optimize/programs/NAME)."),
     ] = None,
     start_from: Annotated[
-        str | None, typer.Option("--from", metavar="PROGRAM", help="Start from its prompts.")
-    ] = None,
-    update: Annotated[
         str | None,
         typer.Option(
+            "--from",
             metavar="PROGRAM",
-            help="Bring it up to date with new flows and turns; its prompts are kept unless they lose.",
+            help="Start from a compiled program: it ships unless another one is better on flows and turns as they are.",
         ),
     ] = None,
     resume: Annotated[
@@ -87,8 +85,8 @@ def optimize(
 ) -> None:
     """Compile a program against labelled conversations, and report how it compares.
 
-    The uncompiled program, the floors and a classic baseline are in the same table, all on turns that
-    nothing has seen. With --update, so is the program as it was.
+    The base program, the language model as written and a classic baseline are in the same table, all on turns that
+    nothing has seen. With --from, so is the program as it was.
     """
     from jazzmine_dspy.cli._progress import RichProgress
 
@@ -105,16 +103,14 @@ def optimize(
         "tokens": budget_tokens,
         "money": budget_money,
     }
-    chosen = _recipe(recipe, update, changes)
+    chosen = _recipe(recipe, start_from, changes)
     _hush()
     if dry_run:
         from jazzmine_dspy.optimize.planning import plan
 
-        found = plan(chosen, start_from=start_from, update=update)
+        found = plan(chosen, start_from=start_from)
         to.document(found.to_json())
         _show_plan(found)
-        return
-    if update is not None and not resume and not fresh and _is_up_to_date(chosen, update):
         return
     from jazzmine_dspy.optimize import run
 
@@ -126,7 +122,6 @@ def optimize(
             progress=progress,
             start_from=start_from,
             resume=resume,
-            update=update,
             fresh=fresh,
         )
     finally:
@@ -136,27 +131,16 @@ def optimize(
     _show(result, recipe)
 
 
-def _recipe(recipe: Path | None, update: str | None, changes: dict[str, Any]) -> Recipe:
-    """The recipe that is named, else the one by which the program was compiled that is to be updated."""
+def _recipe(recipe: Path | None, start_from: str | None, changes: dict[str, Any]) -> Recipe:
+    """The recipe that is named, else the one by which the program was compiled that the run starts from."""
     from jazzmine_dspy.optimize.earlier import recipe_of
     from jazzmine_dspy.optimize.recipe import changed_recipe, read_recipe
 
     if recipe is not None:
         return read_recipe(recipe, **changes)
-    if update is None:
-        raise typer.BadParameter("name a recipe, or a program to --update", param_hint="RECIPE")
-    return changed_recipe(recipe_of(update), where=update, **changes)
-
-
-def _is_up_to_date(recipe: Recipe, update: str) -> bool:
-    from jazzmine_dspy.datasets import load_dataset
-    from jazzmine_dspy.optimize.earlier import up_to_date
-
-    if not up_to_date(recipe, load_dataset(recipe.dataset), update):
-        return False
-    output().document({"program": update, "up_to_date": True})
-    output().show(f"{update} is up to date: it was compiled by this recipe on these flows and turns")
-    return True
+    if start_from is None:
+        raise typer.BadParameter("name a recipe, or a program to start --from", param_hint="RECIPE")
+    return changed_recipe(recipe_of(start_from), where=start_from, **changes)
 
 
 def _hush() -> None:
@@ -171,12 +155,12 @@ def _document(result: RunResult) -> dict[str, Any]:
     return {
         "program": str(result.folder),
         "first_line": result.first_line,
-        "shipped": dict(result.shipped),
+        "shipped": result.shipped,
         "report": {name: str(path) for name, path in result.report_paths._asdict().items()},
         "spent": result.spent,
         "scores": result.manifest.get("scores", {}),
         "manifest": str(result.folder / "manifest.json"),
-        **({"update": result.manifest["update"]} if "update" in result.manifest else {}),
+        **({"from": result.manifest["from"]} if "from" in result.manifest else {}),
         **({"untracked": result.untracked} if result.untracked else {}),
     }
 
@@ -243,8 +227,8 @@ def _show(result: RunResult, recipe: Path | None) -> None:
         terminal_table(result.report),
         result.first_line,
         "",
-        *_updated(result),
-        "ships: " + ", ".join(f"{stage} {source}" for stage, source in result.shipped.items()),
+        *_since(result),
+        f"ships: {result.shipped}",
         f"spent: {spending(spent, price)}, {spent['minutes']:.1f} minutes",
         *_priced(spent, price, result.manifest["recipe"]["lm"]),
         *_taught(spent),
@@ -255,9 +239,9 @@ def _show(result: RunResult, recipe: Path | None) -> None:
     )
 
 
-def _updated(result: RunResult) -> list[str]:
-    """What the update is of, and whether the program is better for it."""
-    found, compared = result.manifest.get("update"), result.report.comparison
+def _since(result: RunResult) -> list[str]:
+    """What changed since the program was compiled that the run starts from, and whether what ships is better."""
+    found, compared = result.manifest.get("from"), result.report.comparison
     if found is None:
         return []
     named = [f"{kind} {', '.join(found[kind])}" for kind in ("added", "removed", "changed") if found[kind]]
@@ -269,7 +253,7 @@ def _updated(result: RunResult) -> list[str]:
     lines += [compared.verdict] if compared is not None else []
     return [
         *lines,
-        *(["the program stays as it was: what was fitted anew does worse"] * found["kept_as_it_was"]),
+        *(["the program stays as it was: nothing else promised more"] * found["stays"]),
         "",
     ]
 

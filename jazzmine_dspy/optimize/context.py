@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import dspy
 
@@ -17,6 +18,7 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.optimize.budget import Budget
+from jazzmine_dspy.optimize.earlier import Earlier
 from jazzmine_dspy.optimize.interrupted import BestSoFar
 from jazzmine_dspy.optimize.progress import Progress
 from jazzmine_dspy.optimize.recipe import Recipe
@@ -24,19 +26,17 @@ from jazzmine_dspy.optimize.tracking import Tracker
 from jazzmine_dspy.program.batch import hands
 from jazzmine_dspy.program.patience import MEASURING, Bearing, bearing_outages
 
+if TYPE_CHECKING:
+    from jazzmine_dspy.optimize.optimizers.registry import Optimizer
+
 COMPILE_TIME = 0.35
 """Share of the minutes after which no further candidate is tried."""
 
-RACE_TIME = 0.65
-"""Share of the minutes after which the race is over."""
+JUDGE_TIME = 0.65
+"""Share of the minutes after which no whole program is judged any more."""
 
-_RACE_AND_END_CALLS = 0.6
+_JUDGE_AND_END_CALLS = 0.6
 _END_CALLS = 0.4
-_MIXES = {"fused": 1, "staged": 12}
-"""Calls that the mixed programs of the race need for a turn at most. In the fused shape all but one ask what was asked
-already: where another source chooses the flows, the commands are asked with these in the prompt."""
-_SELECTING = 3
-"""Calls for a turn at most where the language model rewrites and selects, each stage on its own."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,11 @@ class RunContext:
         tracker: Keeps the run in MLflow; None where it is not tracked.
         teacher: Another language model, which shows right answers and writes prompts.
         teacher_budget: Counts what it is asked.
-        best: What stands so far, for a run that is stopped.
+        best: The best so far, for a run that is stopped.
+        earlier: The program that the run starts from; None where it starts anew.
+        optimizer: Makes the candidates of prompts in the place of the recipe's.
+        folder: Of the program.
+        started: When the run began.
     """
 
     recipe: Recipe
@@ -70,6 +74,10 @@ class RunContext:
     teacher: dspy.LM | None = None
     teacher_budget: Budget | None = None
     best: BestSoFar = field(default_factory=BestSoFar)
+    earlier: Earlier | None = None
+    optimizer: Optimizer | None = None
+    folder: Path = Path("program")
+    started: dt.datetime = dt.datetime.min
 
     @property
     def objective(self) -> Objective:
@@ -120,18 +128,14 @@ class RunContext:
         return sum(turn.labels is not None for conversation in held for turn in conversation.turns)
 
     @property
-    def calls_for_race(self) -> int:
-        """Calls that the race needs at most, for what the recipe samples of dev-A and dev-B."""
-        named = sum("lm" in order for order in self.recipe.orders.values())
-        mixes = _MIXES[self.recipe.shape] + named * self.calls_per_turn
-        return self._sampled("dev_b") * (2 * self.calls_per_turn + mixes) + self.calls_for_order
+    def calls_for_judging(self) -> int:
+        """Calls at most to judge the language model as written and as compiled on what is sampled of dev-B."""
+        return self._sampled("dev_b") * 2 * self.calls_per_turn
 
     @property
-    def calls_for_order(self) -> int:
-        """Calls at most to compare head and language model on dev-A. In the fused shape they were made before."""
-        if self.recipe.shape == "fused" or not self.recipe.head:
-            return 0
-        return _SELECTING * self._sampled("dev_a")
+    def labelled_conversations(self) -> int:
+        """Labelled conversations to learn from: all but those of the test part."""
+        return sum(role != "test" for role in self.dataset.roles.values())
 
     @property
     def calls_for_report(self) -> int:
@@ -142,14 +146,14 @@ class RunContext:
         size, held = getattr(self.recipe.sample, role), len(self.dataset.examples(role))
         return min(size or held, held)
 
-    def calls_kept(self, *, race: bool = True) -> int:
-        """Calls kept for the race and the report, or for the report alone: what they need, or a share of the limit.
+    def calls_kept(self, *, judging: bool = True) -> int:
+        """Calls kept for judging and the report, or for the report alone: what they need, or a share of the limit.
 
         Where tokens are limited it is an estimate, which changes as calls tell what they take: ask for it each time.
         """
-        needed = self.calls_for_report + (self.calls_for_race if race else 0)
+        needed = self.calls_for_report + (self.calls_for_judging if judging else 0)
         limit = self.budget.calls_in_all
-        share = _RACE_AND_END_CALLS if race else _END_CALLS
+        share = _JUDGE_AND_END_CALLS if judging else _END_CALLS
         return needed if limit is None else min(needed, int(limit * share))
 
     def affordable(self, turns: int, calls: int, *, keep_calls: int = 0) -> int:

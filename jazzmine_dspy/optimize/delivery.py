@@ -1,31 +1,36 @@
-"""The end of a run: the program is saved first; the figures on the test turns, the report and MLflow follow.
-
-Whatever fails after the first save leaves a program that loads, and the error says where it is.
-"""
+"""What a run leaves behind: its result, and the facts of its manifest."""
 
 from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
+
+import dspy
 
 from jazzmine_dspy import artifacts
-from jazzmine_dspy.eval.report import Report, write_report
-from jazzmine_dspy.models.decision import Stage
+from jazzmine_dspy.eval.report import Report
 from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.interrupted import remove_unfinished
-from jazzmine_dspy.optimize.pipeline.final import final_rows, manifest_facts
-from jazzmine_dspy.optimize.pipeline.outcome import Outcome, Systems
-from jazzmine_dspy.optimize.pipeline.parts import documents
-from jazzmine_dspy.optimize.pipeline.report import build_report
-from jazzmine_dspy.optimize.pipeline.tracked import track_end
-from jazzmine_dspy.optimize.pipeline.updated import with_before
-from jazzmine_dspy.optimize.pipeline.whole import whole_conversations
+from jazzmine_dspy.optimize.state import RunState, Verdict
 from jazzmine_dspy.program.turn import TurnProgram
+
+PREDICTORS = ("enhance", "select", "understand", "fused")
 
 
 class RunResult(NamedTuple):
-    """What a run leaves behind. ``untracked`` is why MLflow has not got all of it; empty where it has."""
+    """What a run leaves behind.
+
+    Args:
+        program: What ships.
+        folder: Where it is.
+        report: All that the run found.
+        report_paths: Where the report is.
+        manifest: Of the program.
+        spent: Calls, tokens, money and minutes.
+        shipped: Name of the whole program that was chosen.
+        first_line: The report's first line.
+        untracked: Why MLflow has not got all of it; empty where it has.
+    """
 
     program: TurnProgram
     folder: Path
@@ -33,66 +38,108 @@ class RunResult(NamedTuple):
     report_paths: Any
     manifest: dict[str, Any]
     spent: dict[str, Any]
-    shipped: dict[Stage, str]
+    shipped: str
     first_line: str
     untracked: str = ""
 
-
-def deliver(context: RunContext, outcome: Outcome, folder: Path, started: dt.datetime) -> RunResult:
-    """Save the program, measure it on the test turns, write its report, and complete the tracked run.
-
-    The program is saved before it is measured, marked as ``interrupted``, and again with its figures.
-
-    Args:
-        context: Of the run.
-        outcome: What ships.
-        folder: Of the program.
-        started: When the run began.
-    """
-    examples = None if outcome.kept else documents(outcome.examples)
-    context.best.ships(outcome.program, examples)
-    context.best.save(folder, manifest_facts(context, outcome, {}, ""), run_facts(context, started))
-    before = context.budget.spent()
-    systems = _measured(context, outcome)
-    report = build_report(context, outcome, systems, before, whole_conversations(context, outcome))
-    spent = {**context.spent(), "report": context.budget.since(before)}
-    artifacts.save(
-        outcome.program,
-        folder,
-        name=context.recipe.name,
-        facts=manifest_facts(context, outcome, systems, report.first_line),
-        run=run_facts(context, started) | {"spent": spent},
-        examples=examples,
-    )
-    remove_unfinished(folder)
-    context.best.saved = folder
-    paths = write_report(report, folder / "report")
-    context.best.complete = True
-    track_end(context, outcome, systems, report, folder)
-    return RunResult(
-        outcome.program,
-        folder,
-        report,
-        paths,
-        artifacts.read_manifest(folder),
-        spent,
-        outcome.shipped,
-        report.first_line,
-        context.tracker.lost if context.tracker is not None else "",
-    )
+    @classmethod
+    def of(cls, context: RunContext, state: RunState) -> Self:
+        """The result of a run that has come to its end."""
+        assert state.report is not None, "the last step reports"
+        return cls(
+            state.program,
+            context.folder,
+            state.report,
+            state.paths,
+            artifacts.read_manifest(context.folder),
+            dict(state.spent),
+            state.ships,
+            state.report.first_line,
+            context.tracker.lost if context.tracker is not None else "",
+        )
 
 
-def run_facts(context: RunContext, started: dt.datetime) -> dict[str, Any]:
+def run_facts(context: RunContext) -> dict[str, Any]:
     """What ``run.json`` says of a run: when it began and ended, what it has spent, and where it is tracked."""
-    dates = {"started": started.isoformat(), "ended": dt.datetime.now(dt.UTC).isoformat()}
+    dates = {"started": context.started.isoformat(), "ended": dt.datetime.now(dt.UTC).isoformat()}
     tracking = {} if context.tracker is None else {"tracking": context.tracker.facts}
     return {**dates, "spent": context.spent(), **tracking}
 
 
-def _measured(context: RunContext, outcome: Outcome) -> Systems:
-    """The rows of the report: the systems on the test turns."""
+def stopped_facts(context: RunContext) -> dict[str, Any]:
+    """What the manifest says of a run however it ends: recipe, dataset and language model."""
     recipe, dataset = context.recipe, context.dataset
-    dataset.open_test(f"final report of {recipe.name}", context.work)
-    # The baseline learns from what the shipped program has learnt from.
-    learnt = dataset.examples("train", "dev_a", "dev_b") if recipe.refit else dataset.examples("train")
-    return with_before(context, outcome, final_rows(context, outcome, dataset.examples("test"), learnt))
+    return {
+        "objective": recipe.objective,
+        "recipe": recipe.facts,
+        "recipe_fingerprint": recipe.fingerprint,
+        "dataset": {
+            "name": dataset.name,
+            "fingerprint": dataset.fingerprint,
+            "splits": dataset.splits_fingerprint,
+            "roles": dataset.roles,
+        },
+        "lm": context.lm_facts,
+        "started_from": context.started_from,
+    }
+
+
+def manifest_facts(context: RunContext, state: RunState, first_line: str) -> dict[str, Any]:
+    """What the manifest says of the run; nothing of it depends on time."""
+    recipe, embedder, local = context.recipe, state.program.bindings.embedder, state.local
+    scores = {
+        name: {
+            metric: [*(None if x is None else round(x, 4) for x in (m.value, m.low, m.high)), m.n]
+            for metric, m in evaluation.metrics.items()
+        }
+        for name, evaluation in state.systems.items()
+        if evaluation is not None
+    }
+    uncompiled = state.prompts.uncompiled
+    head = local.trained.head if local is not None else None
+    confidence = local.confidence if local is not None else None
+    return {
+        "dspy": dspy.__version__,
+        "shape": recipe.shape,
+        **stopped_facts(context),
+        "embedder": {"model": recipe.embedder, "fingerprint": embedder.fingerprint if embedder else None},
+        "head": head.facts if head is not None else None,
+        "local": local.trained.facts() if local is not None else None,
+        "gate": confidence.gate.passed.facts() if confidence is not None else None,
+        "refit_turns": state.refitted,
+        "candidates": [
+            {
+                "name": each.name,
+                "dev_a": each.score,
+                "turns": each.scored,
+                "demonstrations": each.candidate.demonstrations(),
+                "reworded": each.candidate.reworded(uncompiled.program) if uncompiled else [],
+                "notes": list(each.notes),
+            }
+            for each in state.prompts.tried
+        ],
+        "programs": [_verdict_facts(each) for each in (state.choice.verdicts if state.choice else ())],
+        "shipped": state.ships,
+        "demonstrations": {name: len(state.program.predictor(name).demos) for name in PREDICTORS},
+        "first_line": first_line,
+        "scores": scores,
+        **({} if context.earlier is None else {"from": context.earlier.to_json() | {"stays": state.stays}}),
+    }
+
+
+def _verdict_facts(verdict: Verdict) -> dict[str, Any]:
+    difference = verdict.difference
+    return {
+        "name": verdict.contender.name,
+        "kind": verdict.contender.kind,
+        "score": round(verdict.score, 4),
+        "calls": round(verdict.contender.calls, 4),
+        "n": difference.n if difference is not None else verdict.contender.evaluation.n,
+        "difference": round(difference.value, 4) if difference is not None else None,
+        "lower_bound": round(difference.lower_bound_one_sided, 4) if difference is not None else None,
+        "detectable": round(difference.detectable, 4) if difference is not None else None,
+        "expected": round(verdict.expected, 4),
+        "spread": round(verdict.spread, 4),
+        "worth": round(verdict.worth, 4),
+        "broken": list(verdict.broken),
+    }

@@ -1,4 +1,4 @@
-"""The program that a run updates: what changed since it was compiled, and what it has seen (A9)."""
+"""The program that a run starts from: what changed since it was compiled, and what it has seen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from jazzmine_dspy import artifacts
-from jazzmine_dspy._version import __version__
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.exposure import seen_conversations
 from jazzmine_dspy.datasets.schema import Role
@@ -21,10 +20,6 @@ from jazzmine_dspy.program.turn import TurnProgram
 
 FEW = 5
 """Turns of a part under which a flow is said to lack them."""
-
-
-AS_WRITTEN = "as_written"
-"""The optimizer whose candidate are the prompts as they are written."""
 
 
 class FlowTurns(NamedTuple):
@@ -62,7 +57,7 @@ class FlowTurns(NamedTuple):
 
 @dataclass(frozen=True)
 class Earlier:
-    """A compiled program that is to be updated.
+    """A compiled program that a run starts from.
 
     Args:
         program: Over the flows of the dataset, with its own index, heads, gates and prompts.
@@ -103,7 +98,7 @@ class Earlier:
 
 
 def read_earlier(program: str | Path, dataset: Dataset) -> Earlier:
-    """Read a program that a run is to update, and compare its flows with those of a dataset.
+    """Read a program that a run starts from, and compare its flows with those of a dataset.
 
     Args:
         program: Folder, name or MLflow URI.
@@ -132,50 +127,8 @@ def recipe_of(program: str | Path) -> Recipe:
         raise RecipeError(
             "The program does not say by which recipe it was compiled",
             where=str(program),
-            remedy="Name the recipe: jazzmine-dspy optimize RECIPE --update PROGRAM.",
+            remedy="Name the recipe: jazzmine-dspy optimize RECIPE --from PROGRAM.",
         ) from error
-
-
-def for_update(recipe: Recipe, start_from: str | Path | None, update: str | Path) -> Recipe:
-    """The recipe of a run that updates a program: its prompts meet those as written, and no other candidate is made.
-
-    Raises:
-        RecipeError: the run is to start from another program.
-    """
-    if start_from is not None:
-        raise RecipeError(
-            "A run starts from a program or updates one, not both",
-            where=str(update),
-            remedy="Leave one of the two out: an update starts from the prompts of its program.",
-        )
-    return recipe.model_copy(update={"optimizer": "none" if recipe.lm == "none" else AS_WRITTEN})
-
-
-def up_to_date(recipe: Recipe, dataset: Dataset, program: str | Path) -> bool:
-    """Whether this code compiled the program by this recipe on these conversations and flows.
-
-    How prompts are made may differ, since an update makes none.
-
-    Raises:
-        ArtifactError: there is no such program, or it cannot be read.
-    """
-    manifest = artifacts.read_manifest(artifacts.find(program))
-    same = {
-        "flows": dataset.flows.checksum,
-        "dataset": dataset.fingerprint,
-        "splits": dataset.splits_fingerprint,
-    }
-    held = manifest.get("dataset") or {}
-    found = {"flows": manifest.get("flows"), "dataset": held.get("fingerprint"), "splits": held.get("splits")}
-    facts = dict(manifest.get("recipe") or {})
-    apart = ("optimizer", "name", "dataset")
-    settings = {key: value for key, value in recipe.facts.items() if key not in apart}
-    return (
-        found == same
-        and manifest.get("code") == __version__
-        and not manifest.get("interrupted")
-        and settings == {key: value for key, value in facts.items() if key not in apart}
-    )
 
 
 def _turns(dataset: Dataset, changes: tuple[FlowChange, ...]) -> tuple[FlowTurns, ...]:

@@ -17,7 +17,7 @@ from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.journal import Journal, journaled
 from jazzmine_dspy.optimize.progress import Progress
 from jazzmine_dspy.optimize.recipe import BudgetPart, Recipe
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.program.wording import in_wording
 
@@ -82,12 +82,12 @@ def start_program(
         "history_shown": recipe.history_shown,
         "max_commands": recipe.max_commands,
         "unasked": unlabelled_fields(dataset.examples("train")),
-        "orders": FLOOR,
+        "deciders": (("local", None),),
     }
     started_from = None
     if start_from is not None:
         loaded = artifacts.load_with_manifest(start_from, flows=dataset.flows, bind=False)
-        # The prompts are the start; heads, gates and orders are this run's own.
+        # The prompts are the start; heads and gates are this run's own.
         program, started_from = loaded.program, str(loaded.manifest["sha256"])
         shown["wording"] = in_wording(program, recipe.wording or program.policy.wording).policy.wording
         program.bind(heads=dict.fromkeys(program.bindings.heads))

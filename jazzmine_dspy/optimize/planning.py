@@ -1,34 +1,33 @@
-"""What a run would ask of its language model, before it asks anything."""
+"""What a run may ask of its language model at most, before it asks anything."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import dspy
+
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.lm.prices import Price, Tokens
-from jazzmine_dspy.models.errors import JazzmineError
+from jazzmine_dspy.lm.requests import chat_messages
+from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.optimize.budget import Budget, price_for
+from jazzmine_dspy.optimize.checks import check_labels
 from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.earlier import for_update
 from jazzmine_dspy.optimize.opening import start_program
-from jazzmine_dspy.optimize.optimizers.candidates import DeadCompileError, calls_per_turn
-from jazzmine_dspy.optimize.optimizers.means import Means
-from jazzmine_dspy.optimize.optimizers.registry import candidates
-from jazzmine_dspy.optimize.optimizers.search import labeled
-from jazzmine_dspy.optimize.pipeline.added import check_added
-from jazzmine_dspy.optimize.pipeline.check import PARTS, check_labels
-from jazzmine_dspy.optimize.pipeline.prompts import turns_to_compile_on, uncompiled
+from jazzmine_dspy.optimize.optimizers.labeled_few_shot import labeled
+from jazzmine_dspy.optimize.optimizers.registry import AS_WRITTEN, calls_per_turn, named
+from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
-from jazzmine_dspy.program.driver import drive
-from jazzmine_dspy.program.sources.lm import call_for
+from jazzmine_dspy.optimize.steps.deciders import check_deciders
+from jazzmine_dspy.optimize.steps.prompts import turns_to_compile_on, uncompiled
 from jazzmine_dspy.program.turn import TurnProgram
-from jazzmine_dspy.signatures.adapter import DecisionAdapter
 
-_LOOKED_AT = 12
+_MEASURED = 12
 """Turns whose prompts are written out to know how long they are."""
 
 _CHARACTERS = 4
@@ -36,7 +35,7 @@ _CHARACTERS = 4
 
 
 class Step(NamedTuple):
-    """One phase: its calls at most, and what they send and bring at most, in tokens."""
+    """One part of a run: its calls at most, and the tokens that they send and bring at most."""
 
     name: str
     calls: int
@@ -45,11 +44,11 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a run would ask at most.
+    """What a run asks at most.
 
     Args:
         lm: Name of the language model.
-        steps: The phases in their order, as if there were no limit.
+        steps: The parts of the run in their order, as if there were no limit.
         limit: Calls that the recipe allows; None is no limit.
         price: What its tokens cost, by the recipe or by LiteLLM's table; None where neither knows it.
         tokens: Tokens that the recipe allows, sent and answered together; None is no limit.
@@ -65,7 +64,7 @@ class Plan(NamedTuple):
 
     @property
     def total(self) -> Step:
-        """All phases together, within the limits."""
+        """All parts together, within the limits."""
         calls, prompt, answer = (
             sum(numbers) for numbers in zip((0, 0, 0), *(s[1:] for s in self.steps), strict=True)
         )
@@ -94,105 +93,79 @@ class Plan(NamedTuple):
         }
 
 
-def plan(
-    recipe: Recipe | str | Path,
-    *,
-    start_from: str | Path | None = None,
-    update: str | Path | None = None,
-) -> Plan:
-    """Say what a run would ask at most, without asking anything.
+def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -> Plan:
+    """The most that a run may ask, without asking anything.
 
-    Calls are counted as the run counts them, those that the replay store would answer included. Tokens are
-    estimated from prompts of the recipe's own turns, four characters a token, answers at their longest.
+    Calls include those that the replay store would answer. Optimizers that write prompts have one rough bound. Tokens
+    are estimated from prompts of the recipe's own turns, four characters a token, answers at their longest.
 
     Args:
         recipe: A recipe, or its file.
-        start_from: A compiled program whose prompts are the starting point.
-        update: A compiled program that the run would update.
+        start_from: A compiled program that the run would start from.
 
     Raises:
         RecipeError: as a run would before its first call; a budget in money needs a price.
         DatasetError: the same.
     """
     recipe = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
-    recipe = recipe if update is None else for_update(recipe, start_from, update)
     dataset = load_dataset(recipe.dataset)
-    check_added(recipe)
+    named(recipe.optimizer)
+    check_deciders(recipe)
     check_labels(recipe, dataset)
     limits, price = recipe.budget, price_for(recipe)
-    if recipe.lm == "none":
-        return Plan("none", (), limits.lm_calls, price, limits.tokens, limits.money)
-    base, _ = start_program(recipe, dataset, start_from or update)
-    context = RunContext(recipe, dataset, NullProgress(), Budget(limits, price=price))
-    train, dev_a = dataset.examples("train"), dataset.examples("dev_a")
-    asking = base.with_policy("lm")
-    sample = turns_to_compile_on(context, base, dev_a)
-    plain = _tokens(asking, base, sample)
-    shown = _tokens(_with_demonstrations(recipe, asking, train), base, sample)
-    per_turn = calls_per_turn(asking)
+    steps: list[Step] = []
 
-    def step(name: str, turns: int, of: tuple[int, int]) -> Step:
-        return Step(name, turns * per_turn, turns * of[0], turns * of[1])
+    def add(name: str, calls: int, tokens: tuple[int, int]) -> None:
+        steps.append(Step(name, calls, calls * tokens[0], calls * tokens[1]))
 
-    steps = [Step("ask once", 1, plain[0] // per_turn, plain[1] // per_turn)]
-    for attempt in uncompiled(recipe, asking):
-        worded = _tokens(attempt.make().program, base, sample)
-        steps.append(step(f"try {attempt.name}", len(sample), worded))
-    steps += [
-        step(f"try {attempt.name}", len(sample) + attempt.calls // per_turn, shown)
-        for attempt in candidates(recipe, asking, train, Means(recipe, sample))
-    ]
-    steps += [step(name, -(-calls // per_turn), shown) for name, calls in _after_compiling(context, per_turn)]
+    if recipe.lm != "none":
+        base, _ = start_program(recipe, dataset, start_from)
+        context = RunContext(recipe, dataset, NullProgress(), Budget(limits, price=price))
+        train, asking = dataset.examples("train"), base.with_policy("lm")
+        sample = turns_to_compile_on(context, base, dataset.examples("dev_a"))
+        per_turn = calls_per_turn(asking)
+        add("ask once", 1, _tokens(asking, sample))
+        for each in uncompiled(recipe, asking):
+            add(f"try {each.name}", len(sample) * per_turn, _tokens(each.program, sample))
+        most = max(recipe.demos.labeled, recipe.demos.bootstrapped)
+        demos = recipe.demos.model_copy(update={"labeled": most})
+        tools = OptimizerTools(recipe.model_copy(update={"demos": demos}))
+        shown = _tokens(labeled(asking, train, tools) if most else asking, sample)
+        candidates, turns = _making(recipe, len(train), len(asking.active_predictors()))
+        if candidates:
+            add(f"compile by {recipe.optimizer}", (turns + candidates * len(sample)) * per_turn, shown)
+        add("compare", context.calls_for_judging, shown)
+        add("report on test", context.calls_for_report, shown)
     return Plan(recipe.lm, tuple(steps), limits.lm_calls, price, limits.tokens, limits.money)
 
 
-def _after_compiling(context: RunContext, per_turn: int) -> list[tuple[str, int]]:
-    """The phases after the candidates, with their calls at most where the language model wins what it can."""
-    recipe, parts = context.recipe, {role: len(context.dataset.examples(role)) for role in PARTS}
-    every = sum(parts.values())
-    # A head is also tried on turns whose flow is hidden: other candidates, and so another prompt where one holds all.
-    hidden = parts["train"] + parts["dev_b"] if recipe.shape == "fused" and recipe.head else 0
-    # Nobody else reads a rewrite of the fused shape.
-    read = recipe.shape == "staged" or recipe.head or bool(recipe.heads)
-    phases = [
-        ("race on dev-B", context.calls_for_race - context.calls_for_order),
-        ("fit again, if the LM wins", (every + hidden) * per_turn * read),
-        ("order of head and LM", context.calls_for_order),
-        ("train heads again", parts["train"] * per_turn if "understand" in recipe.heads else 0),
-        # What is asked again has other candidates in the prompt; heads of later stages read answers that follow it.
-        ("fit on all parts", every * per_turn * (1 + bool(recipe.heads)) if recipe.refit and read else 0),
-        ("report on test", context.calls_for_report),
-    ]
-    return [(name, calls) for name, calls in phases if calls]
+def _making(recipe: Recipe, train: int, predictors: int) -> tuple[int, int]:
+    """Candidates of an optimizer, and the turns that are decided to make them, at most."""
+    demos, search = recipe.demos, recipe.search
+    attempts = min(demos.attempts, train) * bool(demos.bootstrapped)
+    kinds = bool(demos.labeled) + bool(demos.bootstrapped)
+    known = {
+        "none": (0, 0), AS_WRITTEN: (1, 0), "labeled_few_shot": (1, 0), "knn_few_shot": (1, 0),
+        "bootstrap": (1, attempts),
+        "bootstrap_random_search": (kinds * demos.candidates, attempts * demos.candidates),
+    }  # fmt: skip
+    writing = search.turns * predictors * (search.candidates + 1) * (search.rounds + 2)
+    return known.get(recipe.optimizer, (1, writing))
 
 
-def _with_demonstrations(recipe: Recipe, asking: TurnProgram, train: Sequence[Example]) -> TurnProgram:
-    """The program with as many demonstrations as a candidate has; it as it is where the labels give none."""
-    count = max(recipe.demos.labeled, recipe.demos.bootstrapped)
-    if recipe.optimizer == "none" or not count:
-        return asking
-    demos = recipe.demos.model_copy(update={"labeled": count})
+def _tokens(program: TurnProgram, sample: Sequence[Example]) -> tuple[int, int]:
+    """Tokens that a call sends and brings at most: the mean over the calls of some turns."""
+    lm, log = scripted_lm(lambda _request: "{}"), logging.getLogger("jazzmine_dspy")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
     try:
-        return labeled("plan", recipe.model_copy(update={"demos": demos}), asking, train, recipe.seed).program
-    except DeadCompileError:
-        return asking
-
-
-def _tokens(asking: TurnProgram, base: TurnProgram, sample: Sequence[Example]) -> tuple[int, int]:
-    """Tokens that a turn sends and brings at most, where every stage asks: the mean over some turns."""
-    adapter, sent, brought = DecisionAdapter(), 0, 0
-    looked_at = sample[:_LOOKED_AT]
-    for example in looked_at:
-        context = drive(
-            base.steps_to("select", example.turn, (example.conversation_id,)), base, base.bindings
-        )
-        for name in asking.active_predictors():
-            predictor, call = asking.predictor(name), call_for(context, name, asking.policy)
-            try:
-                messages = adapter.format(predictor.signature, predictor.demos, dict(call.inputs))
-            except JazzmineError:
-                continue
-            sent += sum(len(str(message["content"])) for message in messages) // _CHARACTERS
-            brought += int(call.config["max_tokens"])
-    count = max(1, len(looked_at))
-    return sent // count, brought // count
+        with dspy.context(lm=lm):
+            for example in sample[:_MEASURED]:
+                program.decide(example.turn, exclude=(example.conversation_id,))
+    finally:
+        log.setLevel(level)
+    requests = lm.engine.requests
+    sent = sum(len(message["content"]) for request in requests for message in chat_messages(request))
+    brought = sum(request.config.max_tokens or 0 for request in requests)
+    count = max(1, len(requests))
+    return sent // count // _CHARACTERS, brought // count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,12 +13,10 @@ from pydantic import Field, ValidationError, field_validator
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
 from jazzmine_dspy.eval.objective import CONSTRAINTS, OBJECTIVES
 from jazzmine_dspy.models.base import Value, sha256
-from jazzmine_dspy.models.decision import SourceKind, Stage
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.history import USER_TURNS
 from jazzmine_dspy.models.parsing import MalformedError, from_toml, read_file
-from jazzmine_dspy.optimize.calibration.gates import DELTA, TARGET_ERROR
-from jazzmine_dspy.optimize.registered import optimizers
+from jazzmine_dspy.optimize.gates import DELTA, TARGET_ERROR
 from jazzmine_dspy.program.policy import Shape
 from jazzmine_dspy.signatures.contract import Wording
 
@@ -25,8 +24,16 @@ _Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _SECRET = re.compile(r"(?:key|key_id|secret|password|token|authorization|headers?)$", re.IGNORECASE)
 
 
-def _not_given(value: object) -> bool:
-    return value is None
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """The name that a misspelt one is nearest to, else all known ones.
+
+    Example:
+        >>> suggestion("sed", ["seed", "name"]), suggestion("x", ["seed", "name"])
+        ("Did you mean 'seed'?", 'Known: seed, name')
+    """
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names)}"
 
 
 def _without_secrets(settings: dict[str, Any]) -> dict[str, Any]:
@@ -68,21 +75,23 @@ class SearchPart(Value):
 
     Args:
         turns: Turns of train, and of dev-A, that a prompt is tried on.
-        candidates: Texts that are written at a time.
-        rounds: How often texts are written anew from what was learnt of the earlier ones.
-        trials: Combinations of texts and demonstrations that ``miprov2`` tries.
-        rollouts: Turns that ``gepa`` asks about in all.
-        fields: Whether ``gepa`` words the descriptions of fields too.
-        then: What ``better_together`` takes, in this order.
+        candidates: Texts, or variants of a program, per round.
+        rounds: How often texts are written anew from what was learnt of the ones before.
     """
 
     turns: int = Field(default=24, ge=1)
     candidates: int = Field(default=4, ge=2, le=32)
     rounds: int = Field(default=2, ge=1, le=32)
-    trials: int = Field(default=8, ge=1, le=256)
-    rollouts: int = Field(default=200, ge=1)
-    fields: bool = True
-    then: tuple[str, ...] = ("bootstrap", "gepa")
+
+    @property
+    def trials(self) -> int:
+        """Combinations of texts and demonstrations that ``miprov2`` tries."""
+        return self.candidates * self.rounds
+
+    @property
+    def rollouts(self) -> int:
+        """Turns that ``gepa`` decides in all."""
+        return self.turns * self.trials
 
 
 class TeacherPart(Value):
@@ -124,14 +133,22 @@ class GatesPart(Value):
     delta: float = Field(default=DELTA, gt=0, lt=1)
 
 
-class ClarifyPart(Value):
-    """What a question "which of these?" costs, in wrong answers; None never asks."""
-
-    cost: float | None = Field(default=None, gt=0)
-
-
 Prefer = Literal["quality", "cost", "calls"]
 """What a run prefers where quality costs something."""
+
+
+class RecordedPart(Value):
+    """A language model whose recorded answers the report shows, on the turns that the recording lists.
+
+    Args:
+        name: Of its row.
+        folder: Of the recording.
+        optimizer: Makes the prompts that were asked; ``none`` for those as written, in the full wording.
+    """
+
+    name: str = Field(min_length=1)
+    folder: str = Field(min_length=1)
+    optimizer: str = "none"
 
 
 class OpenSetPart(Value):
@@ -148,10 +165,9 @@ class Recipe(Value):
         dataset: Folder of the dataset, from where the run starts.
         objective: The metric that the run raises.
         constraints: For further metrics, how much of them may be lost for it.
-        prefer: ``cost`` (the default): a language model takes a stage only where it is surely better, and of compiled
-            prompts within two points of the best those of the fewest tokens race; ``calls``: the same by calls in a
-            row; ``quality``: it takes a stage where it is better by estimate and a loss of two points is ruled out,
-            and the best prompts race.
+        prefer: What a call of the language model for each turn has to bring: two points of the objective (``cost``, the
+            default), four (``calls``), or none (``quality``). Of compiled prompts within two points of the best go on
+            those of the fewest tokens, of the fewest calls, or the best.
         lm: Name of the language model; ``none`` runs without one.
         wording: How its prompts are worded, ``brief`` or ``full``. Left out, the prompts of a hosted model are tried in
             both, and compiled in full; those of a local one are brief.
@@ -159,11 +175,10 @@ class Recipe(Value):
         history_window: Turns of the user, 1 to 50, that prompts show with the replies between them; those of
             ``understand`` show ``history_shown`` messages.
         max_commands: Commands that one answer may hold; a tiny model rambles less with few.
-        head: Whether a local head for selection is trained and raced.
-        acts: Whether the head of acts is trained and raced for the commands, where ``heads`` names no other one.
+        head: Whether a head of selection is trained.
+        acts: Whether the head of the commands is trained.
         recall: Whether the run fits what recall's index holds and how it ranks.
-        orders: Orders of sources to race beside those of the run, by stage; packages may add sources.
-        heads: Kinds of heads to train and to race, by stage, of those that packages add.
+        deciders: Deciders of other packages that are judged too, alone and before the language model.
         replay: Whether the report has whole conversations of the test part, with the program's own state. A run holds
             none where its program asks a language model: use ``evaluate --replay``.
         refit: Whether head and index are made again from all labelled turns but the test part's, once all is chosen.
@@ -180,25 +195,23 @@ class Recipe(Value):
     dataset: str = Field(min_length=1)
     objective: str = OBJECTIVES[0]
     constraints: dict[str, float] = Field(default_factory=dict)
-    prefer: Prefer = Field(default="cost", exclude_if=lambda prefer: prefer == "cost")
+    prefer: Prefer = "cost"
     shape: Shape = "fused"
     lm: str = "local/smollm2-135m"
-    # Left out of the JSON form where it is not given: recipes without it keep their fingerprints.
-    wording: Wording | None = Field(default=None, exclude_if=_not_given)
+    wording: Wording | None = None
     lm_settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
     optimizer: str = "bootstrap_random_search"
     seed: int = Field(default=0, ge=0)
     top_k: int = Field(default=4, ge=1, le=8)
-    history_window: int = Field(default=USER_TURNS, ge=1, le=50, exclude_if=lambda turns: turns == USER_TURNS)
+    history_window: int = Field(default=USER_TURNS, ge=1, le=50)
     history_shown: int = Field(default=5, ge=0, le=10)
     max_commands: int = Field(default=6, ge=1, le=16)
     head: bool = True
     acts: bool = True
     recall: bool = True
-    orders: dict[Stage, tuple[SourceKind, ...]] = Field(default_factory=dict)
-    heads: dict[Stage, str] = Field(default_factory=dict)
+    deciders: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
     refit: bool = False
-    replay: bool = Field(default=True, exclude_if=lambda replay: replay)
+    replay: bool = True
     embedder: str = "minilm"
     tracking: str = ""
     signatures: str = "signatures"
@@ -206,31 +219,19 @@ class Recipe(Value):
     price: tuple[_Money, _Money] | None = None
     budget: BudgetPart = BudgetPart()
     demos: DemosPart = DemosPart()
-    # Left out of the JSON form where they are as they come: recipes without them keep their fingerprints.
-    search: SearchPart = Field(default=SearchPart(), exclude_if=lambda part: part == SearchPart())
-    teacher: TeacherPart = Field(default=TeacherPart(), exclude_if=lambda part: part == TeacherPart())
+    search: SearchPart = SearchPart()
+    teacher: TeacherPart = TeacherPart()
     sample: SamplePart = SamplePart()
     gates: GatesPart = GatesPart()
-    clarify: ClarifyPart = ClarifyPart()
     open_set: OpenSetPart = OpenSetPart()
+    recorded: tuple[RecordedPart, ...] = ()
 
     @field_validator("objective")
     @classmethod
     def _raisable(cls, name: str) -> str:
         if name not in OBJECTIVES:
-            near = difflib.get_close_matches(name, OBJECTIVES, n=1)
             less = " (less of it is better)" if name in LOWER_IS_BETTER else ""
-            known = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(OBJECTIVES)}"
-            raise ValueError(f"{name!r} cannot be raised{less}: {known}")
-        return name
-
-    @field_validator("optimizer")
-    @classmethod
-    def _registered(cls, name: str) -> str:
-        if name not in (registered := optimizers()):
-            near = difflib.get_close_matches(name, registered, n=1)
-            known = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(registered)}"
-            raise ValueError(f"nobody registered the optimizer {name!r}: {known}")
+            raise ValueError(f"{name!r} cannot be raised{less}. {suggestion(name, OBJECTIVES)}")
         return name
 
     @field_validator("constraints")
@@ -238,9 +239,7 @@ class Recipe(Value):
     def _holdable(cls, limits: dict[str, float]) -> dict[str, float]:
         for name, allowed in limits.items():
             if name not in CONSTRAINTS:
-                near = difflib.get_close_matches(name, CONSTRAINTS, n=1)
-                known = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(CONSTRAINTS)}"
-                raise ValueError(f"{name!r} is no metric that can be held: {known}")
+                raise ValueError(f"{name!r} cannot be a constraint. {suggestion(name, CONSTRAINTS)}")
             if not 0 <= allowed <= 2:
                 raise ValueError(f"{name} may lose a share from 0 to 1, not {allowed:g}")
         return dict(sorted(limits.items()))
@@ -343,8 +342,6 @@ def _explained(error: ValidationError, where: str) -> RecipeError:
         part: Any = Recipe
         for step in first["loc"][:-1]:
             part = part.model_fields[str(step)].annotation
-        known = list(part.model_fields)
-        near = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
-        remedy = f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(known)}."
+        remedy = suggestion(str(first["loc"][-1]), part.model_fields)
         return RecipeError(f"Unknown key {key!r}", where=where, remedy=remedy)
     return RecipeError(f"Key {key!r}: {first['msg']}", where=where, remedy="Correct the value.")

@@ -7,7 +7,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from jazzmine_dspy.models.commands import BaseCommand, Command
 from jazzmine_dspy.models.decision import (
@@ -80,6 +80,20 @@ class Decided:
         )
 
 
+class DecidedTurn(NamedTuple):
+    """A labelled turn that a decider is trained on.
+
+    Args:
+        state: The turn, as it will be given in service.
+        labels: What is wanted, as :class:`~jazzmine_dspy.datasets.schema.Labels` has it.
+        conversation: Id of the conversation: what is held out for testing is held out by it.
+    """
+
+    state: TurnState
+    labels: Any
+    conversation: str
+
+
 class Decider(ABC):
     """One way to decide a turn.
 
@@ -87,8 +101,9 @@ class Decider(ABC):
     turns, so it keeps nothing of a turn. Errors: whatever it raises, a late answer, and an answer with a flow that may
     not be chosen make it a failed decider: what stood before stands, degraded, with the cause.
 
-    A class that a run can train has a class method ``train(examples, seed)``, which returns a decider. To be saved with
-    the program it has ``to_state`` and ``from_state`` as :class:`~jazzmine_dspy.program.ports.Stored` has.
+    A class that a run can train has a class method ``train(examples, seed)``, which takes :class:`DecidedTurn` and
+    returns one of its own. To be saved with the program it has ``to_state`` and ``from_state`` as
+    :class:`~jazzmine_dspy.program.ports.Stored` has.
     """
 
     name: ClassVar[str] = ""

@@ -149,7 +149,8 @@ class TurnState:
             DeadlineError: it is late.
         """
         if missing := tuple(text for text in dict.fromkeys(texts) if text not in self._rows):
-            self._rows.update(zip(missing, self._within(lambda: self._embed(missing)), strict=True))
+            made = self._within(self.bindings.embedder, lambda: self._embed(missing))
+            self._rows.update(zip(missing, made, strict=True))
         return np.stack([self._rows[text] for text in texts])
 
     def _embed(self, texts: tuple[str, ...]) -> NDArray[np.float32]:
@@ -165,14 +166,17 @@ class TurnState:
             raise MemoryUnavailableError("No recall index is bound", remedy="Call program.bind(recall=…).")
         allowed = None if self.allowed is None else frozenset(self.allowed)
         return self._within(
+            port,
             lambda: port.recall(
                 query, k=CANDIDATES, summaries=summaries, allowed=allowed, exclude=self.exclude
-            )
+            ),
         )
 
-    def _within(self, work: Callable[[], T]) -> T:
+    def _within(self, port: object, work: Callable[[], T]) -> T:
         """Wait for what may leave the process, as long as the deadline allows; loading weights takes none of it."""
         self.deadline.left()
+        if getattr(port, "in_process", False):
+            return work()
         if (load := unloaded(self.bindings)) is not None:
             # What keeps it from loading is met again by the work, and reported.
             with self.deadline.paused(), suppress(Exception):

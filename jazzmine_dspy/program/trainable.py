@@ -155,7 +155,8 @@ class TrainableProgram(ProgramModule):
 
         Returns:
             A prediction of plain values: ``enhancement`` and ``selection`` (dictionaries), ``commands`` (a list of
-            them), and ``failed``: why a floor answered in the place of the language model, "" where none did.
+            them), ``failed``: why a floor answered in the place of the language model, "" where none did, and
+            ``refused``: why a part of its answer was not taken, "" where all was.
 
         Raises:
             InputError: there is no turn.
@@ -204,7 +205,8 @@ def _plain(decision: TurnDecision) -> dspy.Prediction:
         mode="json",
         include={"enhancement": True, "selection": {"flows", "mode", "clarify"}, "commands": True},
     )
-    return dspy.Prediction(**found, failed=left_to_others(decision))
+    refused = [each.cause for each in decision.stages.values() if each.source == "lm" and each.cause]
+    return dspy.Prediction(**found, failed=left_to_others(decision), refused="; ".join(refused))
 
 
 def left_to_others(decision: TurnDecision) -> str:

@@ -1,4 +1,4 @@
-"""The conversation that the page on understanding shows, held with the shipped program and no language model (C6)."""
+"""The conversation that the README shows, held with the shipped program and no language model (C6)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_conversation_goes_aside_and_back_is_corrected_and_confirmed(run: Any)
 
 @pytest.mark.row("C6")
 def test_the_page_shows_what_the_command_prints(run: Any) -> None:
-    page = (ROOT / "docs" / "understanding.md").read_text("utf-8")
+    page = (ROOT / "README.md").read_text("utf-8")
     shown = re.search(r"<!-- conversation -->\n```text\n(.*?)\n```\n<!-- /conversation -->", page, re.DOTALL)
     assert shown is not None
     # Written by tools/readme.py, also after the program was compiled anew.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.optimize.optimizers.candidates import Attempt, Candidate, with_states
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, with_states
 from jazzmine_dspy.optimize.pipeline.copied import OWN_WORDS, copied_turns
 from jazzmine_dspy.optimize.pipeline.prompts import compile_prompts
 from jazzmine_dspy.program.prompts import states_of
@@ -50,9 +50,9 @@ def test_a_candidate_that_holds_them_does_not_race(given: Any, scripts: Any) -> 
     context.progress.note = notes.append
     key, text = _long(context.dataset, "test")
 
-    def optimizer(base: TurnProgram, *_: Any) -> Iterator[Attempt]:
+    def optimizer(base: TurnProgram, *_: Any) -> Iterator[Candidate]:
         for name, words in (("copied", text), ("own", "Read every message twice before you answer it.")):
-            yield Attempt(name, 0, lambda n=name, w=words: Candidate(n, _reworded(base, w)))  # type: ignore[misc]
+            yield Candidate(name, _reworded(base, words))
 
     train, dev_a = (context.dataset.examples(role) for role in ("train", "dev_a"))
     tried = compile_prompts(context, program, train, dev_a, optimizer).tried

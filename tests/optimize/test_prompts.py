@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,12 @@ import dspy
 import pytest
 
 from jazzmine_dspy.datasets import load_dataset
+from jazzmine_dspy.datasets.demos import to_dspy
 from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.models.decision import StageRecord, TurnDecision, Usage
 from jazzmine_dspy.models.errors import RecipeError
-from jazzmine_dspy.optimize.optimizers.candidates import Attempt, Candidate, with_states
-from jazzmine_dspy.optimize.optimizers.search import _metric
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, with_states
+from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
 from jazzmine_dspy.optimize.pipeline.cascade import fit_questions
 from jazzmine_dspy.optimize.pipeline.prompts import Tried, chosen, compile_prompts, first_rung
 from jazzmine_dspy.optimize.pipeline.selection import fit_selection
@@ -45,9 +45,8 @@ def test_a_right_no_may_be_shown(given: Any, scripts: Any) -> None:
     context, program = given(scripts.lm_of("right"), objective="cancellation_f1")
     example = next(each for each in context.dataset.examples("train") if each.labels.is_cancellation is False)
     with dspy.context(lm=context.lm):
-        decision = program.with_policy("lm").decide(example.turn)
-    shown = dspy.Example(turn=example.turn, gold=example.labels)
-    assert _metric(context.objective, shown, dspy.Prediction(decision=decision)) > 0.8
+        answered = program.trainable()(example.turn)
+    assert OptimizerTools(context.recipe).metric(to_dspy(example, program), answered, []) is True
 
 
 def test_a_model_that_fails_over_a_warm_store_ends_the_run(
@@ -130,9 +129,9 @@ def test_the_worse_half_of_the_candidates_is_not_asked_again(given: Any, scripts
     context, program = given(scripts.lm_of("right"), objective="flow_set_exact", sample={"dev_a": 0})
     train = context.dataset.examples("train", "dev_a", "dev_b")
 
-    def optimizer(base: TurnProgram, *_: Any) -> Iterator[Attempt]:
+    def optimizer(base: TurnProgram, *_: Any) -> Iterator[Candidate]:
         for name in ("one", "two", "three", "four"):
-            yield Attempt(name, 0, functools.partial(reworded, name, base))
+            yield reworded(name, base)
 
     def reworded(name: str, base: TurnProgram) -> Candidate:
         states = states_of(base)

@@ -13,8 +13,7 @@ from jazzmine_dspy import load
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.lm.requests import system_text
 from jazzmine_dspy.models.errors import JazzmineError
-from jazzmine_dspy.optimize.optimizers.candidates import (
-    Attempt,
+from jazzmine_dspy.optimize.optimizers.registry import (
     Candidate,
     DeadCompileError,
     assert_alive,
@@ -37,8 +36,8 @@ def _reworded(base: TurnProgram) -> TurnProgram:
     return program
 
 
-def pelican(base: TurnProgram, _train: Any, _allowed: Any) -> Iterator[Attempt]:
-    yield Attempt("pelican", 3, lambda: Candidate("pelican", _reworded(base)))
+def pelican(base: TurnProgram, _train: Any, _allowed: Any) -> Iterator[Candidate]:
+    yield Candidate("pelican", _reworded(base))
 
 
 @pytest.fixture(scope="module", params=["fused", "staged"])
@@ -107,8 +106,8 @@ def test_a_candidate_that_changes_nothing_is_dead(
     with pytest.raises(DeadCompileError, match="left fused without a demonstration, and worded as before"):
         assert_alive(Candidate("nothing", base.deepcopy()), base)
 
-    def nothing(program: TurnProgram, _train: Any, _allowed: Any) -> Iterator[Attempt]:
-        yield Attempt("nothing", 0, lambda: Candidate("nothing", program.deepcopy()))
+    def nothing(program: TurnProgram, _train: Any, _allowed: Any) -> Iterator[Candidate]:
+        yield Candidate("nothing", program.deepcopy())
 
     ran = run_recipe(tiny(), scripts.lm_of("right"), optimizer=nothing)
     assert [each["name"] for each in ran.result.manifest["candidates"]] == ["uncompiled"]

@@ -2,14 +2,15 @@
 
 from jazzmine_dspy.eval.report.document import document
 from jazzmine_dspy.eval.report.model import (
+    CandidateRow,
     Change,
     Choosing,
     Curve,
     FlowRow,
     Gain,
+    LearningPoint,
     OpenSetScore,
     Prompt,
-    RaceRow,
     RecallChoice,
     Report,
     System,
@@ -18,6 +19,6 @@ from jazzmine_dspy.eval.report.terminal import terminal_table
 from jazzmine_dspy.eval.report.write import Paths, write_document, write_report
 
 __all__ = [
-    "Change", "Choosing", "Curve", "FlowRow", "Gain", "OpenSetScore", "Paths", "Prompt", "RaceRow", "RecallChoice",
+    "CandidateRow", "Change", "Choosing", "Curve", "FlowRow", "Gain", "LearningPoint", "OpenSetScore", "Paths", "Prompt", "RecallChoice",
     "Report", "System", "document", "terminal_table", "write_document", "write_report",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from jazzmine_dspy.eval.reliability import confusions, reliability
 from jazzmine_dspy.eval.report.model import Choosing, Report, System
 from jazzmine_dspy.models.errors import InputError
 
-FORMAT = 1
+FORMAT = 2
 
 
 def document(report: Report) -> dict[str, Any]:
@@ -31,7 +31,11 @@ def document(report: Report) -> dict[str, Any]:
         "shipped": shipped,
         "systems": [_system(system) for system in report.systems],
         "parts": _parts(report.systems[shipped]),
-        "stage_race": [asdict(row) for row in report.stage_race],
+        "candidates": [asdict(row) for row in report.candidates],
+        "learning": [
+            {"conversations": one.conversations, "score": one.score.to_json()} for one in report.learning
+        ],
+        "learning_words": report.learning_words,
         "gains": [asdict(gain) for gain in report.gains],
         "facts": dict(report.facts),
         "reproduce": report.reproduce,

@@ -182,3 +182,41 @@ def _dot(data: Document, system: int, name: str, held: dict[str, float]) -> Dot:
 
 def _panel(title: str, note: str, plot: Markup) -> Markup:
     return tag("figure", tag("figcaption", tag("b", title), tag("small", note) if note else None), plot)
+
+
+def learning(data: Document, width: float = 520.0) -> Markup:
+    """The score against the number of labelled conversations, with its interval."""
+    points = data["learning"]
+    scores = [one["score"] for one in points]
+    low, high = charts.domain([v for s in scores for v in (s["value"], s["low"], s["high"]) if v is not None])
+    left, top, bottom = 44.0, 14.0, 250.0
+    most = max(1, *(one["conversations"] for one in points))
+    x, y = charts.Scale(0, most, left, width - 16), charts.Scale(low, high, bottom, top)
+    parts: list[Markup] = []
+    for value in charts.ticks(low, high, 5):
+        parts += [
+            tag("line", cls="grid", x1=left, x2=width - 16, y1=y(value), y2=y(value)),
+            charts.text(left - 8, y(value) + 4, charts.percent(value), "k", "end"),
+        ]
+    for one in points:
+        at, score = x(one["conversations"]), one["score"]
+        parts.append(charts.text(at, bottom + 18, str(one["conversations"]), "k", "middle"))
+        if score["low"] is not None:
+            parts.append(
+                tag(
+                    "line",
+                    cls="ship",
+                    x1=at,
+                    x2=at,
+                    y1=y(score["low"]),
+                    y2=y(score["high"]),
+                    stroke="var(--c)",
+                )
+            )
+        parts.append(tag("circle", cls="ship", cx=at, cy=y(score["value"]), r=4, fill="var(--c)"))
+    places = " ".join(f"{x(one['conversations']):.1f},{y(one['score']['value']):.1f}" for one in points)
+    line = tag("polyline", points=places, fill="none", stroke="var(--c)", stroke_width=2)
+    parts.append(tag("g", line, cls="ship"))
+    parts.append(charts.text(width - 16, bottom + 36, "labelled conversations", "k", "end"))
+    label_of = "Score by number of labelled conversations, percent"
+    return tag("div", charts.svg(width, bottom + 44, label_of, *parts))

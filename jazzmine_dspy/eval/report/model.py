@@ -9,8 +9,8 @@ from typing import Any
 from jazzmine_dspy.eval.compare import Comparison
 from jazzmine_dspy.eval.differences import Difference
 from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.eval.intervals import Metric
 from jazzmine_dspy.eval.reliability import Reliability
-from jazzmine_dspy.models.decision import Stage
 
 
 @dataclass(frozen=True)
@@ -33,18 +33,34 @@ class System:
 
 
 @dataclass(frozen=True)
-class RaceRow:
-    """One candidate in the race for one stage, decided on dev-B.
+class CandidateRow:
+    """A whole program that could have shipped, judged on turns that it had not learnt from.
 
-    ``difference`` is against what the candidate had to beat; None for that one itself.
+    Args:
+        name: Such as "local, then LM compiled".
+        score: The objective.
+        ships: Whether it was chosen.
+        why: What decided, in words.
+        calls: Of the language model, for a turn.
+        difference: Over the base program; None of the base itself.
+        expected: The gain over the base to be expected, what was known beforehand included.
     """
 
-    stage: Stage
-    candidate: str
+    name: str
     score: float
-    kept: bool
+    ships: bool
     why: str
+    calls: float = 0.0
     difference: Difference | None = None
+    expected: float | None = None
+
+
+@dataclass(frozen=True)
+class LearningPoint:
+    """How a program does that was trained on a number of labelled conversations; 0 is the base program."""
+
+    conversations: int
+    score: Metric
 
 
 @dataclass(frozen=True)
@@ -115,7 +131,7 @@ class Choosing:
     """How the selection of flows was fitted, on turns that its parts had not seen.
 
     Args:
-        words: What was decided of gates and order, one sentence each.
+        words: What was decided of gates, one sentence each.
         recall: Ways to recall that were tried.
         reliability: Of the head's confidence, out of fold; None where there is no head.
         curves: Quality against the share of turns sent on.
@@ -155,7 +171,9 @@ class Report:
     Args:
         first_line: What carries the quality, in one sentence.
         systems: Rows, from the simplest to the shipped choice.
-        stage_race: Candidates by stage.
+        candidates: Whole programs that could have shipped, the base first.
+        learning: The learning curve, from the base on.
+        learning_words: What twice the labels would bring, in a sentence.
         gains: Paired differences behind the first line.
         facts: Recipe, LM, seed, budget spent, sample sizes; shown in order.
         reproduce: The command that makes the same report.
@@ -174,7 +192,9 @@ class Report:
     title: str
     first_line: str
     systems: Sequence[System]
-    stage_race: Sequence[RaceRow] = ()
+    candidates: Sequence[CandidateRow] = ()
+    learning: Sequence[LearningPoint] = ()
+    learning_words: str = ""
     gains: Sequence[Gain] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     reproduce: str = ""

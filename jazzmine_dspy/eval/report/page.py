@@ -123,10 +123,15 @@ def _sections(data: dict[str, Any]) -> list[Markup]:
         found.append(
             _section("What each step gained", note, figures.gains(data), _table(data, tables.gains(data)))
         )
-    if data["stage_race"]:
-        note = "Candidates for each stage, decided on dev-B, which no optimizer saw. "
-        note += "One ships only where it surely beats what stood there before."
-        found.append(_section("The race by stage", note, _table(data, tables.race(data), _race_mark)))
+    if data["candidates"]:
+        note = "Whole programs, judged on turns that none of them had learnt from. The one of the highest expected "
+        note += "gain over the base ships, its calls paid for; on a tie what was there stays."
+        found.append(
+            _section("What could have shipped", note, _table(data, tables.candidates(data), _race_mark))
+        )
+    if data["learning"]:
+        plot = tag("div", figures.learning(data), _table(data, tables.learning(data)), cls="split")
+        found.append(_section("What more labels bring", data["learning_words"], plot))
     found.append(
         _section(
             f"Who answered: {name}",

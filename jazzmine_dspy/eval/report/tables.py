@@ -113,29 +113,42 @@ def gains(data: Document) -> Table:
     return Table("gains", ("Step", "Metric", "Gain, points", "Detectable, points", "Turns"), rows, texts=2)
 
 
-def race(data: Document) -> Table:
-    """Candidates by stage, with what decided."""
+def candidates(data: Document) -> Table:
+    """Whole programs that could have shipped, with what decided."""
     rows = []
-    for i, row in enumerate(data["stage_race"]):
-        at = ("stage_race", i)
+    for i, row in enumerate(data["candidates"]):
+        at = ("candidates", i)
         rows.append(
             (
-                STAGE_NAMES.get(row["stage"], row["stage"]),
-                row["candidate"],
-                "kept" if row["kept"] else "dropped",
+                row["name"],
+                "kept" if row["ships"] else "dropped",
                 row["why"],
                 Figure(pointer(*at, "score"), "share"),
+                Figure(pointer(*at, "calls"), "calls"),
                 Scored(pointer(*at, "difference"), "points"),
-                Figure(pointer(*at, "difference", "lower_bound_one_sided"), "points"),
+                Figure(pointer(*at, "expected"), "points"),
                 Figure(pointer(*at, "difference", "detectable"), "share"),
                 Figure(pointer(*at, "difference", "n"), "count"),
             )
         )
     header = (
-        "Stage", "Candidate", "Verdict", "Why", "Score, %", "Difference, points", "At least, points",
+        "Program", "Verdict", "Why", "Score, %", "Calls a turn", "Over the base, points", "Expected, points",
         "Detectable, points", "Turns",
     )  # fmt: skip
-    return Table("race", header, tuple(rows), texts=4)
+    return Table("candidates", header, tuple(rows), texts=3)
+
+
+def learning(data: Document) -> Table:
+    """The learning curve: what programs do that were trained on more and more conversations."""
+    rows = tuple(
+        (
+            Figure(pointer("learning", i, "conversations"), "count"),
+            Scored(pointer("learning", i, "score"), "share"),
+            Figure(pointer("learning", i, "score", "n"), "count"),
+        )
+        for i in range(len(data["learning"]))
+    )
+    return Table("learning", ("Labelled conversations", "Score, %", "Turns"), rows)
 
 
 def stage_costs(data: Document) -> Table:

@@ -107,6 +107,11 @@ class FastembedEmbedder:
         """Length of a row of :meth:`features`."""
         return self._row_size
 
+    @property
+    def in_process(self) -> bool:
+        """Whether nothing but this process is needed for a vector, and the model is loaded."""
+        return self._loaded is not None
+
     def embed(self, texts: Sequence[str]) -> Vector:
         """Vectors of shape (number of texts, size), float32, of length 1.
 

@@ -76,6 +76,11 @@ class FlowIndex(FlowRecall):
             leave_to_parent(self._opened)
             self._opened = None
 
+    @property
+    def in_process(self) -> bool:
+        """Whether nothing but this process is needed for an answer, and nothing is left to be built."""
+        return self._opened is not None and not self._closed
+
     def __enter__(self) -> FlowIndex:
         return self
 

@@ -1,5 +1,31 @@
-"""Compiling the prompts. Importing the package registers our optimizers."""
+"""Compiling the prompts, one file for each optimizer. Importing the package registers those of this one."""
 
-from jazzmine_dspy.optimize.optimizers import as_written, nearest, reflective, registry, search, written
+from jazzmine_dspy.optimize.optimizers import (
+    better_together,
+    bootstrap,
+    copro,
+    gepa,
+    knn,
+    labeled_few_shot,
+    mipro,
+    random_search,
+    simba,
+)
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, Optimizer, optimizer
+from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
 
-__all__ = ["as_written", "nearest", "reflective", "registry", "search", "written"]
+__all__ = [
+    "Candidate",
+    "Optimizer",
+    "OptimizerTools",
+    "better_together",
+    "bootstrap",
+    "copro",
+    "gepa",
+    "knn",
+    "labeled_few_shot",
+    "mipro",
+    "optimizer",
+    "random_search",
+    "simba",
+]

@@ -1,48 +1,175 @@
-"""The candidates that a recipe names."""
+"""Optimizers of prompts by name, and the candidates that they make."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, cast
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.optimize.optimizers.candidates import Attempt
-from jazzmine_dspy.optimize.optimizers.means import Means
-from jazzmine_dspy.optimize.optimizers.protocol import Optimizer
-from jazzmine_dspy.optimize.recipe import Recipe
-from jazzmine_dspy.optimize.registered import optimizer, optimizers
+from jazzmine_dspy.models.errors import JazzmineError, RecipeError
+from jazzmine_dspy.models.extensions import Extensions
+from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
+from jazzmine_dspy.optimize.recipe import suggestion
+from jazzmine_dspy.program.prompts import States, put, states_of
 from jazzmine_dspy.program.turn import TurnProgram
+
+AS_WRITTEN = "as_written"
+"""The optimizer whose candidate is the program with its prompts as they are written."""
+
+
+class DeadCompileError(JazzmineError):
+    """A compile claims predictors that it never reached."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A program with its predictors in one state: demonstrations, instructions, descriptions of fields.
+
+    Args:
+        name: Such as "labeled 1".
+        program: Its policy lets the language model answer every stage.
+        notes: Remarks for the report.
+        compiled: Whether it is more than the prompts as written.
+    """
+
+    name: str
+    program: TurnProgram
+    notes: tuple[str, ...] = ()
+    compiled: bool = True
+
+    @property
+    def states(self) -> States:
+        """The whole state of every predictor of the shape."""
+        return states_of(self.program)
+
+    def demonstrations(self) -> dict[str, int]:
+        """Number of demonstrations by predictor of the shape."""
+        return {name: len(self.program.predictor(name).demos) for name in self.program.active_predictors()}
+
+    def reworded(self, base: TurnProgram) -> list[str]:
+        """The predictors whose instructions or descriptions of fields differ from those of a program."""
+        mine, theirs = states_of(self.program), states_of(base)
+        return [name for name in mine if mine[name]["signature"] != theirs[name]["signature"]]
+
+
+class Optimizer(Protocol):
+    """Makes candidates of a program: the one seam between a run and whatever compiles prompts.
+
+    Candidates come one by one, the cheapest first; the run scores each, and stops when its budget for compiling ends.
+    The program and the turns stay as they are. The same program, turns, tools and answers give the same candidates. No
+    prompt shows a turn its own conversation.
+    """
+
+    def __call__(
+        self, program: TurnProgram, train: Sequence[Example], tools: OptimizerTools, /
+    ) -> Iterator[Candidate]:
+        """The candidates.
+
+        Args:
+            program: The uncompiled program; its policy lets the language model answer every stage.
+            train: Labelled turns to learn from.
+            tools: The recipe, the metric, the language models and the budget.
+        """
+        ...
+
+
+O = TypeVar("O", bound=Callable[..., Iterator[Candidate]])  # noqa: E741
+
+
+def _checked(_name: str, thing: Any) -> Optimizer:
+    if not callable(thing):
+        raise ValueError("it cannot be called with a program, turns and the run's tools")
+    return cast("Optimizer", thing)
+
+
+OPTIMIZERS: Extensions[Optimizer] = Extensions("optimizer", "jazzmine_dspy.optimizers", _checked)
+"""By the name that a recipe gives. A package offers its own as entry points of these names."""
+
+
+def optimizer(name: str) -> Callable[[O], O]:
+    """Register an optimizer, by which recipes can name it: ``optimizer = "NAME"``.
+
+    Args:
+        name: Lower-case letters, digits, ``_``, ``.`` and ``-``. No other optimizer may have it.
+
+    Raises:
+        ExtensionError: the name is taken or cannot be one, or the thing cannot be called.
+
+    Example:
+        >>> @optimizer("polite")
+        ... def polite(program, train, tools):
+        ...     yield from ()
+        >>> "polite" in OPTIMIZERS
+        True
+    """
+
+    def register(made: O) -> O:
+        OPTIMIZERS.add(name, made, origin=f"{made.__module__}.{made.__qualname__}")
+        return made
+
+    return register
 
 
 def named(name: str) -> Optimizer:
     """The optimizer of that name.
 
     Raises:
-        KeyError: nobody registered one.
+        RecipeError: no optimizer has the name.
         ExtensionError: the package that offers it cannot be loaded.
     """
-    found: Optimizer = optimizers()[name]
-    return found
+    if name not in OPTIMIZERS:
+        raise RecipeError(
+            f"No optimizer is registered as {name!r}",
+            where="optimizer",
+            remedy=f"{suggestion(name, OPTIMIZERS)}.",
+        )
+    return OPTIMIZERS[name]
 
 
 @optimizer("none")
-def none(_base: TurnProgram, _train: Sequence[Example], _means: Means) -> Iterator[Attempt]:
+def none(_program: TurnProgram, _train: Sequence[Example], _tools: OptimizerTools) -> Iterator[Candidate]:
     """No candidate: the prompts stay as they are written."""
     yield from ()
 
 
-def candidates(
-    recipe: Recipe,
-    base: TurnProgram,
-    train: Sequence[Example],
-    means: Means | None = None,
-) -> Iterator[Attempt]:
-    """The candidates of a recipe, each made when it is asked for.
+@optimizer(AS_WRITTEN)
+def as_written(program: TurnProgram, _train: Sequence[Example], tools: OptimizerTools) -> Iterator[Candidate]:
+    """The prompts as they are written: what a program that starts from compiled ones can fall back on."""
+    recipe = tools.recipe
+    policy = program.policy.model_copy(update={"wording": recipe.wordings[0]})
+    folder = Path(recipe.signatures) if recipe.signatures else None
+    plain = TurnProgram(program.registry, policy=policy, signatures=folder)
+    yield Candidate("as written", with_states(program.with_policy(policy), states_of(plain)))
 
-    Args:
-        recipe: Which optimizer, and its settings.
-        base: The uncompiled program with the policy ``lm``, unbound from any language model: a compile runs
-            under ``dspy.context(lm=…)``.
-        train: Labelled turns to learn from.
-        means: What it may use; None is all that it wants, and no turn of dev-A.
+
+def with_states(program: TurnProgram, states: States) -> TurnProgram:
+    """A copy of a program with the predictors in another state; policy and bindings are the same."""
+    copy = program.with_policy(program.policy)
+    put(states, copy)
+    return copy
+
+
+def assert_alive(candidate: Candidate, base: TurnProgram) -> None:
+    """Make sure that a compile reached each predictor: by demonstrations, or by other words.
+
+    Raises:
+        DeadCompileError: a predictor has no demonstration and is worded as it was.
     """
-    return named(recipe.optimizer)(base, train, means or Means(recipe))
+    reworded = candidate.reworded(base)
+    dead = [name for name, count in candidate.demonstrations().items() if not count and name not in reworded]
+    if dead:
+        raise DeadCompileError(
+            f"The compile left {', '.join(dead)} without a demonstration, and worded as before",
+            where=candidate.name,
+            remedy="Label more turns, or take the optimizer 'none'.",
+        )
+
+
+def calls_per_turn(program: TurnProgram) -> int:
+    """Calls that one turn needs at most."""
+    predictors = program.active_predictors()
+    if not predictors:
+        return 0
+    return 1 if program.shape == "fused" else len(predictors) + 1

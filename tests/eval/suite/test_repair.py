@@ -47,8 +47,10 @@ def _elsewhere() -> dict[str, str]:
     names = [ROOT / name for name in listed.split("\0") if name] or [
         p for p in ROOT.rglob("*") if p.is_file()
     ]
+    # The same flows with other conversations, on which programs are compiled and none of the package's weights.
+    curves = [ROOT / "eval" / "suites" / "learning" / f"{name}.yaml" for name in unseen_registries(REPAIR)]
     kept = {".py", ".toml", ".yaml", ".yml", ".json", ".jsonl", ".md", ".txt", ".html"}
-    apart = (REPAIR, ROOT / "eval" / "recordings", ROOT / ".venv")
+    apart = (REPAIR, ROOT / "eval" / "recordings", ROOT / ".venv", *curves)
     return {
         str(path.relative_to(ROOT)): f" {_plain(path.read_text('utf-8'))} "
         for path in names

@@ -1,1 +1,0 @@
-"""From which confidence on a source answers, in which order, and when it asks."""

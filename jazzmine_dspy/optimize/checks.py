@@ -1,0 +1,107 @@
+"""What a run makes sure of before it fits anything: labels, and a language model that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import dspy
+
+from jazzmine_dspy.datasets import Dataset
+from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.eval.objective import has_label, labelled
+from jazzmine_dspy.lm.deferred import DeferredLM
+from jazzmine_dspy.models.decision import STAGES
+from jazzmine_dspy.models.errors import DatasetError, LMUnansweredError, RecipeError
+from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.program.outages import has_answer
+from jazzmine_dspy.program.turn import TurnProgram
+
+_PATIENCE_S = 120.0
+"""For a first answer: a model of one's own may have to be loaded for it."""
+
+_SERVER_DOWN = ("LMNoAnswerError", "LMServerError", "LMRateLimitError", "LMTimeoutError")
+"""Errors by which neither name nor address nor key is wrong."""
+
+PARTS = ("train", "dev_a", "dev_b")
+
+
+def check_labels(recipe: Recipe, dataset: Dataset) -> None:
+    """Make sure that each part has turns, and labels for the objective and the constraints.
+
+    Raises:
+        DatasetError: a part has no labelled turn.
+        RecipeError: a part has no label for the objective, or for a constraint; the remedy names what has.
+    """
+    parts: dict[str, Sequence[Example]] = {role: dataset.examples(role) for role in PARTS}
+    parts["test"] = _closed(dataset)
+    if not parts["test"]:
+        raise DatasetError(
+            "The split 'test' has no labelled turn",
+            where=str(dataset.path),
+            remedy="The report needs one: give it conversations with `datasets split`.",
+        )
+    named = (("objective", recipe.objective), *(("constraints", name) for name in recipe.constraints))
+    for key, metric in named:
+        lacking = [role for role, held in parts.items() if not any(has_label(metric, each) for each in held)]
+        if lacking:
+            able = labelled(list(parts.values()))
+            raise RecipeError(
+                f"No turn of {lacking[0]!r} has the labels that {metric!r} is scored by",
+                where=f"{key} of the recipe, dataset {dataset.path}",
+                remedy=f"Name one that is labelled in every part: objective = {able[0]!r}"
+                + (f" (or {', '.join(able[1:])})." if able[1:] else ".")
+                if able
+                else "Label the turns: no objective has labels in every part.",
+            )
+
+
+def _closed(dataset: Dataset) -> Sequence[Example]:
+    """Which labels the test part has, and nothing of what its turns say."""
+    held = [c for c in dataset.conversations if dataset.roles[c.id] == "test"]
+    return [
+        Example(
+            conversation_id=conversation.id, turn_id=conversation.turn_id(index), turn=Turn(text="…"),
+            labels=turn.labels or Labels(), role="test", line=1,
+        )
+        for conversation in held for index, turn in enumerate(conversation.turns) if turn.labels is not None
+    ]  # fmt: skip
+
+
+def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Example]) -> None:
+    """Ask the language model once, what the program asks of a labelled turn, before anything is fitted.
+
+    The call counts; an answer of the replay store stands for it, and a budget of no calls allows none. What the model
+    says is not looked at: that it answers is enough.
+
+    Raises:
+        RecipeError: the model cannot be reached; a wrong name and a missing key are found so.
+        LMUnansweredError: its server is there and gives no answer.
+    """
+    if context.lm is None or not examples or not context.budget.allows():
+        return
+    if isinstance(context.lm, DeferredLM):
+        # It cannot be tried; the phases that follow ask about all that they can.
+        return
+    context.progress.phase("ask the language model once", None)
+    if not any(program.policy.asks(stage) for stage in STAGES):
+        return
+    once = program.with_policy("lm")
+    # The shortest turn, so that a small model's window is no reason to fail.
+    example = min(
+        examples, key=lambda e: (sum(len(m.text) for m in e.turn.history) + len(e.turn.text), e.key)
+    )
+    # As in service: who mistypes an address does not want to wait for minutes.
+    with dspy.context(lm=context.lm):
+        decision = once.decide(example.turn, exclude=(example.conversation_id,), deadline=_PATIENCE_S)
+    refused = any(call.refused for call in decision.calls)
+    if decision.calls and not refused and not has_answer(decision.calls):
+        silent = (decision.calls[-1].error or "").startswith(_SERVER_DOWN)
+        raise (LMUnansweredError if silent else RecipeError)(
+            f"The language model {context.recipe.lm!r} does not answer: {decision.calls[-1].error}",
+            where="asked once, before anything was fitted",
+            remedy="Run it again when it does, or with lm = 'none'."
+            if silent
+            else "Check its name, its address and its key, or run with lm = 'none'.",
+        )

@@ -1,0 +1,438 @@
+"""What a run says of itself: what ships and why, what labels bring, what the gate promises, and turns that changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from jazzmine_dspy.artifacts import BASE
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.compare import Comparison, compare
+from jazzmine_dspy.eval.differences import Difference
+from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
+from jazzmine_dspy.eval.feedback import describe_decision, describe_labels
+from jazzmine_dspy.eval.objective import Objective
+from jazzmine_dspy.eval.report import (
+    CandidateRow,
+    Change,
+    Choosing,
+    FlowRow,
+    Gain,
+    LearningPoint,
+    OpenSetScore,
+    Prompt,
+    RecallChoice,
+    Report,
+    System,
+)
+from jazzmine_dspy.eval.report.shown import label
+from jazzmine_dspy.lm.recording import Recording
+from jazzmine_dspy.models.errors import InputError, JazzmineError
+from jazzmine_dspy.optimize.budget import price_in_words, spending
+from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.optimize.recorded import cascade_name
+from jazzmine_dspy.optimize.report_rows import BASELINE, BEFORE
+from jazzmine_dspy.optimize.state import ConfidenceFit, RunState, Verdict
+from jazzmine_dspy.optimize.steps.choose import PRICE
+from jazzmine_dspy.program.lm_requests import request_for
+from jazzmine_dspy.program.nearest import shown
+from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.signatures.adapter import DecisionAdapter
+
+_NOTES = {
+    BASELINE: "chooses flows only; the rest is the local decider's without its models",
+    BASE: "the package's weights over these flows: no label of the dataset, no language model",
+    "LM as written": "the language model on every turn, prompts as written",
+    "LM compiled": "the language model on every turn, with the prompts that were best on dev-A",
+    BEFORE: "the program that the run starts from, over the flows as they are now",
+    "shipped": "the whole program that the run chose",
+}
+_SELECTION = frozenset({"flow_set_exact", "flow_order_exact", "in_scope_accuracy", "out_of_scope_recall"})
+_GAINS = (
+    ("compiling the LM", "LM compiled", "LM as written"),
+    ("LM as written over base", "LM as written", BASE),
+    ("LM compiled over base", "LM compiled", BASE),
+    ("shipped over base", "shipped", BASE),
+)
+_ENHANCEMENT = ("entity_f1", "entity_recall_in_rewrite", "sentiment_macro_f1", "topic_shift_f1")
+_SHOWN = 6
+
+
+def build_report(
+    context: RunContext, state: RunState, before: Mapping[str, Any], whole: Mapping[str, Any] | None = None
+) -> Report:
+    """All that a run found, for the page.
+
+    Args:
+        context: Of the run.
+        state: At its end.
+        before: What was spent before the rows of the report.
+        whole: Whole conversations with the program's own state.
+    """
+    recipe, systems = context.recipe, state.systems
+    rows = [
+        System(
+            name, found, note=_note(context, name, found), shipped=name == "shipped",
+            covers=_SELECTION if name == BASELINE else None,
+        )
+        for name, found in systems.items() if found is not None
+    ]  # fmt: skip
+    metrics = (recipe.objective, *recipe.constraints)
+    gains = [
+        Gain(name, metric, found)
+        for name, ours, theirs in _GAINS
+        for metric in metrics
+        if (found := difference(systems, ours, theirs, metric)) is not None
+    ]
+    points = list(learning_points(context, state))
+    return Report(
+        title=f"{recipe.name}: {context.dataset.name} "
+        + ("without a language model" if recipe.lm == "none" else f"with {recipe.lm}"),
+        first_line=first_line(context, state),
+        systems=rows,
+        candidates=[_candidate(context, state, each) for each in _verdicts(state)],
+        learning=points,
+        learning_words=learning_words(points),
+        gains=gains,
+        facts=_facts(context, state, before),
+        reproduce=f"jazzmine-dspy optimize optimize/recipes/{recipe.name}.toml{_from(context)}",
+        examples_changed=_changes(context.objective, systems),
+        compared=("LM as written", "LM compiled"),
+        choosing=_choosing(state),
+        verdict=in_one_sentence(context, state),
+        prompts=compiled_prompts(state, context.dataset.examples("dev_a")),
+        card=context.dataset.card,
+        recipe=recipe_text(recipe),
+        comparison=_before_and_after(context, systems),
+        updated=_flow_rows(context),
+        replay=whole,
+    )
+
+
+def _note(context: RunContext, name: str, found: Evaluation) -> str:
+    for part in context.recipe.recorded:
+        if name in (part.name, cascade_name(part.name)):
+            held = Recording.read(part.folder)
+            return f"recorded answers of {held.kind}, {held.date}, on {found.n} test turns"
+    return _NOTES[name]
+
+
+def difference(
+    systems: Mapping[str, Evaluation | None], ours: str, theirs: str, metric: str
+) -> Difference | None:
+    """How much higher one row is than another, on the turns that both answered; None where there are none."""
+    one, other = systems.get(ours), systems.get(theirs)
+    return None if one is None or other is None else one.shared_difference(other, metric)
+
+
+def in_one_sentence(context: RunContext, state: RunState) -> str:
+    """How good what ships is, what it gained over the base, and how sure that is."""
+    metric, shipped = context.recipe.objective, state.systems.get("shipped")
+    score = shipped.metrics.get(metric) if shipped is not None else None
+    if shipped is None or score is None:
+        return "The run ended before its program was tried on the test turns."
+    calls = shipped.usage["lm_calls_per_turn"]
+    asks = f"{calls:.2f} calls of the language model a turn" if calls else "no language model is asked"
+    return (
+        f"{label(metric)}: {_per_cent(score.value)} % on {score.n} test turns by {_what(state)}"
+        f"{_over_base(context, state)}; {asks}."
+    )
+
+
+def _what(state: RunState) -> str:
+    if state.base_ships:
+        return "the base program: nothing that was compiled promised more"
+    return "the program as it was: nothing else promised more" if state.stays else state.ships
+
+
+def _over_base(context: RunContext, state: RunState) -> str:
+    gain = difference(state.systems, "shipped", BASE, context.recipe.objective)
+    if state.base_ships or gain is None:
+        return ""
+    words = f"{_per_cent(abs(gain.value))} points {'more' if gain.value >= 0 else 'fewer'} than the base"
+    sure = gain.low is not None and gain.high is not None and (gain.low > 0 or gain.high < 0)
+    return f", {words}" if sure else f", {words}, which may be chance"
+
+
+def first_line(context: RunContext, state: RunState) -> str:
+    """What ships, what it gained over the base, and what compiling the prompts brought, in one line."""
+    metric, shipped = context.recipe.objective, state.systems.get("shipped")
+    parts = [f"{state.ships} ships"]
+    if shipped is None:
+        parts.append("the budget ended before it was tried on the test turns")
+    else:
+        score = shipped.metrics.get(metric)
+        parts += [f"{metric} {score.value:.3f} on {score.n} test turns"] if score is not None else []
+        asked = sum(_asked(turn) for turn in shipped.turns) / shipped.n
+        parts.append(f"the LM answered {asked:.0%} of turns" if context.lm is not None else "no LM was asked")
+    if not state.base_ships and (gain := difference(state.systems, "shipped", BASE, metric)) is not None:
+        parts.append(f"{_signed(gain)} over the base")
+    if (gain := difference(state.systems, "LM compiled", "LM as written", metric)) is not None:
+        parts.append(f"compiling the prompts gained {_signed(gain)}")
+    broken = [f"{each.contender.name}: {why}" for each in _verdicts(state) for why in each.broken]
+    if broken:
+        parts.append(f"held back: {', '.join(broken)}")
+    return "; ".join(parts) + "."
+
+
+def _asked(turn: TurnResult) -> bool:
+    return turn.decision is not None and any(r.source == "lm" for r in turn.decision.stages.values())
+
+
+def _signed(found: Difference) -> str:
+    if found.low is None or found.high is None:
+        return f"{found.value:+.3f} (too few conversations for an interval)"
+    return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+
+
+def _per_cent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+def _verdicts(state: RunState) -> tuple[Verdict, ...]:
+    return state.choice.verdicts if state.choice is not None else ()
+
+
+def _candidate(context: RunContext, state: RunState, verdict: Verdict) -> CandidateRow:
+    contender, ships = verdict.contender, state.ships
+    price = PRICE[context.recipe.prefer] * contender.calls
+    if contender.kind == "base":
+        why = "what the package knows without a label"
+    elif verdict.broken:
+        why = "; ".join(verdict.broken)
+    else:
+        why = f"expected {100 * verdict.expected:+.1f} ± {100 * verdict.spread:.1f} points over the base"
+        why += f", {100 * price:.1f} for its calls" if price else ""
+    return CandidateRow(
+        contender.name,
+        verdict.score,
+        contender.name == ships,
+        why,
+        contender.calls,
+        verdict.difference,
+        None if verdict.difference is None else verdict.expected,
+    )
+
+
+def learning_points(context: RunContext, state: RunState) -> Iterator[LearningPoint]:
+    """Scores on the dev parts by number of labelled conversations: none is the base, all what was trained."""
+    local, metric = state.local, context.recipe.objective
+    if local is None or not local.curve:
+        return
+    every = [
+        (0, local.base),
+        *local.curve,
+        (
+            len({e.conversation_id for e in context.dataset.examples("train")}),
+            local.whole if local.whole is not None else local.evaluation,
+        ),
+    ]
+    for conversations, evaluation in every:
+        score = evaluation.metrics.get(metric)
+        if score is not None:
+            yield LearningPoint(conversations, score)
+
+
+def learning_words(points: Sequence[LearningPoint]) -> str:
+    """What twice the labels would bring, if the last doubling goes on."""
+    if len(points) < 3:
+        return ""
+    (half, whole) = points[-2:]
+    gain = 100 * (whole.score.value - half.score.value)
+    return (
+        f"From {half.conversations} to {whole.conversations} labelled conversations the score changed by {gain:+.1f} "
+        f"points; if that goes on, twice the labels bring about as much again."
+    )
+
+
+def _facts(context: RunContext, state: RunState, before: Mapping[str, Any]) -> dict[str, str]:
+    recipe, spent, price = context.recipe, context.budget.spent(), context.budget.meter.price
+    held = ", ".join(
+        f"{name} may lose {allowed:g}" for name, allowed in context.objective.constraints.items()
+    )
+    facts = {
+        "objective": f"{context.objective.metric}; {held}" if held else context.objective.metric,
+        "recipe": f"{recipe.name}, shape {recipe.shape}, optimizer {recipe.optimizer}, seed {recipe.seed}",
+        "language model": context.lm_facts.get("identity", "none"),
+        "dataset": f"{context.dataset.name}, {context.dataset.fingerprint[:12]}",
+        "test turns": ", ".join(f"{name} {found.n}" for name, found in state.systems.items() if found),
+        "budget spent": spending(spent, price),
+    }
+    if context.lm is not None:
+        facts["spent on this report's rows"] = spending(context.budget.since(before), price)
+        facts["price of the language model"] = price_in_words(recipe.lm, price)
+    for tried in state.prompts.tried:
+        score = "not scored" if tried.score is None else f"{tried.score:.3f} on {tried.scored} turns of dev-A"
+        facts[f"prompts {tried.name}"] = "; ".join([score, *tried.notes])
+    if (apart := context.teacher_budget) is not None:
+        facts["spent on the teacher"] = f"{recipe.teacher.lm}: {spending(apart.spent(), apart.meter.price)}"
+    if spent["replayed_calls"]:
+        facts["latencies of the LM rows"] = (
+            f"{spent['replayed_calls']} of {spent['lm_calls']} calls were answered from the replay store, in no time; "
+            "`make bench` measures the language model"
+        )
+    for name, found in state.systems.items():
+        if found is None:
+            facts[name] = (
+                "not run: nothing to learn from, no language model, no candidate, or no budget left for it"
+            )
+    if context.earlier is not None:
+        facts["starts from"] = f"{context.earlier.manifest['name']}, {context.earlier.sha256[:12]}"
+    return facts | {"ships": state.ships}
+
+
+def _choosing(state: RunState) -> Choosing | None:
+    """How the local decider was trained, and what the gate promises; None where nothing was."""
+    local = state.local
+    if local is None or (local.trained.recall is None and local.trained.head is None):
+        return None
+    words = list(gate_words(local.confidence)) if local.confidence is not None else []
+    words += list(_lost_by_cascades(state))
+    if state.refitted:
+        words.append(
+            f"what ships was trained once more, on {state.refitted} turns of train, dev-A and dev-B, "
+            "with the choices made before"
+        )
+    recall, head = local.trained.recall, local.trained.head
+    return Choosing(
+        words=words,
+        recall=[
+            RecallChoice(one.name, *one.at, n=one.n, kept=one.kept)
+            for one in (recall.choices if recall is not None else ())
+        ],
+        reliability=local.trained.reliability,
+        open_set=_open_set(head.facts if head is not None else {}),
+    )
+
+
+def gate_words(fitted: ConfidenceFit) -> Iterator[str]:
+    """The contract in one number: how many of the turns that are decided locally are wrong."""
+    passed = fitted.gate.passed
+    yield (
+        f"of the turns that are decided locally, {100 * passed.error:.1f} % are wrong by estimate; with 90 % confidence "
+        f"at most {100 * passed.bound:.1f} % ({passed.accepted} of {passed.n} judged turns pass the gate, and "
+        f"{100 * (1 - passed.accepted / max(1, passed.n)):.0f} % are left to the language model)"
+    )
+    yield fitted.gate.reason
+
+
+def _lost_by_cascades(state: RunState) -> Iterator[str]:
+    """What cascades lose in enhancement against the language model that they ask."""
+    models = {each.name: each for each in state.contenders if each.kind == "lm"}
+    for each in state.contenders:
+        model = models.get(each.name.rpartition(", then ")[2]) if each.kind == "cascade" else None
+        if model is None:
+            continue
+        lost = [
+            f"{label(metric)} {_per_cent(theirs.value)} → {_per_cent(mine.value)}"
+            for metric in _ENHANCEMENT
+            if (mine := each.evaluation.metrics.get(metric)) is not None
+            and (theirs := model.evaluation.metrics.get(metric)) is not None
+        ]
+        if lost:
+            yield f"{each.name}, enhancement against {model.name}: {'; '.join(lost)}"
+
+
+def _open_set(facts: Mapping[str, Any]) -> list[OpenSetScore]:
+    """The scores that the head's training compared, from its facts."""
+    held = facts.get("open_set") or {}
+    by = f"found, against {held.get('negatives')}"
+    compared = held.get("recall_at_small_loss") or {}
+    return [
+        OpenSetScore(name, {by: float(found)}, kept=name == held["kept"]) for name, found in compared.items()
+    ]
+
+
+def _changes(objective: Objective, systems: Mapping[str, Evaluation | None]) -> list[Change]:
+    before, after = systems.get("LM as written"), systems.get("LM compiled")
+    if before is None or after is None:
+        return []
+    old = {turn.example.key: turn for turn in before.turns}
+    pairs = [
+        (old[turn.example.key], turn, _worth(objective, turn) - _worth(objective, old[turn.example.key]))
+        for turn in after.turns
+        if turn.example.key in old
+    ]
+    pairs.sort(key=lambda pair: -abs(pair[2]))
+    return [
+        Change(
+            two.example.turn.text,
+            describe_labels(two.example.labels),
+            describe_decision(one.decision),
+            describe_decision(two.decision),
+            None if not gain else gain > 0,
+        )
+        for one, two, gain in pairs[:_SHOWN]
+    ]
+
+
+def _worth(objective: Objective, turn: TurnResult) -> float:
+    """What a whole turn is worth to the objective, from 0 to 1."""
+    found = objective.smooth(turn.decision, turn.example.labels, turn.example.turn)
+    return 0.0 if found is None else found
+
+
+def compiled_prompts(state: RunState, turns: Sequence[Example]) -> list[Prompt]:
+    """What each predictor is sent about the shortest of some turns, as written and as the best candidate has it."""
+    best, first = state.prompts.best_compiled, state.prompts.uncompiled
+    if best is None or first is None or not turns:
+        return []
+    example = min(turns, key=lambda e: (sum(len(m.text) for m in e.turn.history) + len(e.turn.text), e.key))
+    found = []
+    for name in best.program.active_predictors():
+        before, after = (_sent(program, name, example) for program in (first.program, best.program))
+        if before is not None and after is not None:
+            found.append(Prompt(name, before, after))
+    return found
+
+
+def _sent(program: TurnProgram, name: str, example: Example) -> str | None:
+    state = program.read(example.turn, (example.conversation_id,))
+    predictor, call = program.predictor(name), request_for(state, name)
+    try:
+        nearest = shown(predictor, program.bindings.embedder, call.query, call.exclude)
+        demos = nearest.get("demos", predictor.demos)
+        messages = DecisionAdapter().format(predictor.signature, demos, dict(call.inputs))
+    except JazzmineError:
+        return None
+    return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in messages)
+
+
+def recipe_text(recipe: Recipe) -> str:
+    """The settings of a recipe that are not the default, one a line."""
+    settings = recipe.model_dump(mode="json", exclude_defaults=True)
+    return "\n".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in settings.items())
+
+
+def _from(context: RunContext) -> str:
+    return "" if context.earlier is None else f" --from {context.earlier.manifest['name']}"
+
+
+def _before_and_after(context: RunContext, systems: Mapping[str, Evaluation | None]) -> Comparison | None:
+    """What ships next to what the run starts from; None where they cannot be compared."""
+    before, after = systems.get(BEFORE), systems.get("shipped")
+    if before is None or after is None:
+        return None
+    try:
+        return compare(
+            before, after, objective=context.objective, names=("before", "after"), seed=context.recipe.seed
+        )
+    except InputError as error:
+        context.progress.note(f"before and after are not compared: {error.message}")
+        return None
+
+
+def _flow_rows(context: RunContext) -> list[FlowRow]:
+    """Flows that changed since the program was compiled that the run starts from, and flows that lack turns."""
+    earlier = context.earlier
+    if earlier is None:
+        return []
+    rows = [FlowRow(each.flow, "removed", (), 0, 0, 0) for each in earlier.changes if each.kind == "removed"]
+    kinds = {each.flow: each for each in earlier.changes}
+    for row in earlier.flows:
+        change = kinds.get(row.flow)
+        words = "as it was" if change is None else change.in_words().removeprefix(f"{row.flow} ")
+        rows.append(FlowRow(row.flow, words, row.lacks, row.train, row.dev, row.test))
+    return rows

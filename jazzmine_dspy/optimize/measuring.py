@@ -1,0 +1,166 @@
+"""Evaluating a program turn by turn within the run's budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import TypeVar
+
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.evaluation import UNANSWERED, Evaluation, TurnResult
+from jazzmine_dspy.eval.run import evaluate
+from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
+from jazzmine_dspy.models.errors import LMUnansweredError
+from jazzmine_dspy.optimize.comparing import failures_as_wrong
+from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
+from jazzmine_dspy.program.batch import at_once
+from jazzmine_dspy.program.turn import TurnProgram
+
+R = TypeVar("R")
+
+
+def evaluate_within(
+    context: RunContext,
+    name: str,
+    program: TurnProgram,
+    examples: Sequence[Example],
+    *,
+    judge_lm: bool = False,
+    asked_before: bool = False,
+    keep_calls: int = 0,
+    time: float = 1.0,
+    timed: bool = False,
+    best: float | None = None,
+) -> Evaluation | None:
+    """Evaluate turn after turn until the budget is at its end; None where not one turn fitted.
+
+    Args:
+        context: Of the run.
+        name: What progress calls it.
+        program: What is evaluated.
+        examples: The turns.
+        judge_lm: Whether the language model is judged: turns on which it failed are wrong then.
+        asked_before: Whether the language model has been asked the same of these turns, so that nothing is spent.
+        keep_calls: Calls that must be left afterwards.
+        time: Share of the minutes after which it ends.
+        timed: Makes it take its real time: what another program asked before must not make this one look faster.
+        best: The best score so far, for progress.
+
+    Raises:
+        LMUnansweredError: the language model did not answer more than 5 % of the turns.
+    """
+    calls = 0 if asked_before else calls_per_turn(program)
+    clear_cache = getattr(program.bindings.recall, "clear_cache", None)
+    if clear_cache is not None and timed:
+        clear_cache()
+    context.progress.phase(name, len(examples))
+    turns: list[TurnResult] = []
+    found = within_budget(
+        context,
+        lambda example: evaluate(program, [example]),
+        examples,
+        calls=calls,
+        keep_calls=lambda: keep_calls,
+        time=time,
+        workers=context.recipe.hands if calls_per_turn(program) else 1,
+    )
+    with context.asking(), closing(found):
+        for result in found:
+            if context.budget.meter.exhausted and result.degraded:
+                # A retry met the end of the budget in mid-turn: what then stood in is nobody's answer.
+                break
+            turns += (failures_as_wrong(result) if judge_lm else result).turns
+            assert_answered(name, sum(turn.unanswered for turn in turns), len(examples))
+            context.progress.step(len(turns), len(examples), best=best, spent=context.budget.spent())
+    if len(turns) < len(examples):
+        context.progress.note(f"{name}: the budget ends after {len(turns)} of {len(examples)} turns")
+    if not turns:
+        return None
+    return Evaluation(tuple(turns), seed=context.recipe.seed, price=context.price)
+
+
+class _AskAll:
+    def __init__(self) -> None:
+        self.gathered = AwaitingGroup()
+
+    @property
+    def awaited(self) -> bool:
+        """Whether an answer is awaited."""
+        return bool(self.gathered)
+
+    def __call__(self, work: Callable[[], R]) -> R | None:
+        try:
+            return work()
+        except Awaiting as awaiting:
+            self.gathered.add(awaiting)
+            return None
+
+
+@contextmanager
+def asking_all() -> Iterator[_AskAll]:
+    """Within it, each piece of work that is handed over is asked about before the run waits for an answer."""
+    ask = _AskAll()
+    yield ask
+    ask.gathered.check()
+
+
+def within_budget(
+    context: RunContext,
+    work: Callable[[Example], R],
+    examples: Sequence[Example],
+    *,
+    calls: int,
+    keep_calls: Callable[[], int],
+    time: float,
+    workers: int,
+) -> Generator[R, None, None]:
+    """What comes of turn after turn, in their order, until the budget is at its end; several are worked on at once.
+
+    How many turns the budget allows is settled before the first of them is asked, as if each took all the calls that it
+    may take; what they left is then shared out anew. So the same turns are asked, however many are asked at once.
+
+    Args:
+        context: Of the run.
+        work: What is done with a turn; asks the run's language model.
+        examples: The turns.
+        calls: What a turn may take at most; with none the budget is not looked at.
+        keep_calls: Calls that must be left afterwards.
+        time: Share of the minutes after which it ends.
+        workers: Turns that are worked on at a time.
+    """
+
+    def in_time(example: Example) -> list[R]:
+        timely = not calls or context.budget.allows(0, share_of_time=time)
+        return [work(example)] if timely else []
+
+    done = 0
+    while done < len(examples):
+        keep = keep_calls() if calls else 0
+        number = context.affordable(len(examples) - done, calls, keep_calls=keep)
+        sure = not calls or not context.budget.by_estimate
+        if number > 1 and not sure and not context.budget.meter.can_afford(number * calls, then=keep):
+            # Ever fewer, down to one at a time: how many more there are is known better after each.
+            number = max(1, number // 4)
+        if not number:
+            return
+        for found in at_once(in_time, examples[done : done + number], workers):
+            if not found:
+                return
+            yield found[0]
+        done += number
+
+
+def assert_answered(name: str, lost: int, turns: int) -> None:
+    """Make sure that enough turns were answered to decide anything by them.
+
+    Raises:
+        LMUnansweredError: more than 5 % were not: the run ends, and ships nothing new.
+    """
+    if lost > UNANSWERED * turns:
+        raise LMUnansweredError(
+            f"The language model did not answer {lost} of {turns} turns, more than {UNANSWERED:.0%}: "
+            "the run decides nothing, and nothing new ships",
+            where=name,
+            remedy="Run it again when the model answers; what it has answered is not asked again.",
+        )

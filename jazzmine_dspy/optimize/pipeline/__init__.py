@@ -1,1 +1,0 @@
-"""The phases of a compile, in their order: each takes the run's context and its inputs, and returns what it found."""

@@ -1,0 +1,155 @@
+"""The state of a run: what its steps have come to so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from jazzmine_dspy.artifacts import BASE
+from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.eval.report import Report
+from jazzmine_dspy.optimize.confidence import GateFit
+from jazzmine_dspy.optimize.local.recall import IndexExample
+from jazzmine_dspy.optimize.local.training import TrainedLocal
+from jazzmine_dspy.optimize.steps.prompts import PromptsFit
+from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.program.turn_confidence import TurnConfidence
+
+Kind = Literal["base", "before", "local", "lm", "cascade", "other"]
+
+
+@dataclass(frozen=True)
+class ConfidenceFit:
+    """How sure turns are that are decided locally, and from where on no language model is asked.
+
+    Args:
+        model: Fitted on all judged turns, with its gate.
+        gate: How the gate was set, and what is known of it.
+        passing: For each judged turn, whether it passes a gate that was fitted without its conversation.
+    """
+
+    model: TurnConfidence
+    gate: GateFit
+    passing: Mapping[str, bool]
+
+
+@dataclass(frozen=True)
+class LocalFit:
+    """The local decider: trained, and judged on turns that it had not learnt from.
+
+    Args:
+        trained: On the training part.
+        evaluation: Of it on other turns; of a small dataset out of fold, on all turns but the test's.
+        base: The base program on the same turns.
+        confidence: None where too few conversations tell.
+        whole: What was trained on the training part, on the dev parts; None where ``evaluation`` is that.
+        curve: Number of labelled conversations, and what a program trained on so many does on the same turns.
+    """
+
+    trained: TrainedLocal
+    evaluation: Evaluation
+    base: Evaluation
+    confidence: ConfidenceFit | None = None
+    curve: tuple[tuple[int, Evaluation], ...] = ()
+    whole: Evaluation | None = None
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A whole program that may ship.
+
+    Args:
+        name: Such as "local", or "local, then LM compiled".
+        kind: What it is made of; what is known of such programs beforehand hangs on it.
+        program: As it was judged.
+        evaluation: On turns that it had not learnt from.
+        calls: Of the language model, for a turn, on the average.
+    """
+
+    name: str
+    kind: Kind
+    program: TurnProgram
+    evaluation: Evaluation
+    calls: float = 0.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a contender does against the base program.
+
+    Args:
+        contender: The program.
+        score: Its objective on the turns that both answered.
+        difference: Over the base, paired, with bounds; None of the base itself.
+        expected: The gain over the base to be expected, all that was known beforehand included.
+        spread: The standard deviation of that.
+        worth: The expected gain less the price of its calls: by this the run chooses.
+        broken: Constraints that it breaks, in words; such a program does not ship.
+    """
+
+    contender: Contender
+    score: float
+    difference: Any = None
+    expected: float = 0.0
+    spread: float = 0.0
+    worth: float = 0.0
+    broken: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What ships, and what it was chosen from, the base program first."""
+
+    ships: Verdict
+    verdicts: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True)
+class RunState:
+    """What the steps of a run have come to.
+
+    Args:
+        base: The base program over the dataset's flows.
+        start: The program before anything is fitted, with the prompts as written or those that the run starts from.
+        program: The best so far; what ships in the end.
+        examples: Labelled turns in its index.
+        local: The local decider.
+        prompts: Candidates of prompts.
+        contenders: Whole programs that may ship.
+        choice: What ships.
+        refitted: Labelled turns that taught what ships; 0 where it was not trained again.
+        systems: The rows of the report, by name.
+        report: All that the run found.
+        paths: Where the report is.
+        spent: What the run has spent.
+    """
+
+    base: TurnProgram
+    start: TurnProgram
+    program: TurnProgram
+    examples: tuple[IndexExample, ...] = ()
+    local: LocalFit | None = None
+    prompts: PromptsFit = field(default_factory=PromptsFit)
+    contenders: tuple[Contender, ...] = ()
+    choice: Choice | None = None
+    refitted: int = 0
+    systems: Mapping[str, Evaluation | None] = field(default_factory=dict)
+    report: Report | None = None
+    paths: Any = None
+    spent: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ships(self) -> str:
+        """Name of what ships."""
+        return self.choice.ships.contender.name if self.choice is not None else BASE
+
+    @property
+    def stays(self) -> bool:
+        """Whether the program that the run starts from ships as it was."""
+        return self.choice is not None and self.choice.ships.contender.kind == "before"
+
+    @property
+    def base_ships(self) -> bool:
+        """Whether nothing that was compiled ships."""
+        return self.choice is None or self.choice.ships.contender.kind == "base"

@@ -1,0 +1,59 @@
+"""Choose what ships: the whole program of the highest expected objective, its calls paid for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jazzmine_dspy.optimize.comparing import MARGIN, shared
+from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.prior import expected_gain, shipped_prior
+from jazzmine_dspy.optimize.state import Choice, Contender, RunState, Verdict
+
+PRICE = {"quality": 0.0, "cost": MARGIN, "calls": 2 * MARGIN}
+"""What one call of the language model for each turn has to bring of the objective, by what the recipe prefers."""
+
+
+def choose(context: RunContext, state: RunState) -> RunState:
+    """Choose among the contenders; on a tie what was there stays: the program that the run starts from, the base first.
+
+    The gain over the base is what was measured on turns that nobody had learnt from, weighed with what programs of its
+    kind were measured to gain on other datasets with as many labelled conversations. A contender that breaks a
+    constraint does not ship.
+    """
+    base = next(each for each in state.contenders if each.kind == "base")
+    verdicts = tuple(_verdict(context, each, base) for each in state.contenders)
+    ships = max(
+        (each for each in verdicts if not each.broken),
+        # The first of equal ones: the base, then the local decider, then what asks more.
+        key=lambda each: (round(each.worth, 9), each.contender.kind == "before"),
+    )
+    context.progress.note(f"chosen: {ships.contender.name}")
+    return replace(
+        state,
+        choice=Choice(ships, verdicts),
+        program=ships.contender.program,
+        examples=_examples(state, ships),
+    )
+
+
+def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
+    metric = context.objective.metric
+    held = each.evaluation.metrics.get(metric)
+    score = held.value if held is not None else 0.0
+    if each.kind == "base":
+        return Verdict(each, score)
+    found = shared(each.evaluation, base.evaluation, metric)
+    price = PRICE[context.recipe.prefer] * each.calls
+    if found is None:
+        return Verdict(each, score, worth=-1.0, broken=("no turn says anything of it",))
+    difference, error = found
+    prior = shipped_prior() if each.kind == "local" else None
+    gain = expected_gain(prior, context.labelled_conversations, difference.value, error)
+    broken = context.objective.broken_constraints(each.evaluation, base.evaluation)
+    worth = gain.mean - price
+    return Verdict(each, score, difference, gain.mean, gain.sd, worth, broken)
+
+
+def _examples(state: RunState, ships: Verdict) -> tuple[tuple[str, str, str], ...]:
+    local = state.local
+    return () if ships.contender.kind in ("base", "before") or local is None else local.trained.examples

@@ -1,0 +1,365 @@
+"""Compiling the prompts: candidates, each scored within the whole program on turns that the rules pass on."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.intervals import pooled
+from jazzmine_dspy.eval.objective import has_label
+from jazzmine_dspy.eval.score_terms import TurnScores
+from jazzmine_dspy.models.decision import TurnDecision, Usage
+from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
+from jazzmine_dspy.optimize.comparing import MARGIN
+from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
+from jazzmine_dspy.optimize.copied import copied_turns
+from jazzmine_dspy.optimize.measuring import asking_all, assert_answered, within_budget
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, calls_per_turn, named
+from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
+from jazzmine_dspy.optimize.recipe import Prefer, Recipe
+from jazzmine_dspy.optimize.tracked import track_candidate
+from jazzmine_dspy.program.outages import has_answer
+from jazzmine_dspy.program.prompts import states_of
+from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.program.wording import in_wording
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.optimize.state import RunState
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate with its score on dev-A (None while it has none), and its decisions there by turn."""
+
+    candidate: Candidate
+    score: float | None = None
+    scored: int = 0
+    answers: Mapping[str, TurnDecision] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    scores: tuple[TurnScores, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Of the candidate."""
+        return self.candidate.name
+
+    @property
+    def program(self) -> TurnProgram:
+        """Asks the language model in every stage."""
+        return self.candidate.program
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        """Calls and tokens that a turn took on the average."""
+        spent = sum((answer.usage for answer in self.answers.values()), Usage())
+        per = max(1, len(self.answers))
+        return spent.lm_calls / per, (spent.prompt_tokens + spent.completion_tokens) / per
+
+
+@dataclass(frozen=True)
+class PromptsFit:
+    """The candidates that were tried, the uncompiled program first, once in each wording, and which of them goes on."""
+
+    tried: tuple[Tried, ...] = ()
+    best: Tried | None = None
+
+    @property
+    def uncompiled(self) -> Tried | None:
+        """The prompts as written, in the wording that did best on dev-A; None where no language model is asked."""
+        return _best(each for each in self.tried if not each.candidate.compiled)
+
+    @property
+    def best_compiled(self) -> Tried | None:
+        """Of the compiled candidates, the one that did best on the most turns of dev-A."""
+        return _best(each for each in self.tried if each.candidate.compiled and each.score is not None)
+
+
+def _best(tried: Iterable[Tried]) -> Tried | None:
+    return max(tried, key=lambda each: (each.scored, each.score or 0.0), default=None)
+
+
+def turns_to_compile_on(context: RunContext, program: TurnProgram, dev_a: Sequence[Example]) -> list[Example]:
+    """A sample of the turns of dev-A that some rule passes on, and of which the objective says something."""
+    rules, metric = program.with_policy("fallback"), context.recipe.objective
+    passed_on = [
+        example
+        for example in dev_a
+        if has_label(metric, example)
+        and any(record.source != "rule" for record in rules.decide(example.turn).stages.values())
+    ]
+    return context.sample(passed_on, context.recipe.sample.dev_a, salt=1)
+
+
+def compile_prompts(context: RunContext, state: RunState) -> RunState:
+    """Try candidates of prompts, and keep the best; the one that the budget cut short cannot be the best.
+
+    Raises:
+        RecipeError: the language model failed on every call.
+        LMUnansweredError: it did not answer more than 5 % of the turns.
+        DeadCompileError: a candidate claims predictors that its making did not reach.
+    """
+    assert state.local is not None, "the local decider is trained first"
+    train, dev_a = (context.dataset.examples(role) for role in ("train", "dev_a"))
+    prompts = _fit(context, state.local.trained.program, train, dev_a)
+    for tried in prompts.tried:
+        track_candidate(context, tried, dev_a)
+    return replace(state, prompts=prompts)
+
+
+def _fit(
+    context: RunContext, program: TurnProgram, train: Sequence[Example], dev_a: Sequence[Example]
+) -> PromptsFit:
+    if context.lm is None:
+        return PromptsFit()
+    base = program.with_policy("lm")
+    sample = turns_to_compile_on(context, program, dev_a)
+
+    first = sample[: first_rung(len(sample))]
+    scoring = len(first) * calls_per_turn(base)
+
+    def allowed(calls: int) -> bool:
+        return context.budget.allows(calls, keep_calls=context.calls_kept(), share_of_time=COMPILE_TIME)
+
+    def making(calls: int) -> bool:
+        # What a candidate takes to be scored is left when it is made.
+        return allowed(calls + scoring)
+
+    make = context.optimizer or named(context.recipe.optimizer)
+    tools = OptimizerTools(context.recipe, sample, making, context.teacher, context.progress.note)
+    candidates = itertools.chain(uncompiled(context.recipe, base), make(base, train, tools))
+    tried: list[Tried] = []
+    with context.asking():
+        with asking_all() as ask:
+            while (candidate := ask(lambda: next(candidates, None))) is not None:
+                # A candidate that the budget cuts short is not asked the same questions as the others.
+                if tried and not allowed(scoring):
+                    context.progress.note(
+                        f"the budget for compiling is spent before candidate {candidate.name!r}"
+                    )
+                    break
+                trying = functools.partial(_try, context, candidate, base, first, tried)
+                # The other candidates are asked about before the run waits for the answers about one.
+                if (found := ask(trying)) is None or ask.awaited:
+                    continue
+                tried.append(found)
+                leads = _leader(tried) is found
+                context.best.prompts(found.name, found.score, found.program, best=leads)
+        with asking_all() as ask:
+            for place in going_on([(each.candidate.compiled, each.score or 0.0) for each in tried]):
+                if len(first) == len(sample) or tried[place].scored != len(first):
+                    continue
+                name = tried[place].name
+                if place and not allowed((len(sample) - len(first)) * calls_per_turn(base)):
+                    context.progress.note(f"the budget for compiling is spent before all turns for {name!r}")
+                    continue
+                context.progress.phase(f"try {name} on", len(sample) - len(first))
+                rest, candidate = sample[len(first) :], tried[place].candidate
+                more = ask(functools.partial(_scored, context, candidate, rest, _leader(tried)))
+                if more is not None:
+                    tried[place] = _joined(context, tried[place], more)
+        best = chosen(context.recipe.prefer, tried, len(sample))
+        if best is not None:
+            context.best.prompts(best.name, best.score, best.program, best=True)
+    return PromptsFit(tuple(tried), best)
+
+
+def _try(
+    context: RunContext,
+    candidate: Candidate,
+    base: TurnProgram,
+    turns: Sequence[Example],
+    tried: Sequence[Tried],
+) -> Tried | None:
+    """Score a candidate; None where it is none. The program itself is the first, which all are compared with.
+
+    Raises:
+        LMUnansweredError: the language model answered no turn.
+    """
+    alone = candidate.program is base
+    context.progress.phase(f"try {candidate.name}", len(turns))
+    if candidate.compiled and not _changed(candidate, base):
+        notes = candidate.notes or ("it changes no prompt",)
+        context.progress.note(f"{candidate.name}: {'; '.join(notes)}")
+        return None
+    if not alone and (copied := copied_turns(candidate.program, context.dataset)):
+        context.progress.note(
+            f"{candidate.name} is left out: its prompts hold words of {len(copied)} test turns, such as {copied[0]}"
+        )
+        return None
+    found = _scored(context, candidate, turns, _leader(tried))
+    _assert_reachable(context, found)
+    if found.answers and not found.scored:
+        context.progress.note(f"{candidate.name} has no score: {'; '.join(found.notes)}")
+        if alone:
+            causes = Counter(cause for answer in found.answers.values() for cause in _causes(answer))
+            raise LMUnansweredError(
+                f"The language model answered none of {len(found.answers)} turns: {causes.most_common(1)[0][0]}",
+                where=f"lm = {context.recipe.lm!r}",
+                remedy="Run it again when the model answers, or choose another.",
+            )
+    return found
+
+
+def first_rung(turns: int) -> int:
+    """On how many of the turns every candidate is scored; the better half of them goes on to the rest.
+
+    Successive halving in two rungs (Jamieson and Talwalkar 2016); under 16 turns half of them would tell nothing.
+
+    Example:
+        >>> first_rung(60), first_rung(12)
+        (30, 12)
+    """
+    return turns if turns < _LEAST_TO_HALVE else -(-turns // 2)
+
+
+def going_on(scored: Sequence[tuple[bool, float]]) -> list[int]:
+    """Which candidates are scored on the remaining turns: all that are not compiled, and the better half of the others.
+
+    Example:
+        >>> going_on([(False, 0.1), (True, 0.2), (True, 0.5), (True, 0.4)])
+        [0, 2, 3]
+    """
+    compiled = [place for place, (is_compiled, _) in enumerate(scored) if is_compiled]
+    ranked = sorted(compiled, key=lambda place: (-scored[place][1], place))
+    kept = set(ranked[: -(-len(ranked) // 2)])
+    return [place for place, (is_compiled, _) in enumerate(scored) if not is_compiled or place in kept]
+
+
+def chosen(prefer: Prefer, tried: Sequence[Tried], turns: int) -> Tried | None:
+    """Which candidate goes on to the race: of those that were scored on all turns the best, by what is preferred.
+
+    Where quality is preferred that is the highest score; else, of those within two points of it, the one that takes
+    the fewest tokens a turn, or the fewest calls.
+    """
+    whole = [each for each in tried if each.score is not None and each.scored >= turns]
+    if not whole:
+        return tried[0] if tried else None
+    highest = max(each.score or 0.0 for each in whole)
+    near = [each for each in whole if prefer != "quality" and (each.score or 0.0) >= highest - MARGIN]
+    near = near or [each for each in whole if each.score == highest]
+    if prefer == "quality":
+        return near[0]
+    return min(near, key=lambda each: each.cost[:: 1 if prefer == "calls" else -1])
+
+
+def _leader(tried: Sequence[Tried]) -> Tried | None:
+    return max(tried, key=lambda each: each.score or 0.0, default=None)
+
+
+def _joined(context: RunContext, one: Tried, more: Tried) -> Tried:
+    scores = (*one.scores, *more.scores)
+    notes = (*one.notes, *(note for note in more.notes if note not in one.notes))
+    score = (pooled(scores, context.objective.metric) or 0.0) if scores else None
+    return Tried(
+        one.candidate, score, one.scored + more.scored, {**one.answers, **more.answers}, notes, scores
+    )
+
+
+_LEAST_TO_HALVE = 16
+
+
+def uncompiled(recipe: Recipe, base: TurnProgram) -> list[Candidate]:
+    """The prompts as written: in the program's wording, and without demonstrations in the recipe's others too."""
+    made = [Candidate("uncompiled", base, compiled=False)]
+    if any(base.predictor(name).demos for name in base.active_predictors()):
+        return made
+    for wording in recipe.wordings:
+        if wording != base.policy.wording:
+            name = f"uncompiled, {wording}"
+            made.append(Candidate(name, in_wording(base, wording), compiled=False))
+    return made
+
+
+def _changed(candidate: Candidate, base: TurnProgram) -> bool:
+    return candidate.states != states_of(base)
+
+
+def _scored(
+    context: RunContext,
+    candidate: Candidate,
+    sample: Sequence[Example],
+    best: Tried | None,
+) -> Tried:
+    """Score a candidate on turn after turn, until the budget is at its end."""
+    calls, objective = calls_per_turn(candidate.program), context.objective
+    scores: list[TurnScores] = []
+    answers: dict[str, TurnDecision] = {}
+    degraded = lost = silent = filtered = 0
+
+    def decide(example: Example) -> tuple[Example, TurnDecision | None]:
+        with suppress(LMUnansweredError):
+            return example, candidate.program.decide(example.turn, exclude=(example.conversation_id,))
+        return example, None
+
+    decided = within_budget(
+        context,
+        decide,
+        sample,
+        calls=calls,
+        keep_calls=context.calls_kept,
+        time=COMPILE_TIME,
+        workers=context.recipe.hands,
+    )
+    with closing(decided):
+        for example, decision in decided:
+            if decision is None:
+                lost += 1
+                assert_answered(f"try {candidate.name}", lost, len(sample))
+                continue
+            if context.budget.meter.exhausted and decision.degraded:
+                break
+            degraded += decision.degraded
+            silent += decision.degraded and not has_answer(decision.calls)
+            filtered += any(call.refused for call in decision.calls)
+            # A floor's answer in the place of the language model's failure is not the candidate's.
+            counted = objective.adds(None if decision.degraded else decision, example.labels, example.turn)
+            scores.append({} if counted is None else {objective.metric: counted})
+            answers[example.key] = decision
+            shown = best.score if best is not None else None
+            context.progress.step(len(scores) + lost, len(sample), best=shown, spent=context.budget.spent())
+    notes = candidate.notes
+    if degraded:
+        notes = (*notes, f"{degraded} of {len(scores)} turns degraded")
+    if filtered:
+        notes = (*notes, f"{filtered} of {len(scores)} turns refused by a filter")
+    if lost:
+        notes = (*notes, f"{lost} of {len(sample)} turns unanswered")
+    if scores and silent == len(scores):
+        # Nothing but floors' answers: there is nothing to score.
+        return Tried(candidate, None, 0, answers, (*notes, "no turn was answered"))
+    # Pooled, so that finding what is not there costs something where the metric is an F1 of counts.
+    score = (pooled(scores, objective.metric) or 0.0) if scores else None
+    return Tried(candidate, score, len(scores) + lost, answers, notes, tuple(scores))
+
+
+def _assert_reachable(context: RunContext, found: Tried) -> None:
+    counts = context.budget.meter.counts
+    # Answers of the replay store say nothing of whether the model can be reached now.
+    made = counts.calls - counts.replayed
+    failed = [answer for answer in found.answers.values() if answer.degraded]
+    if counts.replayed and 2 * len(failed) <= found.scored:
+        # A store keeps no failure: what failed in the last run is all that this one really asks.
+        return
+    if counts.replayed and all(_too_long(answer) for answer in failed):
+        return
+    if made and counts.failed == made:
+        raise RecipeError(
+            f"The language model failed on each of {made} calls",
+            where=f"lm = {context.recipe.lm!r}",
+            remedy="See the warnings above; check its name, its address and its key.",
+        )
+
+
+def _too_long(answer: TurnDecision) -> bool:
+    """Whether it is the prompt that failed, and not the model."""
+    return any("ContextWindowExceededError" in cause for cause in _causes(answer))
+
+
+def _causes(answer: TurnDecision) -> list[str]:
+    return [record.cause for record in answer.stages.values() if record.cause]

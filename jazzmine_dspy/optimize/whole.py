@@ -1,0 +1,23 @@
+"""Whole conversations of the test part, held with the shipped program's own state (V8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jazzmine_dspy.eval.suite import replay_dataset
+from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
+from jazzmine_dspy.program.turn import TurnProgram
+
+
+def whole_conversations(context: RunContext, program: TurnProgram) -> dict[str, Any] | None:
+    """What came of them; None where the recipe wants none, nothing can be replayed, or it would cost calls."""
+    if not context.recipe.replay or calls_per_turn(program):
+        return None
+    context.progress.phase("test: whole conversations", None)
+    try:
+        return replay_dataset(context.dataset, "test", program).to_json()
+    except InputError as error:
+        context.progress.note(f"no whole conversation is held: {error.message}")
+        return None

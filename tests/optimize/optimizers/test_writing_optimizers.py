@@ -1,0 +1,226 @@
+"""Optimizers that write prompts: each by a whole run whose artefact, loaded, sends what was compiled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+
+from demonstrations import demo_texts
+from jazzmine_dspy import TurnProgram, load
+from jazzmine_dspy.artifacts import bind_recall
+from jazzmine_dspy.datasets import load_dataset
+from jazzmine_dspy.lm import resolve_lm, scripted_lm
+from jazzmine_dspy.lm.deferred import request_line
+from jazzmine_dspy.lm.errors import BudgetExhausted
+from jazzmine_dspy.lm.requests import chat_messages, system_text
+from jazzmine_dspy.models.awaiting import Awaiting
+from jazzmine_dspy.models.errors import LMUnansweredError
+from jazzmine_dspy.optimize.optimizers.registry import named
+from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
+from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.program.prompts import states_of
+from jazzmine_dspy.program.trainable import TrainableProgram
+from prompt_brain import CAREFUL, UNREADABLE, brain
+
+SMALL = {"turns": 6, "candidates": 2, "rounds": 3}
+LITTLE = {"dev_a": 4, "test": 4}
+WORDS = ("gepa", "copro")
+
+
+def thinking(folder: Path, **settings: Any) -> dspy.LM:
+    """Better where its prompt was improved, and able to write prompts."""
+    answer = brain(folder, **settings)
+    return scripted_lm(lambda request: answer(request_line(request)["body"]), model="scripted/thinking")
+
+
+@pytest.fixture
+def small(tiny: Callable[..., Recipe]) -> Callable[..., Recipe]:
+    fixed: dict[str, Any] = {"budget": {}, "sample": LITTLE, "search": SMALL, "recall": False, "acts": False}
+    return lambda **changes: tiny(**(fixed | {"wording": "brief"} | changes))
+
+
+@pytest.mark.row("O2")
+@pytest.mark.parametrize("name", ["gepa", "miprov2", "copro", "simba", "better_together"])
+def test_a_run_compiles_what_its_artefact_sends(
+    name: str, small: Callable[..., Recipe], library: Path, run_recipe: Any, scripts: Any
+) -> None:
+    ran = run_recipe(small(optimizer=name), thinking(library))
+    plain, made = ran.result.manifest["candidates"]
+    assert made["name"] == name
+    assert made["dev_a"] >= plain["dev_a"]
+    assert made["reworded"] or any(made["demonstrations"].values())
+    if name in WORDS:
+        assert made["reworded"] == ["fused"]
+    assert ran.result.manifest["race"][0]["won"]
+    _sends_its_prompts(ran.result.folder, scripts)
+
+
+def _sends_its_prompts(folder: Path, scripts: Any) -> None:
+    state = json.loads((folder / "program.json").read_bytes())["fused"]
+    lm = scripts.lm_of("wrong")
+    load(folder, lm=lm).with_policy("lm").decide(text="put The Waves aside under my name")
+    (request,) = lm.engine.requests
+    system = system_text(request)
+    assert state["signature"]["instructions"] in system
+    assert all(field["description"] in system for field in state["signature"]["fields"])
+    shown = [demo["message"] for demo in state["demos"]]
+    sent = [user for user, _ in demo_texts(request)]
+    assert all(f"message: {message}" in user for message, user in zip(shown, sent, strict=True))
+
+
+@pytest.fixture(scope="module")
+def base(library: Path) -> TurnProgram:
+    program = TurnProgram(load_dataset(library).flows)
+    bind_recall(program, "minilm")
+    return program.with_policy("lm")
+
+
+def made_by(
+    name: str, recipe: Recipe, base: TurnProgram, lm: dspy.LM, **tools: Any
+) -> tuple[list[Any], list[str]]:
+    """The candidates of an optimizer, and its remarks."""
+    dataset, notes = load_dataset(recipe.dataset), list[str]()
+    given = OptimizerTools(recipe, dataset.examples("dev_a")[:4], note=notes.append, **tools)
+    with dspy.context(lm=lm):
+        return list(named(name)(base, dataset.examples("train"), given)), notes
+
+
+def everything(request: Any) -> str:
+    return "\n".join(message["content"] for message in chat_messages(request))
+
+
+@pytest.mark.row("O2")
+def test_gepa_reflects_on_what_was_wrong_in_words(
+    small: Callable[..., Recipe], library: Path, base: TurnProgram
+) -> None:
+    """Answers that cannot be read are no reason to stop."""
+    lm = thinking(library, broken=lambda message: len(message) % 3 == 0)
+    (candidate,), _ = made_by("gepa", small(), base, lm)
+    assert CAREFUL in candidate.program.fused.signature.instructions
+    written = [text for text in map(everything, lm.engine.requests) if "new_instruction" in text]
+    assert any("expected " in text and "; the user said " in text for text in written)
+    assert not any(UNREADABLE in text for text in written)
+
+
+@pytest.mark.row("O2")
+@pytest.mark.parametrize("name", ["gepa", "copro"])
+def test_a_model_too_small_to_write_leaves_the_prompts_as_they_are(
+    name: str, small: Callable[..., Recipe], library: Path, base: TurnProgram, scripts: Any
+) -> None:
+    labels = scripts.Labels(library)
+
+    def answer(request: Any) -> str:
+        asks = "Answer with one JSON object:" in system_text(request)
+        return str(labels.right(request)) if asks else "once once once"
+
+    made, _ = made_by(name, small(), base, scripted_lm(answer, model="scripted/tiny"))
+    assert all(candidate.states == states_of(base) for candidate in made)
+
+
+@pytest.mark.row("O3")
+@pytest.mark.parametrize("name", ["gepa", "miprov2", "copro", "simba", "better_together", "bootstrap"])
+@pytest.mark.parametrize("budget", [0, 10, 35])
+def test_the_end_of_the_budget_ends_an_optimizer(
+    name: str, budget: int, small: Callable[..., Recipe], library: Path, base: TurnProgram
+) -> None:
+    """It makes no call more, and what it has by then is a candidate."""
+    lm = thinking(library)
+    made, notes = made_by(name, small(), base, lm, allows=lambda calls: lm.engine.calls + calls <= budget)
+    assert lm.engine.calls <= budget
+    assert len(made) <= 1
+    if name != "bootstrap" or not budget:
+        assert any("budget for compiling is spent" in note for note in notes)
+
+
+@pytest.mark.row("O3")
+def test_the_best_so_far_is_taken_where_the_budget_ends(
+    small: Callable[..., Recipe], library: Path, base: TurnProgram
+) -> None:
+    """Two texts are tried on six turns each, and the budget ends within the second round."""
+    lm = thinking(library)
+    made, notes = made_by("copro", small(), base, lm, allows=lambda calls: lm.engine.calls + calls <= 20)
+    assert CAREFUL in made[0].program.fused.signature.instructions
+    assert any("budget for compiling is spent within 'copro'" in note for note in notes)
+
+
+@pytest.mark.row("O3")
+def test_what_an_optimizer_has_evaluated_outlives_its_error(
+    small: Callable[..., Recipe], library: Path, base: TurnProgram
+) -> None:
+    """Such as that of a teacher whose budget has ended."""
+    student, written = thinking(library), list[Any]()
+
+    def write(request: Any) -> Any:
+        written.append(request)
+        if len(written) > 1:
+            raise BudgetExhausted("no more")
+        return brain(library)(request_line(request)["body"])
+
+    (candidate,), notes = made_by(
+        "copro", small(), base, student, teacher=scripted_lm(write, model="scripted/teacher")
+    )
+    assert CAREFUL in candidate.program.fused.signature.instructions
+    assert any(note.startswith("copro ended early: ") for note in notes)
+
+
+@pytest.mark.row("L3", "O2")
+@pytest.mark.parametrize("name", ["gepa", "miprov2", "copro", "simba", "bootstrap"])
+def test_an_outage_is_no_score(
+    name: str,
+    small: Callable[..., Recipe],
+    library: Path,
+    base: TurnProgram,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """DSPy would take it for wrong answers, and ask on."""
+
+    def down(*_: Any, **__: Any) -> Any:
+        raise LMUnansweredError("it is down")
+
+    monkeypatch.setattr(TrainableProgram, "forward", down)
+    with pytest.raises(LMUnansweredError, match=r"did not answer \d+ of \d+ turns, more than 5%"):
+        made_by(name, small(), base, thinking(library))
+
+
+@pytest.mark.row("O12")
+@pytest.mark.parametrize("name", ["bootstrap", "gepa", "miprov2", "copro"])
+def test_all_turns_of_a_step_are_requested_before_a_run_waits(
+    name: str, small: Callable[..., Recipe], base: TurnProgram, tmp_path: Path
+) -> None:
+    with pytest.raises(Awaiting) as awaited:
+        made_by(name, small(demos={"attempts": 4}), base, resolve_lm(f"deferred:{tmp_path / 'asked'}"))
+    assert len(awaited.value.keys) >= (1 if name in ("copro", "miprov2") else 3)
+
+
+@pytest.mark.row("O9")
+@pytest.mark.parametrize("name", ["gepa", "bootstrap", "miprov2"])
+def test_a_teacher_writes_and_shows_and_the_student_answers(
+    name: str, small: Callable[..., Recipe], library: Path, base: TurnProgram
+) -> None:
+    student, teacher = thinking(library), thinking(library)
+    (candidate,), _ = made_by(name, small(), base, student, teacher=teacher)
+    assert teacher.engine.calls
+    assert student.engine.calls or name == "bootstrap"
+    assert not [text for text in map(everything, student.engine.requests) if "JSON object:" not in text]
+    assert candidate.demonstrations()["fused"] or candidate.reworded(base)
+
+
+@pytest.mark.row("O9")
+def test_what_a_teacher_is_asked_is_counted_apart(
+    small: Callable[..., Recipe], library: Path, run_recipe: Any
+) -> None:
+    student, teacher = thinking(library), thinking(library)
+    teacher.model = "scripted/teacher"
+    recipe = small(optimizer="copro", teacher={"lm": "scripted/teacher", "price": [1.0, 1.0]})
+    ran = run_recipe(recipe, student, teacher=teacher)
+    spent = json.loads((ran.result.folder / "run.json").read_text("utf-8"))["spent"]
+    assert spent["lm_calls"] == student.engine.calls
+    assert spent["teacher"]["lm_calls"] == teacher.engine.calls > 0
+    assert spent["teacher"]["money"] > 0
+    assert spent["money"] is None, "nobody knows the student's price"
+    assert ran.result.manifest["lm"]["teacher"]["model"] == "scripted/teacher"
