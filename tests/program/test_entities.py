@@ -57,7 +57,13 @@ def test_amounts_phones_years_and_postcodes_number_no_thing(text: str) -> None:
 @pytest.mark.row("E4")
 @pytest.mark.parametrize(
     "text",
-    ["I paid £4471", "it was 4471 euros", "call 020 7946 2041", "a customer since 2024", "the postcode is 2041"],
+    [
+        "I paid £4471",
+        "it was 4471 euros",
+        "call 020 7946 2041",
+        "a customer since 2024",
+        "the postcode is 2041",
+    ],
 )
 def test_amounts_phones_years_and_postcodes_number_no_thing(text: str) -> None:
     assert names(text) == []
