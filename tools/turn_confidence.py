@@ -21,7 +21,6 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
-from jazzmine_dspy.optimize.confidence import Judged, fit, judged, left_out, set_gate
 from understanding.rehearsal import judged as judged_staged
 from understanding.rehearsal import staged
 
@@ -32,6 +31,7 @@ from jazzmine_dspy.datasets.importers import import_dataset
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.suite import load_suite
 from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.optimize.confidence import Judged, fit, judged, left_out, set_gate
 from jazzmine_dspy.program import turn_confidence
 from jazzmine_dspy.program.heads.acts.shipped import SHIPPED
 from jazzmine_dspy.program.policy import Policy

@@ -215,7 +215,9 @@ def test_whatever_a_sealed_file_holds_is_taken_or_refused(folder: Path, name: st
         put(folder, name, pretty(data))
         found = refused(lambda: load(folder, bind=False).decide(text="where is my order"))
         assert (
-            not isinstance(found, JazzmineError) or "program.json" in str(found) or "policy.json" in str(found)
+            not isinstance(found, JazzmineError)
+            or "program.json" in str(found)
+            or "policy.json" in str(found)
         )
     finally:
         for each, content in kept.items():

@@ -86,7 +86,7 @@ def renamed(fit: Callable[..., Any], support: Path, tmp_path_factory: pytest.Tem
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["floor", "head"])
+@pytest.mark.parametrize("policy", ["fallback", "local"])
 def test_scores_do_not_hang_on_names(policy: str, fitted_support: Any, renamed: Any) -> None:
     """Guards against figures that are read off names: of flows in messages, of slots in rules, of ids."""
     assert not set(renamed.dataset.flows) & set(fitted_support.dataset.flows)
@@ -104,7 +104,7 @@ def test_flows_never_seen_lose_nothing_to_a_head_that_does_not_know_them(
     afterwards, as by ``load(path, flows=…)``. On dev turns that start them the head, with its gate and the
     floor behind it, is less than 5 points below the floor alone.
     """
-    right, n = {"head": 0.0, "floor": 0.0}, 0
+    right, n = {"local": 0.0, "fallback": 0.0}, 0
     for draw in (1, 2, 3):
         known = load_dataset(support).flows
         unseen = frozenset(random.Random(draw).sample(sorted(known), 5))
@@ -118,8 +118,8 @@ def test_flows_never_seen_lose_nothing_to_a_head_that_does_not_know_them(
             program = found.program.with_policy(found.program.policy.named(name).model_copy(update=gates))
             right[name] += evaluate(program, examples).metrics["in_scope_accuracy"].value * len(examples)
     assert n > 40
-    assert right["head"] > 0
-    assert (right["floor"] - right["head"]) / n < MOST, right
+    assert right["local"] > 0
+    assert (right["fallback"] - right["local"]) / n < MOST, right
 
 
 def _without(unseen: frozenset[str]) -> Callable[[list[Any]], list[Any]]:

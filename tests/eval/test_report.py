@@ -17,14 +17,15 @@ from jazzmine_dspy.datasets import Example
 from jazzmine_dspy.eval import Evaluation, evaluate
 from jazzmine_dspy.eval.reliability import reliability_of, sent_on
 from jazzmine_dspy.eval.report import (
+    CandidateRow,
     Change,
     Choosing,
     Curve,
     Gain,
+    LearningPoint,
     OpenSetScore,
     Paths,
     Prompt,
-    RaceRow,
     RecallChoice,
     Report,
     System,
@@ -83,10 +84,17 @@ def report(support: list[Example], support_flows: list[str], noisy: Any) -> Repo
             System("LM compiled", compiled),
             System("Shipped", shipped, shipped=True),
         ],
-        stage_race=[
-            RaceRow("select", "floor", 0.5, False, NASTY),
-            RaceRow("select", "head", 0.9, True, "best", shipped.difference(floor, "flow_set_exact")),
+        candidates=[
+            CandidateRow("base", 0.5, False, NASTY),
+            CandidateRow(
+                f"local {NASTY}", 0.9, True, "best", 0.25, shipped.difference(floor, "commands_exact"), 0.3
+            ),
         ],
+        learning=[
+            LearningPoint(0, floor.metrics["commands_exact"]),
+            LearningPoint(40, shipped.metrics["commands_exact"]),
+        ],
+        learning_words=f"twice the labels bring 2 points {NASTY}",
         gains=[Gain("Compiling", "commands_exact", compiled.difference(plain, "commands_exact"))],
         facts={"Recipe": NASTY, "Seed": "0"},
         reproduce=f"jazzmine-dspy optimize {NASTY}",
@@ -347,8 +355,8 @@ def test_where_conversations_are_too_few_the_report_says_so(
     turns = [example for example in support if example.conversation_id in kept]
     good, bad = (evaluate(noisy(turns, support_flows, quality=quality), turns) for quality in (0.9, 0.4))
     gain = Gain("Compiling", "commands_exact", good.difference(bad, "commands_exact"))
-    race = [RaceRow("select", "head", 0.9, True, "best", good.difference(bad, "flow_set_exact"))]
-    report = Report("t", "f", [System("bad", bad), System("good", good)], stage_race=race, gains=[gain])
+    row = CandidateRow("local", 0.9, True, "best", 0.0, good.difference(bad, "commands_exact"))
+    report = Report("t", "f", [System("bad", bad), System("good", good)], candidates=[row], gains=[gain])
     paths = write_report(report, tmp_path)
     data = json.loads(paths.json.read_text("utf-8"))
     assert data["systems"][0]["metrics"]["flow_set_exact"]["low"] is None
