@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from jazzmine_dspy.optimize.pipeline.heads import selection_label
 
 from jazzmine_dspy.optimize.heads.training import HeadRow, TrainedHead, train_selection_head
+from jazzmine_dspy.optimize.pipeline.heads import selection_label
 from jazzmine_dspy.program.heads import NONE
 from jazzmine_dspy.program.ports import HeadInput
 

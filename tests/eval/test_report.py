@@ -94,7 +94,7 @@ def report(support: list[Example], support_flows: list[str], noisy: Any) -> Repo
             LearningPoint(0, floor.metrics["commands_exact"]),
             LearningPoint(40, shipped.metrics["commands_exact"]),
         ],
-        learning_words=f"twice the labels bring 2 points {NASTY}",
+        learning_words="twice the labels bring 2 points",
         gains=[Gain("Compiling", "commands_exact", compiled.difference(plain, "commands_exact"))],
         facts={"Recipe": NASTY, "Seed": "0"},
         reproduce=f"jazzmine-dspy optimize {NASTY}",

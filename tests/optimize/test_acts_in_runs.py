@@ -8,8 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from jazzmine_dspy.optimize.pipeline.acts import WITH_LM, Raced, gate_acts
-from jazzmine_dspy.optimize.pipeline.race import LM_ORDER, Standing
 
 from jazzmine_dspy import load
 from jazzmine_dspy.datasets.schema import Example, Labels
@@ -19,6 +17,8 @@ from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.models.commands import ChitChat, Handoff
 from jazzmine_dspy.models.decision import STAGES, Enhancement, Selection, StageRecord, TurnDecision
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.optimize.pipeline.acts import WITH_LM, Raced, gate_acts
+from jazzmine_dspy.optimize.pipeline.race import LM_ORDER, Standing
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.policy import FLOOR
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jazzmine_dspy.optimize.pipeline.acts import WITH_LM
-from jazzmine_dspy.optimize.pipeline.race import HEAD_ORDER
 
 from jazzmine_dspy import load
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.datasets.split import roles_hash
 from jazzmine_dspy.lm import scripted_lm
+from jazzmine_dspy.optimize.pipeline.acts import WITH_LM
+from jazzmine_dspy.optimize.pipeline.race import HEAD_ORDER
 from jazzmine_dspy.optimize.planning import plan
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head

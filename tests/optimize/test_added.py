@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jazzmine_dspy.optimize.pipeline.added import check_added, orders_of, train_heads
 
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.pipeline.added import check_added, orders_of, train_heads
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize, start_program

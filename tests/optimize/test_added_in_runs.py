@@ -8,24 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jazzmine_dspy.optimize.calibration.order import Ordered
-from jazzmine_dspy.optimize.pipeline import race
-from jazzmine_dspy.optimize.pipeline.parts import with_index
-from jazzmine_dspy.optimize.pipeline.recall import index_examples
-from jazzmine_dspy.optimize.pipeline.refit import refit
-from jazzmine_dspy.optimize.pipeline.rows import Exclusions
-from jazzmine_dspy.program.stage import CANDIDATES
 
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.models.decision import STAGES, Enhancement
 from jazzmine_dspy.optimize import run
 from jazzmine_dspy.optimize.budget import Budget
+from jazzmine_dspy.optimize.calibration.order import Ordered
 from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.pipeline import race
+from jazzmine_dspy.optimize.pipeline.parts import with_index
+from jazzmine_dspy.optimize.pipeline.recall import index_examples
+from jazzmine_dspy.optimize.pipeline.refit import refit
+from jazzmine_dspy.optimize.pipeline.rows import Exclusions
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.heads import HEADS
 from jazzmine_dspy.program.policy import FLOOR
 from jazzmine_dspy.program.ports import HeadExample, HeadOutput, SelectionOutput
 from jazzmine_dspy.program.recall_query import recall_query
+from jazzmine_dspy.program.stage import CANDIDATES
 
 pytest.importorskip("scipy")
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from jazzmine_dspy.optimize.pipeline.heats import HIDDEN, MARGIN, Entry, Heat, failures_as_wrong, run_heat
 
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
@@ -16,6 +15,7 @@ from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.eval.score_terms import TurnScores, mean
 from jazzmine_dspy.models.decision import Enhancement, Selection, SourceKind, StageRecord, TurnDecision
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.optimize.pipeline.heats import HIDDEN, MARGIN, Entry, Heat, failures_as_wrong, run_heat
 
 FLOWS = Objective("flow_set_exact")
 

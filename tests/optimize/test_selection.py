@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 import yaml
-from jazzmine_dspy.optimize.pipeline.rows import Exclusions
 
 from jazzmine_dspy import load
 from jazzmine_dspy.artifacts.recall import bind_recall, recall_settings
 from jazzmine_dspy.datasets import load_dataset, write_splits
 from jazzmine_dspy.lm.requests import user_text
 from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.optimize.pipeline.rows import Exclusions
 from jazzmine_dspy.program.heads import SelectionHead
 from shop_dataset import write_shop
 

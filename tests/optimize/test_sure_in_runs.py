@@ -7,10 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from jazzmine_dspy.optimize.pipeline.acts import WITH_LM
-from jazzmine_dspy.optimize.pipeline.race import HEAD_ORDER, LM_ORDER, Standing
-from jazzmine_dspy.optimize.pipeline.sure import fit_sureness
-from jazzmine_dspy.program.sureness import shipped
 
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import load_dataset
@@ -22,10 +18,14 @@ from jazzmine_dspy.models.commands import OutOfScope
 from jazzmine_dspy.models.decision import STAGES, Enhancement, Selection, StageRecord, TurnDecision
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.pipeline.acts import WITH_LM
+from jazzmine_dspy.optimize.pipeline.race import HEAD_ORDER, LM_ORDER, Standing
+from jazzmine_dspy.optimize.pipeline.sure import fit_sureness
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.sureness import shipped
 from jazzmine_dspy.program.turn import TurnProgram
 
 SUPPORT = Path(__file__).resolve().parents[2] / "datasets" / "support"

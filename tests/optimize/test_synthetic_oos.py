@@ -6,12 +6,12 @@ import itertools
 from typing import Any
 
 import pytest
-from jazzmine_dspy.optimize.pipeline.heads import fit_head
-from jazzmine_dspy.optimize.pipeline.rows import Exclusions, collect_rows
-from jazzmine_dspy.optimize.pipeline.synthetic_oos import synthetic_oos
 
 from jazzmine_dspy import load
 from jazzmine_dspy.datasets import load_dataset
+from jazzmine_dspy.optimize.pipeline.heads import fit_head
+from jazzmine_dspy.optimize.pipeline.rows import Exclusions, collect_rows
+from jazzmine_dspy.optimize.pipeline.synthetic_oos import synthetic_oos
 from shop_dataset import write_shop
 
 TOLD = {

@@ -11,9 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-from jazzmine_dspy.optimize.pipeline.outcome import Outcome
-from jazzmine_dspy.optimize.pipeline.race import Standing
-from jazzmine_dspy.optimize.pipeline.updated import BEFORE, settle
 from typer.testing import CliRunner
 
 from jazzmine_dspy import artifacts
@@ -25,6 +22,9 @@ from jazzmine_dspy.models.errors import DatasetError, RecipeError
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.earlier import Earlier, read_earlier, recipe_of, up_to_date
+from jazzmine_dspy.optimize.pipeline.outcome import Outcome
+from jazzmine_dspy.optimize.pipeline.race import Standing
+from jazzmine_dspy.optimize.pipeline.updated import BEFORE, settle
 from jazzmine_dspy.optimize.planning import plan
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe

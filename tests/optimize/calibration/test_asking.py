@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+
 from jazzmine_dspy.optimize.calibration.asking import Asked, effect, fit_margin
 
 

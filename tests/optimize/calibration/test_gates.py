@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.optimize.calibration.gates import (
     NEVER,
     certified_gate,
@@ -15,8 +17,6 @@ from jazzmine_dspy.optimize.calibration.gates import (
     turns_needed,
     upper_bound,
 )
-
-from jazzmine_dspy.models.errors import InputError
 
 REPEATS = 300
 

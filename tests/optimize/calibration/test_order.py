@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from jazzmine_dspy.optimize.calibration.gates import FEWEST
 from jazzmine_dspy.optimize.calibration.order import Verdict, fit_order, fold_gates
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from jazzmine_dspy.program.sureness import Sureness
 
 pytest.importorskip("scipy")

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from jazzmine_dspy.optimize.pipeline.feeling import FEWEST, fit_own_feeling
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.optimize.heads.feeling import fit_feeling
+from jazzmine_dspy.optimize.pipeline.feeling import FEWEST, fit_own_feeling
 from jazzmine_dspy.program.heads.feeling import shipped_feeling
 from jazzmine_dspy.program.heads.feeling.head import learnt_dataset
 from jazzmine_dspy.program.turn import TurnProgram
