@@ -238,14 +238,15 @@ def with_records(answer: Decided, name: str, trust: float, milliseconds: float) 
     """An answer with a record for each stage that it answers, and a confidence of the turn, where it has none."""
     records = dict(answer.records)
     calls = answer.calls
+    turn = answer.confidence.get("turn", answer.confidence.get("understand", trust))
     for stage in (stage for stage in STAGES if answer.has(stage) and stage not in records):
-        records[stage] = record(
-            name, answer.confidence.get(stage, trust), milliseconds, calls, cause=answer.degraded
-        )
+        # The gate of the turn is about its commands.
+        sure = turn if stage == "understand" else answer.confidence.get(stage, trust)
+        records[stage] = record(name, sure, milliseconds, calls, cause=answer.degraded)
         # The first stage has the time and the calls.
         milliseconds, calls = 0.0, ()
     acts = answer.selection is not None or answer.commands is not None
-    confidence = {"turn": trust, **answer.confidence} if acts else answer.confidence
+    confidence = {"turn": turn, **answer.confidence} if acts else answer.confidence
     return replace(answer, records=records, confidence=confidence)
 
 

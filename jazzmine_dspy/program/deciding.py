@@ -28,6 +28,7 @@ from jazzmine_dspy.program.decider import (
     Decider,
     checked_answer,
     instance,
+    record,
     with_records,
 )
 from jazzmine_dspy.program.decision_cache import DecisionCache
@@ -201,7 +202,8 @@ class Course:
         if answer.selection is not None and answer.commands is None and "understand" not in answer.records:
             # Who chooses flows and says nothing of values has them read for these flows.
             local = LocalDecider().understand(self.state.with_selected(answer.selection.flows))
-            answer = replace(answer, commands=local.commands)
+            read = record(local.source, answer.confidence["turn"], cause=local.cause)
+            answer = replace(answer, commands=local.commands, records={**answer.records, "understand": read})
         first = self.answer is None
         if first and all(answer.has(stage) for stage in STAGES) and len(answer.records) == len(STAGES):
             self.answer = answer

@@ -32,7 +32,7 @@ def test_opening_the_test_split_is_logged_and_no_other(run: Any, program: Path, 
     assert not (dataset / ".opened.jsonl").exists()
     run("evaluate", program, dataset)
     entries = [json.loads(line) for line in (dataset / ".opened.jsonl").read_text("utf-8").splitlines()]
-    assert [entry["reason"] for entry in entries] == ["evaluate floor"]
+    assert [entry["reason"] for entry in entries] == ["evaluate fallback"]
 
 
 @pytest.mark.row("O11")

@@ -85,7 +85,7 @@ def test_a_registered_decider_answers_where_the_policy_names_it(ordered: Make, s
     decision = decide(program, style)
     assert [command.type for command in decision.commands] == ["start_flow", "set_slot"]
     record = decision.stages["understand"]
-    assert (record.source, record.confidence, record.degraded) == ("mine", 0.5, False)
+    assert (record.source, record.confidence, record.degraded) == ("mine", 0.8, False)
     assert {one.source for one in decision.stages.values()} == {"mine"}
     assert record.model_validate_json(record.model_dump_json()) == record
     passed = program.with_policy(
