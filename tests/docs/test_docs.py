@@ -81,7 +81,6 @@ def redis_url() -> Iterator[str]:
 @pytest.fixture
 def closed_registries(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an example registers is forgotten after it."""
-    from jazzmine_dspy.program.sources import SOURCES
 
     from jazzmine_dspy.datasets.importers import IMPORTERS
     from jazzmine_dspy.models import SLOT_TYPES

@@ -1,4 +1,4 @@
-"""A package outside jazzmine_dspy adds a source and a head for understanding, one file each; a run works with them."""
+"""A package outside jazzmine_dspy adds two deciders, one file each, one of them trained; programs work with them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,10 @@ pytest.importorskip("scipy")
 HERE = Path(__file__).parent
 SUPPORT = HERE.parent / "support"
 ENTRY_POINTS = """
-[jazzmine_dspy.sources]
-understand.gazetteer = extension.gazetteer:Gazetteer
-understand.broken = extension.nowhere:Broken
-
-[jazzmine_dspy.heads]
-understand.lookup = extension.lookup:Lookup
-understand.broken = extension.nowhere:Broken
+[jazzmine_dspy.deciders]
+gazetteer = extension.gazetteer:Gazetteer
+lookup = extension.lookup:Lookup
+broken = extension.nowhere:Broken
 """
 PLACES = {"the town hall": "M1 1AE", "the old mill": "B33 8TH", "the harbour": "DN55 1PT"}
 WISHES = {"mend_boiler": "mend my boiler", "clean_windows": "clean my windows"}
@@ -34,7 +31,7 @@ PARTS = ("train", "dev_a", "dev_b", "test")
 
 
 def write_dataset(folder: Path) -> None:
-    """Forty conversations of one message for each part; two of three name a place that only its name tells."""
+    """Forty conversations of one message for each part; three of four name a place that only its name tells."""
     folder.mkdir()
     slot = {"name": "place", "type": "text", "pattern": "[A-Z0-9]+ [0-9][A-Z]{2}", "description": "Where."}
     flows = [
@@ -47,7 +44,7 @@ def write_dataset(folder: Path) -> None:
     for part in PARTS:
         for number in range(40):
             flow = list(WISHES)[number % 2]
-            name = list(PLACES)[number // 2 % 3] if number % 3 else None
+            name = [*PLACES, None][number // 2 % 4]
             where = f" at {name}" if name else ""
             commands: list[dict[str, Any]] = [{"type": "start_flow", "flow": flow}]
             commands += [{"type": "set_slot", "name": "place", "value": PLACES[name]}] if name else []
@@ -77,7 +74,7 @@ def walked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         paths.insert(0, str(folder / "site"))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "COLUMNS": "200"}
     done = subprocess.run(
-        [sys.executable, str(HERE / "walk_stages.py"), request.param],
+        [sys.executable, str(HERE / "walk_deciders.py"), request.param],
         cwd=folder,
         env=env,
         capture_output=True,
@@ -89,38 +86,42 @@ def walked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return found
 
 
+NAMES = pytest.mark.parametrize("name", ["gazetteer", "lookup"])
+
+
 @pytest.mark.row("X1")
-@pytest.mark.parametrize(("made", "kind"), [("source", "gazetteer"), ("head", "head")])
-def test_it_is_compiled_and_ships(walked: dict[str, Any], made: str, kind: str) -> None:
-    found = walked[made]
-    assert found["order"] == ["rule", kind, "floor"]
-    assert found["shipped"] == {
-        "enhance": "floor",
-        "select": "floor",
-        "understand": "gazetteer" if made == "source" else "lookup",
-    }
-    assert found["heads"] == ({"understand": "Lookup"} if made == "head" else {})
+@NAMES
+def test_it_is_saved_and_loaded_with_the_program(walked: dict[str, Any], name: str) -> None:
+    found = walked[name]
+    assert found["deciders"] == (["local", "gazetteer"] if name == "gazetteer" else ["lookup", "local"])
     assert len(set(found["fingerprint"])) == 1
+    assert found["learnt"] == (name == "lookup")
 
 
 @pytest.mark.row("X1")
-@pytest.mark.parametrize(("made", "kind"), [("source", "gazetteer"), ("head", "head")])
-def test_it_decides_and_serves(walked: dict[str, Any], made: str, kind: str) -> None:
-    found = walked[made]
+@NAMES
+def test_it_decides_and_serves(walked: dict[str, Any], name: str) -> None:
+    found = walked[name]
     assert found["commands"] == [
         {"type": "start_flow", "flow": "clean_windows"},
         {"type": "set_slot", "name": "place", "value": "B33 8TH"},
     ]
-    assert (found["record"]["source"], found["record"]["degraded"]) == (kind, False)
+    assert (found["record"]["source"], found["record"]["degraded"]) == (name, False)
     assert found["talk"] == {"next": "run_flow", "values": {"place": "M1 1AE"}}
 
 
 @pytest.mark.row("X1")
-@pytest.mark.parametrize(("made", "kind"), [("source", "gazetteer"), ("head", "head")])
-def test_it_is_evaluated_and_reported(walked: dict[str, Any], made: str, kind: str) -> None:
-    found = walked[made]
+@NAMES
+def test_it_is_evaluated(walked: dict[str, Any], name: str) -> None:
+    found = walked[name]
     assert found["scores"]["commands_exact"]["value"] == 1.0
-    assert found["sources"][kind] > 0.5
-    name = "gazetteer" if made == "source" else "lookup"
-    assert f"{name} ships: better by" in found["report"]
-    assert f", {kind}: " in found["page"]
+    assert found["sources"][name] > 0.5
+
+
+@pytest.mark.row("X1")
+def test_a_broken_package_disturbs_no_other_and_says_what_to_fix(walked: dict[str, Any]) -> None:
+    if walked["how"] == "installed":
+        assert "The decider 'broken' cannot be loaded" in walked["broken"]
+        assert "Fix the package that offers it, or uninstall it." in walked["broken"]
+    else:
+        assert "'broken', which nobody registered" in walked["broken"]
