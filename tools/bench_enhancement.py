@@ -34,7 +34,6 @@ from jazzmine_dspy.eval.score_terms import TurnScores
 from jazzmine_dspy.eval.suite import load_suite, log_opening
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.feeling import feeling_head
-from jazzmine_dspy.program.gate import without_lm
 from jazzmine_dspy.program.heads.feeling.sentiment import ANGRY
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
@@ -58,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "test" in parts:
         dataset.open_test("bench-enhancement")
     program = load(options.program)
-    program = program.with_policy(without_lm(program.policy))
+    program = program.with_policy(program.policy.named("local"))
     lines = [*_scores(program, dataset.examples(*parts)), *_comments(program)]
     for name, what in (("in_sight", "messages in sight, learnt"), ("test", "unseen messages")):
         lines += _messages(program, name, what)

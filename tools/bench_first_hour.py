@@ -236,9 +236,8 @@ def overhead(calls: int) -> None:
 
     from jazzmine_dspy.datasets import load_dataset
     from jazzmine_dspy.lm import scripted_lm
+    from jazzmine_dspy.program.lm_requests import request_for
     from jazzmine_dspy.program.policy import Policy
-    from jazzmine_dspy.program.sources.lm import call_for
-    from jazzmine_dspy.program.stage import Context
     from jazzmine_dspy.program.turn import TurnProgram
     from jazzmine_dspy.signatures.adapter import DecisionAdapter
 
@@ -250,12 +249,12 @@ def overhead(calls: int) -> None:
     }  # fmt: skip
     lm = scripted_lm(lambda _: json.dumps(answer))
     program = TurnProgram(found.flows, policy=Policy(shape="fused")).with_policy("lm").bind(lm=lm)
-    effect = call_for(Context(turn=example.turn, registry=found.flows), "fused", program.policy)
+    request = request_for(program.read(example.turn), "fused")
 
     def by(adapter: Any, config: Mapping[str, Any]) -> Callable[[], Any]:
         def call() -> Any:
             with dspy.context(lm=lm, adapter=adapter):
-                return program.fused(**effect.inputs, config=dict(config))
+                return program.fused(**request.inputs, config=dict(config))
 
         return call
 
@@ -264,7 +263,7 @@ def overhead(calls: int) -> None:
     print("| --- | ---: | ---: |", flush=True)
     ways = {
         "DSPy's JSONAdapter": by(dspy.JSONAdapter(), {"max_tokens": 320}),
-        "our adapter, with the schema of the call": by(DecisionAdapter(), effect.config),
+        "our adapter, with the schema of the call": by(DecisionAdapter(), request.config),
         "a whole decision: deadline, retries, log, merge": lambda: program.decide(example.turn),
     }
     for name, call in ways.items():

@@ -11,8 +11,8 @@ from jazzmine_dspy import eval as scoring
 from jazzmine_dspy.program.heads import options
 from jazzmine_dspy.program.heads.acts import ACTS, Acts
 from jazzmine_dspy.program.heads.acts.fit import Rows
+from jazzmine_dspy.program.local.choices import LIKELY_ASKED, LIKELY_TOLD
 from jazzmine_dspy.program.ports import EmbedderPort
-from jazzmine_dspy.program.sources.choices import LIKELY_ASKED, LIKELY_TOLD
 from weights import acts, choices, starts
 from weights.ground import FOLDS, Registry
 

@@ -12,10 +12,9 @@ from jazzmine_dspy.eval.intervals import summarise
 from jazzmine_dspy.eval.score_terms import TurnScores, mean
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize.calibration.gates import FEWEST, NEVER, floored
-from jazzmine_dspy.program.gate import sureness_of
-from jazzmine_dspy.program.sureness import shipped
+from jazzmine_dspy.optimize.gates import FEWEST, NEVER, floored
 from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.program.turn_confidence import features_of, shipped
 from understanding.figures import Figure, figure
 from understanding.ground import Ground
 from understanding.programs import Programs
@@ -44,8 +43,8 @@ def confidence(program: TurnProgram, turn: Turn, decision: TurnDecision | None) 
     """How likely all commands are right, as the gate of a whole turn is told; 0 where a part failed."""
     if decision is None or decision.degraded:
         return 0.0
-    sureness = sureness_of(program.policy, program.bindings) or shipped()[0]
-    return sureness.of(turn, program.registry, decision)
+    model = program.policy.turn_confidence or shipped()[0]
+    return model.probability(features_of(turn, program.registry, decision))
 
 
 def figures(ground: Ground, programs: Programs) -> Iterator[Figure]:
