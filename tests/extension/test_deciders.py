@@ -1,4 +1,4 @@
-"""A package outside jazzmine_dspy adds two deciders, one file each, one of them trained; programs work with them."""
+"""A package outside jazzmine_dspy adds two deciders, one file each, of which a run trains one; all works with them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ gazetteer = extension.gazetteer:Gazetteer
 lookup = extension.lookup:Lookup
 broken = extension.nowhere:Broken
 """
+NAMES = pytest.mark.parametrize("name", ["gazetteer", "lookup"])
 PLACES = {"the town hall": "M1 1AE", "the old mill": "B33 8TH", "the harbour": "DN55 1PT"}
 WISHES = {"mend_boiler": "mend my boiler", "clean_windows": "clean my windows"}
 ENDS = ("now", "please", "today", "tomorrow", "at noon")
@@ -31,7 +32,7 @@ PARTS = ("train", "dev_a", "dev_b", "test")
 
 
 def write_dataset(folder: Path) -> None:
-    """Forty conversations of one message for each part; three of four name a place that only its name tells."""
+    """Twenty conversations of one message for each part; two of three name a place that only its name tells."""
     folder.mkdir()
     slot = {"name": "place", "type": "text", "pattern": "[A-Z0-9]+ [0-9][A-Z]{2}", "description": "Where."}
     flows = [
@@ -42,9 +43,9 @@ def write_dataset(folder: Path) -> None:
     (folder / "card.md").write_text("# shop\n", "utf-8")
     lines, roles = [], {}
     for part in PARTS:
-        for number in range(40):
+        for number in range(20):
             flow = list(WISHES)[number % 2]
-            name = [*PLACES, None][number // 2 % 4]
+            name = list(PLACES)[number // 2 % 3] if number % 3 else None
             where = f" at {name}" if name else ""
             commands: list[dict[str, Any]] = [{"type": "start_flow", "flow": flow}]
             commands += [{"type": "set_slot", "name": "place", "value": PLACES[name]}] if name else []
@@ -86,16 +87,15 @@ def walked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return found
 
 
-NAMES = pytest.mark.parametrize("name", ["gazetteer", "lookup"])
-
-
 @pytest.mark.row("X1")
 @NAMES
-def test_it_is_saved_and_loaded_with_the_program(walked: dict[str, Any], name: str) -> None:
+def test_it_is_compiled_and_ships(walked: dict[str, Any], name: str) -> None:
     found = walked[name]
-    assert found["deciders"] == (["local", "gazetteer"] if name == "gazetteer" else ["lookup", "local"])
+    assert (found["names"], found["shipped"]) == ([name], name)
     assert len(set(found["fingerprint"])) == 1
-    assert found["learnt"] == (name == "lookup")
+    # What was learnt is in a file of its own, and bound by loading.
+    assert ("deciders.safetensors" in found["files"]) == (name == "lookup")
+    assert found["bound"] == ({"lookup": "Lookup"} if name == "lookup" else {})
 
 
 @pytest.mark.row("X1")
@@ -112,16 +112,10 @@ def test_it_decides_and_serves(walked: dict[str, Any], name: str) -> None:
 
 @pytest.mark.row("X1")
 @NAMES
-def test_it_is_evaluated(walked: dict[str, Any], name: str) -> None:
+def test_it_is_evaluated_and_reported(walked: dict[str, Any], name: str) -> None:
     found = walked[name]
     assert found["scores"]["commands_exact"]["value"] == 1.0
-    assert found["sources"][name] > 0.5
-
-
-@pytest.mark.row("X1")
-def test_a_broken_package_disturbs_no_other_and_says_what_to_fix(walked: dict[str, Any]) -> None:
-    if walked["how"] == "installed":
-        assert "The decider 'broken' cannot be loaded" in walked["broken"]
-        assert "Fix the package that offers it, or uninstall it." in walked["broken"]
-    else:
-        assert "'broken', which nobody registered" in walked["broken"]
+    assert found["sources"][name] == 1.0
+    assert found["run"]["first_line"].startswith(f"{name} ships; ")
+    assert f"| {name} | kept |" in found["report"]
+    assert f"test turns by {name}, " in found["page"]

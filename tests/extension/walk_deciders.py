@@ -1,4 +1,4 @@
-"""Run as a process of its own: trains, saves, serves and evaluates with two deciders of another package.
+"""Run as a process of its own: compiles, serves, evaluates and reports with deciders of another package.
 
 The argument ``decorators`` imports the package's files first; ``installed`` leaves it to the entry points. The last
 line that is printed is a JSON document of what came out.
@@ -15,10 +15,8 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-POLICIES: dict[str, Any] = {
-    "gazetteer": (("local", 1.0), ("gazetteer", None)),
-    "lookup": (("lookup", 0.5), ("local", None)),
-}
+NAMES = ("gazetteer", "lookup")
+RECIPE = 'dataset = "shop"\nlm = "none"\nhead = false\nacts = false\nrecall = false\ntracking = "none"\n'
 
 
 def command(*words: str) -> Any:
@@ -39,57 +37,32 @@ async def talk(made: str) -> dict[str, Any]:
     return {"next": said.next.kind, "values": said.state.active_flow.values}
 
 
-def make(name: str) -> None:
-    """A program with one of the deciders, trained on the dataset where it can be."""
-    from jazzmine_dspy import TurnProgram, save
-    from jazzmine_dspy.artifacts import bind_recall
-    from jazzmine_dspy.datasets import load_dataset
-    from jazzmine_dspy.program.decider import DECIDERS, DecidedTurn
-    from jazzmine_dspy.program.policy import Policy
-
-    dataset = load_dataset(Path("shop"))
-    program = TurnProgram(dataset.flows, policy=Policy(deciders=POLICIES[name]))
-    bind_recall(program, "minilm")
-    train = getattr(DECIDERS[name], "train", None)
-    if train is not None:
-        turns = dataset.examples("train")
-        seen = [DecidedTurn(program.read(each.turn), each.labels, each.conversation_id) for each in turns]
-        program.bind(deciders={name: train(seen, 0)})
-    save(program, Path(name), name=name)
-
-
-def walk(name: str) -> dict[str, Any]:
-    """Everything with one decider."""
-    make(name)
-    decided = command("decide", name, "--text", "clean my windows at the old mill please", "--json")
-    scores = command("evaluate", name, "shop", "--split", "test", "--json")
+def walk(made: str) -> dict[str, Any]:
+    """Everything with a recipe that names a decider."""
+    Path(f"{made}.toml").write_text(f'name = "{made}"\n{RECIPE}deciders = ["{made}"]\n', "utf-8")
+    run = command("optimize", f"{made}.toml", "--out", made, "--json")
+    decided = command("decide", made, "--text", "clean my windows at the old mill please", "--json")
+    scores = command("evaluate", made, "shop", "--split", "test", "--json")
 
     from jazzmine_dspy import load
 
-    program = load(name)
+    program = load(made)
+    manifest = json.loads(Path(made, "manifest.json").read_text("utf-8"))
     return {
-        "deciders": program.policy.names,
-        "learnt": Path(name, "deciders.safetensors").is_file(),
-        "fingerprint": [program.fingerprint, load(name).fingerprint],
+        "shipped": manifest["shipped"],
+        "files": sorted(manifest["files"]),
+        "names": program.policy.names,
+        "bound": {name: type(one).__name__ for name, one in program.bindings.deciders.items()},
+        "fingerprint": [program.fingerprint, load(made).fingerprint],
         "commands": decided["commands"],
         "record": decided["stages"]["understand"],
-        "talk": asyncio.run(talk(name)),
+        "talk": asyncio.run(talk(made)),
         "scores": scores["metrics"],
         "sources": scores["sources"]["understand"],
+        "run": run,
+        "report": Path(made, "report", "report.md").read_text("utf-8"),
+        "page": Path(made, "report", "report.html").read_text("utf-8"),
     }
-
-
-def broken() -> str:
-    """What a policy says that names a decider whose package cannot be loaded."""
-    from jazzmine_dspy import FlowRegistry, TurnProgram
-    from jazzmine_dspy.models.errors import JazzmineError
-    from jazzmine_dspy.program.policy import Policy
-
-    try:
-        program = TurnProgram(FlowRegistry(), policy=Policy(deciders=(("broken", None),)))
-        return program.fingerprint
-    except JazzmineError as error:
-        return str(error)
 
 
 def main(how: str) -> None:
@@ -97,7 +70,7 @@ def main(how: str) -> None:
     if how == "decorators":
         for name in ("extension.gazetteer", "extension.lookup"):
             importlib.import_module(name)
-    print(json.dumps({"how": how, "broken": broken(), **{name: walk(name) for name in POLICIES}}))
+    print(json.dumps({made: walk(made) for made in NAMES}))
 
 
 if __name__ == "__main__":

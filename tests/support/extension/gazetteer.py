@@ -1,8 +1,10 @@
-"""A decider: places that go by a name. It needs no training, and leaves all else to what stood before."""
+"""A decider: the flow that recall finds first, and places that go by a name."""
 
 from __future__ import annotations
 
-from jazzmine_dspy.models.commands import SetSlot
+from jazzmine_dspy.models import Command
+from jazzmine_dspy.models.commands import SetSlot, StartFlow
+from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.program.deadline import Deadline
 from jazzmine_dspy.program.decider import Decided, Decider, decider
 from jazzmine_dspy.program.state import TurnState
@@ -17,14 +19,18 @@ class Gazetteer(Decider):
     fingerprint = "three places"
 
     def decide(self, state: TurnState, so_far: Decided | None, deadline: Deadline) -> Decided:
-        """The commands so far with the place; nothing where none or several are named."""
-        assert so_far is not None, "the local decider stands before it"
-        text = state.turn.text.lower()
-        codes = [code for name, code in PLACES.items() if name in text]
-        flows = so_far.selection.flows if so_far.selection is not None else ()
-        slots = {slot.name for slot in state.with_selected(flows).slots}
-        if len(codes) != 1 or "place" not in slots:
-            return Decided(so_far.enhancement)
-        rest = [command for command in so_far.commands or () if command.slot_name != "place"]
-        commands = (*rest, SetSlot(name="place", value=codes[0]))
-        return Decided(so_far.enhancement, commands=commands, confidence={"understand": 0.95, "turn": 0.95})
+        named = [code for name, code in PLACES.items() if name in state.text.lower()]
+        return started(state, {"place": named[0]} if named else {})
+
+
+def started(state: TurnState, values: dict[str, str], confidence: float = 0.95) -> Decided:
+    """The first flow that recall finds, with these values of its slots."""
+    flow = state.recalled[0].name
+    commands: list[Command] = [StartFlow(flow=flow)]
+    commands += [SetSlot(name=name, value=value) for name, value in values.items()]
+    return Decided(
+        Enhancement(enhanced_query=state.text),
+        selection=Selection(flows=[flow]),
+        commands=tuple(commands),
+        confidence={"turn": confidence},
+    )

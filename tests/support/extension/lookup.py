@@ -1,28 +1,26 @@
-"""A decider that is trained: phrases that stand for a flow and a value wherever they were labelled."""
+"""A decider that a run trains: phrases that stand for a value wherever they were labelled."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
+from extension.gazetteer import started
 from jazzmine_dspy.models.base import sha256
-from jazzmine_dspy.models.commands import Command, SetSlot
-from jazzmine_dspy.models.decision import Enhancement, Selection
+from jazzmine_dspy.models.commands import SetSlot
 from jazzmine_dspy.program.deadline import Deadline
 from jazzmine_dspy.program.decider import Decided, DecidedTurn, Decider, decider
 from jazzmine_dspy.program.ports import HeadState
 from jazzmine_dspy.program.state import TurnState
 
 Key = tuple[str, str, str]
-FLOW = ""
-"""In the place of a slot: the value is the flow that the phrase starts."""
 
 
 @decider("lookup")
 class Lookup(Decider):
-    """Knows three-word phrases, each with its slot or flow, its value, and how often it was seen with them."""
+    """Knows three-word phrases, each with its slot, its value, and how often it was seen with them."""
 
     def __init__(self, phrases: Sequence[Key] = (), counts: Sequence[int] = ()) -> None:
         self.phrases = [(phrase, slot, value) for phrase, slot, value in phrases]
@@ -31,50 +29,33 @@ class Lookup(Decider):
 
     @classmethod
     def train(cls, examples: Sequence[DecidedTurn], seed: int) -> Lookup:  # noqa: ARG003
-        """Count the phrases of labelled turns, and what they were labelled with."""
         seen: Counter[str] = Counter()
         values: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
         for example in examples:
-            phrases = _phrases(example.state.turn.text)
+            phrases = _phrases(example.state.text)
             seen.update(phrases)
-            for key in _labels(example):
-                for phrase in phrases:
-                    values[phrase][key] += 1
+            for command in example.labels.commands or ():
+                if isinstance(command, SetSlot):
+                    for phrase in phrases:
+                        values[phrase][command.name, str(command.value)] += 1
         known = sorted(
-            (phrase, *key, count)
+            (phrase, *found.most_common(1)[0][0], seen[phrase])
             for phrase, found in values.items()
-            for key, count in found.items()
-            if count > 1 and count == seen[phrase]
+            if seen[phrase] > 1 and found.most_common(1)[0][1] == seen[phrase]
         )
         return cls([each[:3] for each in known], [each[3] for each in known])
 
     def decide(self, state: TurnState, so_far: Decided | None, deadline: Deadline) -> Decided:
-        """The flow and the values of the known phrases."""
-        said = _phrases(state.turn.text)
-        found = {(slot, value) for phrase, slot, value in self.phrases if phrase in said}
-        flows = [value for slot, value in found if slot == FLOW]
-        commands: tuple[Command, ...] = tuple(
-            SetSlot(name=slot, value=value) for slot, value in sorted(found) if slot != FLOW
-        )
-        sure = 0.9 if len(flows) == 1 else 0.1
-        enhancement = Enhancement(enhanced_query=state.turn.text)
-        selection = Selection(flows=flows[:1])
-        confidence = {"select": sure, "understand": sure, "turn": sure}
-        return Decided(enhancement, frozenset(("enhanced_query",)), selection, commands, confidence)  # type: ignore[arg-type]
+        said = _phrases(state.text)
+        found = {slot: value for phrase, slot, value in self.phrases if phrase in said}
+        return started(state, found, 0.9 if found else 0.6)
 
     def to_state(self) -> HeadState:
-        """All that it knows."""
         return HeadState({"counts": self.counts}, {"phrases": [list(each) for each in self.phrases]})
 
     @classmethod
     def from_state(cls, state: HeadState) -> Lookup:
-        """The inverse of :meth:`to_state`."""
         return cls([tuple(each) for each in state.settings["phrases"]], state.arrays["counts"].tolist())
-
-
-def _labels(example: DecidedTurn) -> Iterable[tuple[str, str]]:
-    yield from ((FLOW, flow) for flow in example.labels.flows or ())
-    yield from ((c.name, str(c.value)) for c in example.labels.commands or () if isinstance(c, SetSlot))
 
 
 def _phrases(text: str) -> set[str]:
