@@ -30,9 +30,12 @@ from jazzmine_dspy.cli._scoring import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from jazzmine_dspy.cli._program_options import Opened
+    from jazzmine_dspy.datasets.schema import Example
     from jazzmine_dspy.eval import Comparison, Evaluation, Gate
     from jazzmine_dspy.eval.suite import Replayed
     from jazzmine_dspy.lm.prices import Price
+    from jazzmine_dspy.optimize.audit import Audit
 
 
 def evaluate(
@@ -67,6 +70,12 @@ def evaluate(
             "--replay", help="Also hold whole conversations, with the program's own state; each twice."
         ),
     ] = False,
+    audit: Annotated[
+        bool,
+        typer.Option(
+            "--audit", help="Also check how many of the turns that are decided without the LM are wrong."
+        ),
+    ] = False,
     report: ReportFolder = None,
     concurrency: Concurrency = 8,
     quiet: Quiet = False,
@@ -74,7 +83,8 @@ def evaluate(
 ) -> None:
     """Score a program on labelled turns, with 95 % intervals, cost and latency.
 
-    Exit code 1 with --against: it loses significantly more than --margin.
+    Exit code 1 with --against: it loses significantly more than --margin; with --audit: more turns are wrong than the
+    target of its gate allows.
     """
     from jazzmine_dspy.artifacts import find, read_manifest
     from jazzmine_dspy.cli._against import all_asked, is_record, side
@@ -116,19 +126,24 @@ def evaluate(
         document["against"] = {**gated.comparison.to_json(), "gate": gated.gate.to_json()}
     if whole is not None:
         document["replay"] = whole.to_json()
+    audited = _audit(opened, [turn.example for turn in found.turns]) if audit else None
+    if audited is not None:
+        document["audit"] = audited.to_json()
     out.document(document)
     _show(found, title, opened.lm, money, "" if price is None else price.currency)
     if whole is not None:
         out.show(*_replay_told(whole))
     if recorded is not None:
         out.show(f"recording: {describe(recorded)}")
+    if audited is not None:
+        out.show(audited.in_words())
     if report is not None:
         facts = {
             "program": f"{scored.name} {opened.program.fingerprint[:12]}",
             "dataset": f"{labelled.name} {labelled.fingerprint[:12]}, split {split}",
             "turns": f"{found.n} of {len(labelled.examples(split))}, drawn with seed {seed}",
             "language model": opened.lm or "none",
-            "order of sources": policy,
+            "policy": policy,
             "wording of prompts": opened.program.policy.wording,
             "money": money,
             **({"seen before": scored.seen} if scored.seen else {}),
@@ -145,8 +160,19 @@ def evaluate(
     if found.crashed + found.degraded == found.n:
         out.note("every turn crashed or is degraded: these are no figures of the program")
         raise typer.Exit(CHECK_FAILED)
+    if audited is not None and audited.broken:
+        raise typer.Exit(CHECK_FAILED)
     if gated is not None:
         _judge(gated)
+
+
+def _audit(opened: Opened, examples: list[Example]) -> Audit:
+    from jazzmine_dspy.optimize.audit import audit
+
+    part = (opened.manifest.get("recipe") or {}).get("gates") or {}
+    return audit(
+        opened.program, examples, **{key: part[key] for key in ("target_error", "delta") if key in part}
+    )
 
 
 def _replay_told(whole: Replayed) -> list[str]:

@@ -1,44 +1,120 @@
-"""What compiling was measured to gain elsewhere, weighed with what a run measures itself."""
+"""What compiling is expected to gain over the base program, before and after a run has measured it."""
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.resources import files
 from typing import NamedTuple
+
+from jazzmine_dspy.models.errors import InputError
+
+FILE = "prior.json"
+
+
+class Prior(NamedTuple):
+    """True gains of compiled local programs over the base program, by number of labelled conversations.
+
+    Args:
+        sizes: Numbers of labelled conversations, ascending.
+        means: Mean gain at each size, as a share of turns: 0.02 is two points.
+        spreads: Standard deviation of the true gain between registries at each size, as a share; above 0.
+    """
+
+    sizes: tuple[int, ...]
+    means: tuple[float, ...]
+    spreads: tuple[float, ...]
+
+    def at(self, n: int) -> Gain:
+        """The expected gain with n labelled conversations, before anything is measured.
+
+        Between two sizes it is interpolated over the logarithm of the size. Below the smallest size and above the
+        largest one it is that of the nearest size; with no conversation it is 0.
+        """
+        if n <= 0:
+            return Gain(0.0, 0.0)
+        if n <= self.sizes[0]:
+            return Gain(self.means[0], self.spreads[0])
+        for place, size in enumerate(self.sizes[1:], start=1):
+            if n <= size:
+                before = math.log(self.sizes[place - 1])
+                share = (math.log(n) - before) / (math.log(size) - before)
+                mean, spread = (
+                    each[place - 1] + share * (each[place] - each[place - 1])
+                    for each in (self.means, self.spreads)
+                )
+                return Gain(mean, spread)
+        return Gain(self.means[-1], self.spreads[-1])
 
 
 class Gain(NamedTuple):
-    """A gain of the objective: its mean, and its standard deviation."""
+    """A gain over the base program with its uncertainty, as shares of turns.
+
+    Args:
+        mean: Expected gain; below 0 it is a loss.
+        sd: Standard deviation.
+    """
 
     mean: float
     sd: float
 
+    @property
+    def probability(self) -> float:
+        """Probability that the gain is above 0.
 
-class Prior(NamedTuple):
-    """What is known before a run measures anything, by number of labelled conversations.
+        Example:
+            >>> Gain(0.02, 0.02).probability > 0.8, Gain(0.0, 0.0).probability
+            (True, 0.0)
+        """
+        if not self.sd:
+            return float(self.mean > 0)
+        return 0.5 * (1.0 + math.erf(self.mean / self.sd / math.sqrt(2.0)))
+
+
+def expected_gain(prior: Prior, n: int, observed: float, error: float) -> Gain:
+    """Return the gain of a compiled program over the base program after a measurement.
+
+    Both the prior and the measurement are normal, so that their means are weighted by their precisions.
 
     Args:
-        points: Numbers of conversations, each with the gain that was measured.
+        prior: Gains of such programs elsewhere.
+        n: Labelled conversations that the program was compiled on.
+        observed: Difference to the base program on turns that taught the program nothing, as a share.
+        error: Standard error of this difference, clustered by conversation; infinite where nothing was measured.
+
+    Raises:
+        InputError: ``error`` is below 0 or not a number.
+
+    Example:
+        >>> prior = Prior((10, 100), (0.0, 0.03), (0.01, 0.02))
+        >>> [round(number, 3) for number in expected_gain(prior, 10, 0.05, 0.03)]
+        [0.005, 0.009]
     """
+    if not error >= 0.0:
+        raise InputError(
+            "A standard error is at least 0",
+            where=f"error={error}",
+            remedy="Pass the error of the difference.",
+        )
+    mean, spread = prior.at(n)
+    if math.isinf(error) or not spread:
+        return Gain(mean, spread)
+    if not error:
+        return Gain(observed, 0.0)
+    weight = spread**2 / (spread**2 + error**2)
+    return Gain(mean + weight * (observed - mean), math.sqrt(weight) * error)
 
-    points: tuple[tuple[int, Gain], ...]
+
+@lru_cache(maxsize=1)
+def package_prior() -> Prior:
+    """The prior that comes with the package; ``python tools/bench_learning.py --write-prior`` rewrites it."""
+    return read_prior(files(__package__).joinpath(FILE).read_text("utf-8"))
 
 
-def shipped_prior() -> Prior | None:
-    """The prior that comes with the package; None where it is flat."""
-    return None
-
-
-def expected_gain(prior: Prior | None, conversations: int, difference: float, error: float) -> Gain:
-    """The gain to be expected, by a normal prior and a normal measurement of known error.
-
-    Args:
-        prior: None is flat.
-        conversations: Labelled ones that a program has learnt from.
-        difference: As measured.
-        error: Its standard error.
-    """
-    if prior is None or not prior.points:
-        return Gain(difference, error)
-    known = min(prior.points, key=lambda point: abs(point[0] - conversations))[1]
-    precision, own = 1.0 / max(known.sd, 1e-9) ** 2, 1.0 / max(error, 1e-9) ** 2
-    mean = (precision * known.mean + own * difference) / (precision + own)
-    return Gain(mean, (precision + own) ** -0.5)
+def read_prior(text: str) -> Prior:
+    """The prior of a JSON document with ``sizes``, ``means`` and ``spreads``."""
+    held = json.loads(text)
+    columns: list[Sequence[float]] = [held[name] for name in Prior._fields]
+    return Prior(tuple(int(size) for size in columns[0]), *(tuple(map(float, each)) for each in columns[1:]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
@@ -43,6 +44,9 @@ _INSTEAD = ("resume_flow", "repeat", "restart", "skip", "handoff")
 _MOST = 2
 """Values that count."""
 
+UNLIKELY = 0.01
+"""Least probability of a flow, and of none, before what labels add."""
+
 _LEAST = 1e-3
 _VAGUE = frozenset(("text", "list", "boolean", "number"))
 """Types of which a message holds values that say nothing of what it wants."""
@@ -60,6 +64,27 @@ class Starts(NamedTuple):
     ranking: tuple[tuple[str, float], ...]
     wanted: float
     vague: float = 0.0
+
+    def moved(self, added: Mapping[str, float]) -> Starts:
+        """The same with what labels add to the log-odds of each flow, and under "" to those of all.
+
+        Example:
+            >>> told = Starts((("a", 0.5), ("b", 0.1)), 0.6).moved({"": 0.0, "b": 2.5})
+            >>> [name for name, _ in told.ranking], told.wanted > 0.7
+            (['b', 'a'], True)
+        """
+        if not added or not self.ranking:
+            return self
+        shared = added.get("", 0.0)
+        odds = {
+            name: math.log(max(share, UNLIKELY)) + shared + added.get(name, 0.0)
+            for name, share in self.ranking
+        }
+        top = max(odds.values())
+        shares = {name: math.exp(each - top) for name, each in odds.items()}
+        total = sum(shares.values()) + max(1.0 - self.wanted, UNLIKELY) * math.exp(-top)
+        ranking = sorted(((name, share / total) for name, share in shares.items()), key=lambda one: -one[1])
+        return Starts(tuple(ranking), sum(share for _, share in ranking), self.vague)
 
 
 class Values(NamedTuple):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,8 +21,15 @@ if TYPE_CHECKING:
     Examples = Sequence[HeadExample[list[Command]]]
 
 PENALTY = 1.0
-PULL = 10.0
-"""How hard labelled turns find it to move the weights away from the bank's."""
+PULLS = (3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0)
+"""How hard labelled turns find it to move weights away from the package's: the values that are compared."""
+
+USUAL_PULL = 300.0
+_DOUBT = 6.0
+"""The pull where no turn speaks for another, and how many nats of log-loss a pull ten times off has to gain."""
+
+_SCALE_PULL = 10.0
+"""How many turns the package's scales of the acts are worth."""
 
 MOST_ROWS = 2_000
 """Labelled turns that are learnt from; the time to fit grows with the cube of their number."""
@@ -101,7 +109,7 @@ def fit_rows(rows: Rows) -> Acts:
     return Acts(view.full(rows.shown).T @ fitted.dual.astype(np.float32), scales, UNMEASURED)
 
 
-def fit_labelled(start: Acts, examples: Examples, seed: int) -> Acts:
+def fit_labelled(start: Acts, examples: Examples, seed: int) -> tuple[Acts, Floats]:
     """Move a head's weights towards labelled turns, and measure on them how sure it is.
 
     Args:
@@ -110,20 +118,54 @@ def fit_labelled(start: Acts, examples: Examples, seed: int) -> Acts:
         seed: Of the draw.
 
     Returns:
-        A head; its sureness and its gate are fitted on what heads say that have seen no turn of the conversation.
+        A head; its sureness and its gate are fitted on what heads say that have seen no turn of the conversation. With
+        it the scores of the acts of each example by such heads, shape (examples, acts).
     """
-    if len(examples) > MOST_ROWS:
-        drawn = np.random.default_rng(seed).permutation(len(examples))[:MOST_ROWS]
-        examples = [examples[place] for place in sorted(drawn)]
     if not examples:
-        return start
-    rows = labelled_rows(examples)
+        return start, np.zeros((0, len(ACTS)))
+    taught = drawn(len(examples), seed)
+    rows = labelled_rows([examples[place] for place in taught])
     before = start.scores(rows.shown)
-    fitted = ridge.fit(view.kernel(rows.shown), _signed(rows.right) - before, rows.weights, rows.groups, PULL)
-    left_out = before + fitted.left_out
+
+    def loss(added: Floats) -> float:
+        scales = _scales(before + added, rows.right, rows.weights, start.scales)
+        odds = np.clip((before + added) * scales[:, 0] + scales[:, 1], -30.0, 30.0)
+        return float((np.logaddexp(0.0, odds) - rows.right * odds).sum())
+
+    gram, residuals = view.kernel(rows.shown), _signed(rows.right) - before
+    fits = {pull: ridge.fit(gram, residuals, rows.weights, rows.groups, pull) for pull in PULLS}
+    best = fits[chosen_pull({pull: loss(made.left_out) for pull, made in fits.items()}, USUAL_PULL)]
+    left_out = before + best.left_out
     scales = _scales(left_out, rows.right, rows.weights, start.scales)
-    moved = start.weights + view.full(rows.shown).T @ fitted.dual.astype(np.float32)
-    return measured(Acts(moved, scales, UNMEASURED), examples, left_out)
+    moved = view.full(rows.shown).T @ best.dual.astype(np.float32)
+    head = Acts(start.weights + moved, scales, UNMEASURED)
+    head = measured(head, [examples[place] for place in taught], left_out)
+    if len(taught) == len(examples):
+        return head, left_out
+    scores = head.scores(labelled_rows(examples).shown)
+    scores[taught] = left_out
+    return head, scores
+
+
+def chosen_pull(losses: Mapping[float, float], usual: float) -> float:
+    """The pull of the least log-loss, near the usual one where turns are too few to tell.
+
+    Args:
+        losses: For each pull the log-loss on conversations that were left out, in nats over all turns.
+        usual: The pull where no turn speaks for another.
+
+    Example:
+        >>> chosen_pull({10.0: 20.0, 100.0: 21.0}, 100.0), chosen_pull({10.0: 200.0, 100.0: 210.0}, 100.0)
+        (100.0, 10.0)
+    """
+    return min(losses, key=lambda pull: losses[pull] + _DOUBT * math.log10(pull / usual) ** 2)
+
+
+def drawn(count: int, seed: int) -> list[int]:
+    """Places of the turns that are learnt from, of so many."""
+    if count <= MOST_ROWS:
+        return list(range(count))
+    return sorted(np.random.default_rng(seed).permutation(count)[:MOST_ROWS].tolist())
 
 
 def measured(head: Acts, examples: Examples, scores: Floats) -> Acts:
@@ -155,7 +197,12 @@ def _scales(scores: Floats, right: NDArray[np.bool_], weights: Floats, start: Fl
     """Factor and offset of each act; near the given ones where few turns tell."""
     near = np.tile([2.0, 0.0], (len(ACTS), 1)) if start is None else start
     return np.array(
-        [ridge.platt(scores[:, act], right[:, act], weights, near[act]) for act in range(len(ACTS))]
+        [
+            ridge.platt(
+                scores[:, act], right[:, act], weights, near[act], 2.0 if start is None else _SCALE_PULL
+            )
+            for act in range(len(ACTS))
+        ]
     )
 
 

@@ -57,14 +57,30 @@ class Acts:
         sure: How likely all commands are right.
         gate: Confidence from which on decisions were right often enough, on turns that the head had not seen; over 1
             where there is none.
+        flows: Names of flows of which labels tell when they start; empty where nothing was learnt of any.
+        flow_weights: What labels add to the log-odds that each of them starts, shape (features, flows). The name ""
+            stands for any flow.
     """
 
-    def __init__(self, weights: Floats, scales: Floats, sure: Sure, gate: float = 1.01) -> None:
+    def __init__(
+        self,
+        weights: Floats,
+        scales: Floats,
+        sure: Sure,
+        gate: float = 1.01,
+        flows: Sequence[str] = (),
+        flow_weights: Floats | None = None,
+    ) -> None:
         self.weights = np.ascontiguousarray(weights, np.float16).astype(np.float32)
         self.scales = np.ascontiguousarray(scales, np.float32)
         self.sure = sure
         self.gate = gate
+        self.flows = tuple(flows)
+        added = np.zeros((len(self.weights), 0)) if flow_weights is None else flow_weights
+        self.flow_weights = np.ascontiguousarray(added, np.float16).astype(np.float32)
         parts = [sha256(array.tobytes()) for array in (self.weights, self.scales)]
+        if self.flows:
+            parts += [*self.flows, sha256(self.flow_weights.tobytes())]
         self.fingerprint = sha256([*parts, list(sure.factors), sure.offset])
         """SHA-256 over all that decides."""
 
@@ -87,14 +103,17 @@ class Acts:
         Raises:
             InputError: the features are not of the model that the head was fitted with.
         """
+        found: Floats = self._seen(rows) @ self.weights
+        return found
+
+    def _seen(self, rows: view.Stack) -> Floats:
         seen = view.full(rows)
         if seen.shape[1] != len(self.weights):
             raise InputError(
                 f"The head of acts was fitted on {len(self.weights)} features and not on {seen.shape[1]}",
                 remedy="Bind the embedding model that it was fitted with, or compile the program again.",
             )
-        found: Floats = seen @ self.weights
-        return found
+        return seen
 
     def shares(self, scores: Floats) -> dict[str, float]:
         """The probability of each act, by its score."""
@@ -103,7 +122,13 @@ class Acts:
 
     def probabilities(self, given: HeadInput) -> dict[str, float]:
         """The probability of each act of a message, from 0 to 1; several may be likely."""
-        return self.shares(self.scores(view.Stack.of([view.of(given)]))[0])
+        return self.read(given)[0]
+
+    def read(self, given: HeadInput) -> tuple[dict[str, float], dict[str, float]]:
+        """The probability of each act of a message, and what labels add to the log-odds of each flow."""
+        seen = self._seen(view.Stack.of([view.of(given)]))
+        added = (seen @ self.flow_weights)[0].astype(float).tolist() if self.flows else []
+        return self.shares((seen @ self.weights)[0]), dict(zip(self.flows, added, strict=True))
 
     def predict(self, given: HeadInput) -> HeadOutput[list[Command]]:
         """The commands of a message, and the probability that they are all right."""
@@ -134,7 +159,13 @@ class Acts:
         """All that it knows."""
         arrays: dict[str, NDArray[Any]] = {"weights": self.weights.astype(np.float16), "scales": self.scales}
         sure = [list(self.sure.factors), self.sure.offset]
-        return HeadState(arrays, {"format": _FORMAT, "acts": list(ACTS), "sure": sure, "gate": self.gate})
+        settings: dict[str, Any] = {
+            "format": _FORMAT, "acts": list(ACTS), "sure": sure, "gate": self.gate,
+        }  # fmt: skip
+        if self.flows:
+            arrays["flows"] = self.flow_weights.astype(np.float16)
+            settings["flows"] = list(self.flows)
+        return HeadState(arrays, settings)
 
     @classmethod
     def from_state(cls, state: HeadState) -> Self:
@@ -148,7 +179,8 @@ class Acts:
             raise ArtifactError("The head of acts is of another format", remedy="Compile the program again.")
         factors, offset = said["sure"]
         sure = Sure(tuple(float(value) for value in factors), float(offset))
-        return cls(state.arrays["weights"], state.arrays["scales"], sure, float(said["gate"]))
+        flows, added = said.get("flows", ()), state.arrays.get("flows")
+        return cls(state.arrays["weights"], state.arrays["scales"], sure, float(said["gate"]), flows, added)
 
 
 def _free(scene: Scene, values: Sequence[Command]) -> bool:

@@ -43,11 +43,15 @@ def fit(gram: Floats, targets: Floats, weights: Floats, groups: Sequence[str], p
 
 
 def platt(
-    scores: Floats, right: NDArray[np.bool_], weights: Floats, near: Floats | Sequence[float]
+    scores: Floats,
+    right: NDArray[np.bool_],
+    weights: Floats,
+    near: Floats | Sequence[float],
+    pull: float = 2.0,
 ) -> tuple[float, float]:
     """Factor and offset that make log-odds of scores, by Newton's method; near the given ones where little is told."""
     x = np.stack([scores, np.ones(len(scores))], axis=1)
-    theta = logistic(x, right.astype(float), weights, np.asarray(near, float), np.full(2, 2.0))
+    theta = logistic(x, right.astype(float), weights, np.asarray(near, float), np.full(2, pull))
     return float(max(theta[0], 0.1)), float(theta[1])
 
 

@@ -1,0 +1,184 @@
+"""One draw: n conversations compiled, scored beside the base program on turns that were not drawn."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.eval.run import evaluate
+from jazzmine_dspy.optimize.heads.local import fit_local
+from jazzmine_dspy.program.ports import EmbedderPort
+from jazzmine_dspy.program.turn import TurnProgram
+from learning.grounds import CACHE, ROOT, Ground, Weights
+
+_CODE = ("jazzmine_dspy/program", "jazzmine_dspy/optimize/heads", "eval/benchmarks/learning")
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What one draw came to.
+
+    Args:
+        ground, kind: The registry, and what kind of ground it is.
+        n: Conversations drawn.
+        seed: Of the draw.
+        turns: Turns that were scored.
+        base: Share of them that the base program decides right.
+        gain: What the compiled program gets right beyond that, as a share.
+        observed: The gain on the drawn turns, each decided as if its conversation had taught nothing.
+        error: Its standard error, clustered by conversation.
+        conversations: Gain in turns, and turns, of each conversation that was scored.
+        seconds: Time to compile.
+    """
+
+    ground: str
+    kind: str
+    n: int
+    seed: int
+    turns: int
+    base: float
+    gain: float
+    observed: float
+    error: float
+    conversations: dict[str, tuple[float, int]]
+    seconds: float
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What was drawn."""
+        return self.ground, self.n, self.seed
+
+
+class Store:
+    """Draws on disk, so that a measurement goes on where it was stopped; another state of the code starts anew."""
+
+    def __init__(self, folder: Path = CACHE) -> None:
+        self.file = folder / f"draws-{code_sha256()[:16]}.jsonl"
+        self.draws: dict[tuple[str, int, int], Draw] = {}
+        if self.file.is_file():
+            for line in self.file.read_text("utf-8").splitlines():
+                draw = Draw(**json.loads(line))
+                self.draws[draw.key] = draw
+
+        self._bases = self.file.with_name(self.file.name.replace("draws", "bases"))
+        self._right: dict[str, dict[str, float]] = {}
+        if self._bases.is_file():
+            self._right = json.loads(self._bases.read_text("utf-8"))
+
+    def base_right(self, ground: Ground, base: TurnProgram) -> dict[str, float]:
+        """Whether the base program decides each turn of a ground right, 0 or 1, by the turn's key."""
+        if ground.name not in self._right:
+            turns = [turn for some in ground.pool.values() for turn in some] + list(ground.apart or ())
+            right = _right(evaluate(base, turns))
+            self._right[ground.name] = dict(zip([each.key for each in turns], right, strict=True))
+            self._bases.parent.mkdir(parents=True, exist_ok=True)
+            self._bases.write_text(json.dumps(self._right), "utf-8")
+        return self._right[ground.name]
+
+    def add(self, draw: Draw) -> None:
+        """Write a draw."""
+        self.draws[draw.key] = draw
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with self.file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(draw)) + "\n")
+
+
+def code_sha256() -> str:
+    """SHA-256 of the code that draws depend on."""
+    made = hashlib.sha256()
+    for folder in _CODE:
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            made.update(file.read_bytes())
+    return made.hexdigest()
+
+
+def measure(
+    ground: Ground,
+    sizes: Sequence[int],
+    seeds: Sequence[int],
+    embedder: EmbedderPort,
+    weights: Weights,
+    store: Store,
+    until: float = math.inf,
+) -> Iterator[Draw]:
+    """Measure the draws of a ground that are not stored yet, and store them.
+
+    Args:
+        until: Time of ``time.monotonic()`` from which on no draw begins.
+    """
+    missing = [(n, seed) for seed in seeds for n in sizes if (ground.name, n, seed) not in store.draws]
+    missing = [each for each in missing if each[0] < len(ground.pool) or ground.apart is not None]
+    if not missing or time.monotonic() > until:
+        return
+    with weights.without(ground.fold):
+        base = ground.base(embedder)
+        right = store.base_right(ground, base)
+        for n, seed in missing:
+            if time.monotonic() > until:
+                return
+            draw = _drawn(ground, base, right, n, seed)
+            store.add(draw)
+            yield draw
+
+
+def _drawn(ground: Ground, base: TurnProgram, right: dict[str, float], n: int, seed: int) -> Draw:
+    train, test = ground.draw(n, seed)
+    began = time.process_time()
+    fitted = fit_local(base, train, seed=seed, judge=True)
+    seconds = time.process_time() - began
+    gains = _gains(evaluate(fitted.program, test), right)
+    unseen = _gains(fitted.unseen, right) if fitted.unseen is not None else {}
+    observed, error = clustered(list(unseen.values()))
+    return Draw(
+        ground.name,
+        ground.kind,
+        n,
+        seed,
+        len(test),
+        float(np.mean([right[each.key] for each in test])),
+        sum(gain for gain, _ in gains.values()) / len(test),
+        observed,
+        error,
+        gains,
+        round(seconds, 2),
+    )
+
+
+def _right(evaluation: Evaluation) -> list[float]:
+    return [turn.scores["commands_exact"].value for turn in evaluation.turns]
+
+
+def _gains(evaluation: Evaluation, right: dict[str, float]) -> dict[str, tuple[float, int]]:
+    """Gain in turns, and turns, by conversation."""
+    found: dict[str, tuple[float, int]] = {}
+    for turn, value in zip(evaluation.turns, _right(evaluation), strict=True):
+        example: Example = turn.example
+        gain, count = found.get(example.conversation_id, (0.0, 0))
+        found[example.conversation_id] = gain + value - right[example.key], count + 1
+    return found
+
+
+def clustered(gains: Sequence[tuple[float, int]]) -> tuple[float, float]:
+    """Mean gain a turn and its standard error, of gains and turns by conversation.
+
+    The error is that of one turn at least: where no decision differs, the next one may.
+
+    Example:
+        >>> clustered([(1.0, 4), (0.0, 4), (0.0, 2)])[0]
+        0.1
+    """
+    turns = sum(count for _, count in gains)
+    if not turns or len(gains) < 2:
+        return 0.0, math.inf
+    mean = sum(gain for gain, _ in gains) / turns
+    squares = sum((gain - mean * count) ** 2 for gain, count in gains)
+    return mean, max(math.sqrt(squares * len(gains) / (len(gains) - 1)), 1.0) / turns

@@ -1,0 +1,176 @@
+"""What is compiled on and scored on: labelled conversations of a registry, and the package weights without them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from weights import acts, choices, starts
+from weights.ground import FOLDS, PRACTICE, ROOT, Registry, practice, sha256_of
+
+from jazzmine_dspy import artifacts
+from jazzmine_dspy.artifacts.loading import base_policy
+from jazzmine_dspy.datasets import load_dataset
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.suite import load_suite
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.program import starts as package_starts
+from jazzmine_dspy.program.heads import options as package_options
+from jazzmine_dspy.program.heads.acts import Acts, shipped
+from jazzmine_dspy.program.heads.registry import HeadState
+from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.ports import EmbedderPort
+from jazzmine_dspy.program.turn import TurnProgram
+
+CACHE = ROOT / ".cache" / "learning"
+LEARNING = ROOT / "eval" / "suites" / "learning"
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A registry with labelled conversations.
+
+    Args:
+        name: Of the registry.
+        kind: ``practice`` or ``labelled``: how many conversations are drawn depends on it.
+        flows: The registry.
+        pool: Turns that may be drawn, by conversation.
+        apart: Turns to score on; None scores on the conversations of the pool that were not drawn.
+        fold: Fold of the package weights that have not seen the registry; None where the shipped ones have not.
+    """
+
+    name: str
+    kind: str
+    flows: FlowRegistry
+    pool: dict[str, list[Example]]
+    apart: list[Example] | None = None
+    fold: int | None = None
+
+    def draw(self, n: int, seed: int) -> tuple[list[Example], list[Example]]:
+        """Turns of n conversations, and the turns that are scored."""
+        names = sorted(self.pool)
+        order = np.random.default_rng([seed, n, len(names)]).permutation(len(names))
+        drawn = {names[place] for place in order[:n]}
+        train = [turn for name in names if name in drawn for turn in self.pool[name]]
+        if self.apart is not None:
+            return train, self.apart
+        return train, [turn for name in names if name not in drawn for turn in self.pool[name]]
+
+    def base(self, embedder: EmbedderPort) -> TurnProgram:
+        """The base program over its flows."""
+        program = TurnProgram(self.flows)
+        artifacts.bind_recall(program, embedder)
+        return program.with_policy(base_policy(Policy(), embedder))
+
+
+def grounds(only: Sequence[str] = ()) -> list[Ground]:
+    """The practice registries, the label sets of eval/suites/learning, and datasets/support without its test part."""
+    found = [
+        Ground(each.name, "practice", each.flows, _by_conversation(each.examples), fold=each.fold)
+        for each in registries(PRACTICE)
+    ]
+    if LEARNING.is_dir() and any(LEARNING.glob("*.conversations.yaml")):
+        found += [
+            Ground(each.name, "labelled", each.flows, _by_conversation(each.examples))
+            for each in registries(LEARNING)
+        ]
+    dataset = load_dataset(ROOT / "datasets" / "support")
+    found.append(
+        Ground(
+            "support",
+            "labelled",
+            dataset.flows,
+            _by_conversation(dataset.examples("train")),
+            dataset.examples("dev_a", "dev_b"),
+        )
+    )
+    return [each for each in found if not only or each.name in only]
+
+
+def _by_conversation(examples: Sequence[Example]) -> dict[str, list[Example]]:
+    held: dict[str, list[Example]] = {}
+    for each in examples:
+        held.setdefault(each.conversation_id, []).append(each)
+    return held
+
+
+def registries(folder: Path) -> list[Registry]:
+    """The registries of a suite; the turns are stored in the cache, since staging them takes a minute."""
+    file = CACHE / f"turns-{sha256_of(folder)[:16]}.jsonl"
+    if not file.is_file():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lines = [
+            json.dumps({"registry": each.name, "example": turn.model_dump(mode="json")})
+            for each in practice(folder)
+            for turn in each.examples
+        ]
+        file.write_text("\n".join(lines) + "\n", "utf-8")
+    held: dict[str, list[Example]] = {}
+    for line in file.read_text("utf-8").splitlines():
+        row = json.loads(line)
+        held.setdefault(row["registry"], []).append(Example.model_validate(row["example"]))
+    suite = load_suite(folder)
+    return [Registry(name, suite.registries[name], examples) for name, examples in held.items()]
+
+
+class Weights:
+    """The package weights, fitted without a fold of the practice registries; stored in the cache."""
+
+    def __init__(self, embedder: EmbedderPort) -> None:
+        self._embedder = embedder
+        self._folder = CACHE / f"weights-{sha256_of(PRACTICE)[:16]}"
+        self._read: dict[int, tuple[Acts, dict[str, float], dict[str, list[float]]]] = {}
+
+    @contextmanager
+    def without(self, fold: int | None) -> Iterator[None]:
+        """While this lasts, the package has the weights of this fold; None leaves what it ships."""
+        if fold is None:
+            yield
+            return
+        head, wishes, meant = self._of(fold)
+        read = (head, self._embedder.fingerprint, ("", ""))
+        weights = package_options.Weights(tuple(meant["options"]), tuple(meant["none"]))
+        with (
+            mock.patch.object(shipped, "_read", return_value=read),
+            mock.patch.object(package_starts, "shipped", return_value=wishes),
+            mock.patch.object(package_options, "shipped", return_value=weights),
+        ):
+            yield
+
+    def _of(self, fold: int) -> tuple[Acts, dict[str, float], dict[str, list[float]]]:
+        if fold not in self._read:
+            if not (self._folder / f"{FOLDS - 1}.json").is_file():
+                self._fit()
+            with np.load(self._folder / f"{fold}.npz", allow_pickle=False) as data:
+                arrays = dict(data)
+            told = json.loads((self._folder / f"{fold}.json").read_text("utf-8"))
+            head = Acts.from_state(HeadState(arrays, told["head"]))
+            self._read[fold] = head, told["starts"], told["options"]
+        return self._read[fold]
+
+    def _fit(self) -> None:
+        """Fit all folds as tools/acts_weights.py fits the weights that ship; it takes some minutes."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        all_of = registries(PRACTICE)
+        rows = [acts.rows_of(each) for each in all_of]
+        heads = acts.left_out(self._embedder, all_of, rows)
+        wishes = [[*starts.rows_of(each, heads[each.fold])] for each in all_of]
+        meant = [
+            [*choices.rows_of(each, seen, heads[each.fold], self._embedder)]
+            for each, seen in zip(all_of, rows, strict=True)
+        ]
+        for fold, head in enumerate(heads):
+            state = head.to_state()
+            np.savez(self._folder / f"{fold}.npz", **state.arrays)
+            kept = [place for place, each in enumerate(all_of) if each.fold != fold]
+            told = {
+                "head": state.settings,
+                "starts": starts.fit([row for place in kept for row in wishes[place]]),
+                "options": choices.fit([row for place in kept for row in meant[place]]),
+            }
+            (self._folder / f"{fold}.json").write_text(json.dumps(told), "utf-8")

@@ -1,0 +1,97 @@
+"""Whether the promise of a program's gate holds on labelled turns of service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.run import evaluate
+from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.optimize.confidence import judged
+from jazzmine_dspy.optimize.gates import DELTA, TARGET_ERROR, passing, upper_bound
+from jazzmine_dspy.program.local.understanding import acts_head
+from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.program.turn_confidence import in_force
+
+
+class Audit(NamedTuple):
+    """How often a program is wrong on the turns that it decides without a language model.
+
+    Args:
+        target: Share of them that may be wrong.
+        error: Share that was wrong.
+        low, high: Its bounds, one-sided, each with 90 % confidence; turns of one conversation count as one where they
+            are alike.
+        n: Labelled turns.
+        local: Of these, turns that are decided without a language model.
+    """
+
+    target: float
+    error: float
+    low: float
+    high: float
+    n: int
+    local: int
+
+    @property
+    def broken(self) -> bool:
+        """Whether the target is surely missed."""
+        return self.low > self.target
+
+    def in_words(self) -> str:
+        """One sentence."""
+        kept = (
+            "missed"
+            if self.broken
+            else "held"
+            if self.high <= self.target
+            else "neither held nor missed surely"
+        )
+        return (
+            f"audit: {self.local} of {self.n} turns are decided locally, {100 * self.error:.1f} % of them wrong; with "
+            f"90 % confidence at least {100 * self.low:.1f} % and at most {100 * self.high:.1f} %: the target of "
+            f"{100 * self.target:g} % is {kept}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as JSON."""
+        return {**self._asdict(), "broken": self.broken}
+
+
+def audit(
+    program: TurnProgram,
+    examples: Sequence[Example],
+    *,
+    target_error: float = TARGET_ERROR,
+    delta: float = DELTA,
+) -> Audit:
+    """Check a gate on labelled turns; no language model is asked.
+
+    Args:
+        program: With its gate: of its policy, else the package's.
+        examples: Turns of service with labelled commands.
+        target_error: Share of the turns decided locally that may be wrong.
+        delta: Probability with which each bound may be false.
+
+    Raises:
+        InputError: the program has no gate, or no turn has labelled commands.
+    """
+    policy = program.policy
+    model = in_force(policy.turn_confidence, acts_head(program.bindings))
+    if model is None:
+        raise InputError(
+            "The program has no gate to audit",
+            remedy="Compile it on more labelled conversations, or bind the bundled embedding model.",
+        )
+    fitted = dict(policy.deciders).get("local")
+    gate = model.gate if fitted is None else fitted
+    rows = judged(evaluate(program.with_policy("local"), examples).turns, program.registry)
+    if not rows:
+        raise InputError("No turn has labelled commands", remedy="Label the commands of some turns.")
+    sure = [model.probability(row.features) for row in rows]
+    right, groups = [row.right for row in rows], [row.group for row in rows]
+    found = passing(sure, right, groups, gate, delta)
+    wrong = found.error * found.worth
+    low = 1.0 - upper_bound(found.worth - wrong, found.worth, delta) if wrong else 0.0
+    return Audit(target_error, found.error, low, found.bound, len(rows), found.accepted)
