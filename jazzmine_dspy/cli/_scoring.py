@@ -78,7 +78,7 @@ class Scored:
             "program": f"{self.name} {self.opened.program.fingerprint[:12]}",
             "dataset": self.dataset.name,
             "language model": self.opened.lm or "none",
-            "order of sources": self.asked.policy,
+            "policy": self.asked.policy,
             "wording of prompts": self.opened.program.policy.wording,
         }
         return Record.of(self.found, facts)

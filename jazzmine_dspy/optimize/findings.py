@@ -311,9 +311,9 @@ def gate_words(fitted: ConfidenceFit) -> Iterator[str]:
     """The contract in one number: how many of the turns that are decided locally are wrong."""
     passed = fitted.gate.passed
     yield (
-        f"of the turns that are decided locally, {100 * passed.error:.1f} % are wrong by estimate; with 90 % confidence "
-        f"at most {100 * passed.bound:.1f} % ({passed.accepted} of {passed.n} judged turns pass the gate, and "
-        f"{100 * (1 - passed.accepted / max(1, passed.n)):.0f} % are left to the language model)"
+        f"of the turns that are decided locally, {100 * passed.error:.1f} % are wrong by estimate; with 90 % "
+        f"confidence at most {100 * passed.bound:.1f} % ({passed.accepted} of {passed.n} judged turns pass the gate, "
+        f"and {100 * (1 - passed.accepted / max(1, passed.n)):.0f} % are left to the language model)"
     )
     yield fitted.gate.reason
 

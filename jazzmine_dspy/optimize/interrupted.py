@@ -18,9 +18,9 @@ from jazzmine_dspy.program.turn import TurnProgram
 
 
 class BestSoFar:
-    """What stands while a run is under way: the program, its orders, and the best prompts of those that were tried.
+    """The best so far while a run is under way: the program, and the best prompts of those that were tried.
 
-    Prompts that have not raced yet come with it, but the orders ask the language model only where it has won: use
+    Prompts that are not judged yet come with it, but its policy asks the language model only where it was chosen: use
     ``program.with_policy("lm")`` to ask it.
 
     Attributes:
@@ -43,7 +43,7 @@ class BestSoFar:
         policy: Policy | None = None,
         examples: Sequence[Mapping[str, str]] | None = None,
     ) -> None:
-        """Note the program that stands, with its orders and what its index holds."""
+        """Note the best program so far, with its policy and what its index holds."""
         self._program = program if policy is None else program.with_policy(policy)
         self._examples = self._examples if examples is None else examples
 

@@ -28,7 +28,7 @@ from jazzmine_dspy.program.state import TurnState
 D = TypeVar("D", bound=type[Any])
 
 NOTHING_FOUND = 0.99
-"""The most that an answer without a flow, or without a command, is sure of: nobody can see what was missed."""
+"""Greatest confidence of an answer without a flow, or without a command: it may have missed something."""
 
 BUILT_IN = ("local", "lm", "fallback")
 """Deciders that every program has."""
@@ -104,8 +104,7 @@ class Decider(ABC):
     may not be chosen make it a failed decider: what stood before stands, degraded, with the cause.
 
     A class that a run can train has a class method ``train(examples, seed)``, which takes :class:`DecidedTurn` and
-    returns one of its own; to be saved with the program it has ``to_state`` and
-    ``from_state`` as :class:`~jazzmine_dspy.program.heads.registry.StoredHead` has.
+    returns one of its own. An artefact stores its name alone: bind a trained one after loading.
     """
 
     name: ClassVar[str] = ""

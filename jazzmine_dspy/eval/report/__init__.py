@@ -19,6 +19,6 @@ from jazzmine_dspy.eval.report.terminal import terminal_table
 from jazzmine_dspy.eval.report.write import Paths, write_document, write_report
 
 __all__ = [
-    "CandidateRow", "Change", "Choosing", "Curve", "FlowRow", "Gain", "LearningPoint", "OpenSetScore", "Paths", "Prompt", "RecallChoice",
-    "Report", "System", "document", "terminal_table", "write_document", "write_report",
+    "CandidateRow", "Change", "Choosing", "Curve", "FlowRow", "Gain", "LearningPoint", "OpenSetScore", "Paths",
+    "Prompt", "RecallChoice", "Report", "System", "document", "terminal_table", "write_document", "write_report",
 ]  # fmt: skip
