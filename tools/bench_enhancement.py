@@ -114,7 +114,7 @@ def _left_out() -> list[str]:
     log_opening(suite, "bench-enhancement")
     scored: dict[int, list[TurnScores]] = defaultdict(list)
     for name in REGISTRIES:
-        program = TurnProgram(suite.registries[name], policy=without_lm(Policy()))
+        program = TurnProgram(suite.registries[name], policy=Policy().named("local"))
         bind_recall(program, "minilm")
         conversations = [each.id for each in suite.conversations if each.registry == name]
         read = labels(name)

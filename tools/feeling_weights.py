@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def main() -> None:
     """Fit and write."""
     dataset = load_dataset(ROOT / "datasets" / "support")
-    program = TurnProgram(dataset.flows, policy=without_lm(Policy()))
+    program = TurnProgram(dataset.flows, policy=Policy().named("local"))
     artifacts.bind_recall(program, "minilm")
     embedder = program.bindings.embedder
     assert embedder is not None

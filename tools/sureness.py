@@ -86,7 +86,7 @@ def _share(hits: Sequence[bool]) -> str:
 
 
 def _decided(flows: FlowRegistry, examples: Sequence[Example]) -> tuple[TurnResult, ...]:
-    program = TurnProgram(flows, policy=without_lm(Policy()))
+    program = TurnProgram(flows, policy=Policy().named("local"))
     artifacts.bind_recall(program, "minilm")
     return scoring.evaluate(program, examples).turns
 

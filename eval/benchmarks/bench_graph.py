@@ -34,8 +34,8 @@ ACTIONS = ("cancel_order", "track_order", "opening_hours")
 
 def _program() -> TurnProgram:
     flows = FlowRegistry.from_yaml(SHOP, agent_id="shop")
-    program = TurnProgram(flows, policy=Policy(floor_score={"idle": 0.4, "busy": 0.6}))
-    return program.bind(recall=Overlap(flows)).with_policy("floor")
+    program = TurnProgram(flows, policy=Policy(fallback_score={"idle": 0.4, "busy": 0.6}))
+    return program.bind(recall=Overlap(flows)).with_policy("fallback")
 
 
 @pytest.fixture(scope="module")

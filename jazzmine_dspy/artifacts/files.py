@@ -18,6 +18,7 @@ _LIMITS = {
     "flows.yaml": 64 * _MEGABYTE,
     "examples.jsonl": 512 * _MEGABYTE,
     "heads.safetensors": 2048 * _MEGABYTE,
+    "deciders.safetensors": 2048 * _MEGABYTE,
 }
 """The files that an artefact may have, and how large each may be."""
 

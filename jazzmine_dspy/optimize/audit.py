@@ -10,6 +10,7 @@ from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.optimize.confidence import judged
 from jazzmine_dspy.optimize.gates import DELTA, TARGET_ERROR, passing, upper_bound
+from jazzmine_dspy.optimize.steps.local import is_closed
 from jazzmine_dspy.program.local.understanding import acts_head
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.program.turn_confidence import in_force
@@ -86,10 +87,16 @@ def audit(
         )
     fitted = dict(policy.deciders).get("local")
     gate = model.gate if fitted is None else fitted
-    rows = judged(evaluate(program.with_policy("local"), examples).turns, program.registry)
+    turns = evaluate(program.with_policy("local"), examples).turns
+    turns = [turn for turn in turns if turn.decision is not None and turn.scores.get("commands_exact")]
+    rows = judged(turns, program.registry)
     if not rows:
         raise InputError("No turn has labelled commands", remedy="Label the commands of some turns.")
-    sure = [model.probability(row.features) for row in rows]
+    # What rules decide as a whole passes every gate.
+    sure = [
+        1.0 if is_closed(turn) else model.probability(row.features)
+        for turn, row in zip(turns, rows, strict=True)
+    ]
     right, groups = [row.right for row in rows], [row.group for row in rows]
     found = passing(sure, right, groups, gate, delta)
     wrong = found.error * found.worth

@@ -11,7 +11,7 @@ from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.eval.objective import has_label, labelled
 from jazzmine_dspy.lm.deferred import DeferredLM
 from jazzmine_dspy.models.decision import STAGES
-from jazzmine_dspy.models.errors import DatasetError, LMUnansweredError, RecipeError
+from jazzmine_dspy.models.errors import DatasetError, RecipeError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.recipe import Recipe
@@ -69,24 +69,26 @@ def _closed(dataset: Dataset) -> Sequence[Example]:
     ]  # fmt: skip
 
 
-def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Example]) -> None:
+def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Example]) -> str:
     """Ask the language model once, what the program asks of a labelled turn, before anything is fitted.
 
     The call counts; an answer of the replay store stands for it, and a budget of no calls allows none. What the model
     says is not looked at: that it answers is enough.
 
+    Returns:
+        Why it gives no answer although its server is there; empty where it answers, or was not asked.
+
     Raises:
         RecipeError: the model cannot be reached; a wrong name and a missing key are found so.
-        LMUnansweredError: its server is there and gives no answer.
     """
     if context.lm is None or not examples or not context.budget.allows():
-        return
+        return ""
     if isinstance(context.lm, DeferredLM):
         # It cannot be tried; the phases that follow ask about all that they can.
-        return
+        return ""
     context.progress.phase("ask the language model once", None)
     if not any(program.policy.asks(stage) for stage in STAGES):
-        return
+        return ""
     once = program.with_policy("lm")
     # The shortest turn, so that a small model's window is no reason to fail.
     example = min(
@@ -96,12 +98,14 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
     with dspy.context(lm=context.lm):
         decision = once.decide(example.turn, exclude=(example.conversation_id,), deadline=_PATIENCE_S)
     refused = any(call.refused for call in decision.calls)
-    if decision.calls and not refused and not has_answer(decision.calls):
-        silent = (decision.calls[-1].error or "").startswith(_SERVER_DOWN)
-        raise (LMUnansweredError if silent else RecipeError)(
-            f"The language model {context.recipe.lm!r} does not answer: {decision.calls[-1].error}",
-            where="asked once, before anything was fitted",
-            remedy="Run it again when it does, or with lm = 'none'."
-            if silent
-            else "Check its name, its address and its key, or run with lm = 'none'.",
-        )
+    if not decision.calls or refused or has_answer(decision.calls):
+        return ""
+    problem = decision.calls[-1].error or ""
+    words = f"the language model {context.recipe.lm!r} does not answer: {problem}"
+    if problem.startswith(_SERVER_DOWN):
+        return words
+    raise RecipeError(
+        words[0].upper() + words[1:],
+        where="asked once, before anything was fitted",
+        remedy="Check its name, its address and its key, or run with lm = 'none'.",
+    )

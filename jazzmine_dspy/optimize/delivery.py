@@ -86,7 +86,8 @@ def stopped_facts(context: RunContext) -> dict[str, Any]:
 
 def manifest_facts(context: RunContext, state: RunState, first_line: str) -> dict[str, Any]:
     """What the manifest says of the run; nothing of it depends on time."""
-    recipe, embedder, local = context.recipe, state.program.bindings.embedder, state.local
+    recipe, embedder = context.recipe, state.program.bindings.embedder
+    local = state.local
     scores = {
         name: {
             metric: [*(None if x is None else round(x, 4) for x in (m.value, m.low, m.high)), m.n]
@@ -96,15 +97,15 @@ def manifest_facts(context: RunContext, state: RunState, first_line: str) -> dic
         if evaluation is not None
     }
     uncompiled = state.prompts.uncompiled
-    head = local.trained.head if local is not None else None
-    confidence = local.confidence if local is not None else None
+    head = local.trained.head
+    confidence = local.confidence
     return {
         "dspy": dspy.__version__,
         "shape": recipe.shape,
         **stopped_facts(context),
         "embedder": {"model": recipe.embedder, "fingerprint": embedder.fingerprint if embedder else None},
         "head": head.facts if head is not None else None,
-        "local": local.trained.facts() if local is not None else None,
+        "local": local.trained.facts(),
         "gate": confidence.gate.passed.facts() if confidence is not None else None,
         "refit_turns": state.refitted,
         "candidates": [

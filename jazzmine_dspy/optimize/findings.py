@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +18,6 @@ from jazzmine_dspy.eval.report import (
     Choosing,
     FlowRow,
     Gain,
-    LearningPoint,
     OpenSetScore,
     Prompt,
     RecallChoice,
@@ -31,7 +29,7 @@ from jazzmine_dspy.lm.recording import Recording
 from jazzmine_dspy.models.errors import InputError, JazzmineError
 from jazzmine_dspy.optimize.budget import price_in_words, spending
 from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.optimize.learning_curve import learning_points, learning_words
 from jazzmine_dspy.optimize.recorded import cascade_name
 from jazzmine_dspy.optimize.report_rows import BASELINE, BEFORE
 from jazzmine_dspy.optimize.state import ConfidenceFit, RunState, Verdict
@@ -100,11 +98,11 @@ def build_report(
         reproduce=f"jazzmine-dspy optimize optimize/recipes/{recipe.name}.toml{_from(context)}",
         examples_changed=_changes(context.objective, systems),
         compared=("LM as written", "LM compiled"),
-        choosing=_choosing(state),
+        choosing=_choosing(context, state),
         verdict=in_one_sentence(context, state),
         prompts=compiled_prompts(state, context.dataset.examples("dev_a")),
         card=context.dataset.card,
-        recipe=recipe_text(recipe),
+        recipe=recipe.in_words(),
         comparison=_before_and_after(context, systems),
         updated=_flow_rows(context),
         replay=whole,
@@ -135,9 +133,10 @@ def in_one_sentence(context: RunContext, state: RunState) -> str:
         return "The run ended before its program was tried on the test turns."
     calls = shipped.usage["lm_calls_per_turn"]
     asks = f"{calls:.2f} calls of the language model a turn" if calls else "no language model is asked"
+    outage = " The language model did not answer, so no program that asks it was judged."
     return (
         f"{label(metric)}: {_per_cent(score.value)} % on {score.n} test turns by {_what(state)}"
-        f"{_over_base(context, state)}; {asks}."
+        f"{_over_base(context, state)}; {asks}." + (outage if state.unanswered else "")
     )
 
 
@@ -171,6 +170,8 @@ def first_line(context: RunContext, state: RunState) -> str:
         parts.append(f"{_signed(gain)} over the base")
     if (gain := difference(state.systems, "LM compiled", "LM as written", metric)) is not None:
         parts.append(f"compiling the prompts gained {_signed(gain)}")
+    if state.unanswered:
+        parts.append(state.unanswered)
     broken = [f"{each.contender.name}: {why}" for each in _verdicts(state) for why in each.broken]
     if broken:
         parts.append(f"held back: {', '.join(broken)}")
@@ -216,37 +217,6 @@ def _candidate(context: RunContext, state: RunState, verdict: Verdict) -> Candid
     )
 
 
-def learning_points(context: RunContext, state: RunState) -> Iterator[LearningPoint]:
-    """Scores on the dev parts by number of labelled conversations: none is the base, all what was trained."""
-    local, metric = state.local, context.recipe.objective
-    if local is None or not local.curve:
-        return
-    every = [
-        (0, local.base),
-        *local.curve,
-        (
-            len({e.conversation_id for e in context.dataset.examples("train")}),
-            local.whole if local.whole is not None else local.evaluation,
-        ),
-    ]
-    for conversations, evaluation in every:
-        score = evaluation.metrics.get(metric)
-        if score is not None:
-            yield LearningPoint(conversations, score)
-
-
-def learning_words(points: Sequence[LearningPoint]) -> str:
-    """What twice the labels would bring, if the last doubling goes on."""
-    if len(points) < 3:
-        return ""
-    (half, whole) = points[-2:]
-    gain = 100 * (whole.score.value - half.score.value)
-    return (
-        f"From {half.conversations} to {whole.conversations} labelled conversations the score changed by {gain:+.1f} "
-        f"points; if that goes on, twice the labels bring about as much again."
-    )
-
-
 def _facts(context: RunContext, state: RunState, before: Mapping[str, Any]) -> dict[str, str]:
     recipe, spent, price = context.recipe, context.budget.spent(), context.budget.meter.price
     held = ", ".join(
@@ -283,12 +253,10 @@ def _facts(context: RunContext, state: RunState, before: Mapping[str, Any]) -> d
     return facts | {"ships": state.ships}
 
 
-def _choosing(state: RunState) -> Choosing | None:
-    """How the local decider was trained, and what the gate promises; None where nothing was."""
-    local = state.local
-    if local is None or (local.trained.recall is None and local.trained.head is None):
-        return None
-    words = list(gate_words(local.confidence)) if local.confidence is not None else []
+def _choosing(context: RunContext, state: RunState) -> Choosing:
+    """How the local decider was trained, and what the gate promises."""
+    local, delta = state.local, context.recipe.gates.delta
+    words = list(gate_words(local.confidence, delta)) if local.confidence is not None else []
     words += list(_lost_by_cascades(state))
     if state.refitted:
         words.append(
@@ -307,13 +275,19 @@ def _choosing(state: RunState) -> Choosing | None:
     )
 
 
-def gate_words(fitted: ConfidenceFit) -> Iterator[str]:
-    """The contract in one number: how many of the turns that are decided locally are wrong."""
+def gate_words(fitted: ConfidenceFit, delta: float) -> Iterator[str]:
+    """The contract in one number: how many of the turns that are decided locally are wrong.
+
+    Args:
+        fitted: The confidence and its gate.
+        delta: Probability with which the bound may be too low.
+    """
     passed = fitted.gate.passed
+    left = 100 * (1 - passed.accepted / max(1, passed.n))
     yield (
-        f"of the turns that are decided locally, {100 * passed.error:.1f} % are wrong by estimate; with 90 % "
-        f"confidence at most {100 * passed.bound:.1f} % ({passed.accepted} of {passed.n} judged turns pass the gate, "
-        f"and {100 * (1 - passed.accepted / max(1, passed.n)):.0f} % are left to the language model)"
+        f"of the turns that are decided locally, {100 * passed.error:.1f} % are wrong by estimate; with "
+        f"{100 * (1 - delta):g} % confidence at most {100 * passed.bound:.1f} % ({passed.accepted} of {passed.n} "
+        f"judged turns pass the gate, and {left:.0f} % are left to the language model)"
     )
     yield fitted.gate.reason
 
@@ -398,12 +372,6 @@ def _sent(program: TurnProgram, name: str, example: Example) -> str | None:
     except JazzmineError:
         return None
     return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in messages)
-
-
-def recipe_text(recipe: Recipe) -> str:
-    """The settings of a recipe that are not the default, one a line."""
-    settings = recipe.model_dump(mode="json", exclude_defaults=True)
-    return "\n".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in settings.items())
 
 
 def _from(context: RunContext) -> str:

@@ -12,16 +12,15 @@ import dspy
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.errors import JazzmineError
-from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.prompts import put, states_of
 from jazzmine_dspy.program.turn import TurnProgram
 
 
 class BestSoFar:
-    """The best so far while a run is under way: the program, and the best prompts of those that were tried.
+    """The best program so far while a run is under way, and the best prompts of those that were tried.
 
-    Prompts that are not judged yet come with it, but its policy asks the language model only where it was chosen: use
-    ``program.with_policy("lm")`` to ask it.
+    Before the run has chosen that is the base program. The prompts come with it, and its policy asks no language model
+    yet: use ``program.with_policy("lm")`` to ask it.
 
     Attributes:
         tried: The candidates so far, with their scores.
@@ -37,15 +36,9 @@ class BestSoFar:
         self.saved: Path | None = None
         self.complete = False
 
-    def stands(
-        self,
-        program: TurnProgram,
-        policy: Policy | None = None,
-        examples: Sequence[Mapping[str, str]] | None = None,
-    ) -> None:
-        """Note the best program so far, with its policy and what its index holds."""
-        self._program = program if policy is None else program.with_policy(policy)
-        self._examples = self._examples if examples is None else examples
+    def stands(self, program: TurnProgram, examples: Sequence[Mapping[str, str]] = ()) -> None:
+        """Note the best program so far, with what its index holds."""
+        self._program, self._examples = program, examples
 
     def prompts(self, name: str, score: float | None, program: TurnProgram, *, best: bool) -> None:
         """Note a candidate that was tried, and whether it is the best of them."""

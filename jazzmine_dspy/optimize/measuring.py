@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import UNANSWERED, Evaluation, TurnResult
 from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
+from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError
+from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.comparing import failures_as_wrong
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
@@ -32,6 +34,7 @@ def evaluate_within(
     time: float = 1.0,
     timed: bool = False,
     best: float | None = None,
+    deadline: float | None = None,
 ) -> Evaluation | None:
     """Evaluate turn after turn until the budget is at its end; None where not one turn fitted.
 
@@ -46,6 +49,7 @@ def evaluate_within(
         time: Share of the minutes after which it ends.
         timed: Makes it take its real time: what another program asked before must not make this one look faster.
         best: The best score so far, for progress.
+        deadline: Seconds for a turn; None waits as long as a language model may take.
 
     Raises:
         LMUnansweredError: the language model did not answer more than 5 % of the turns.
@@ -58,7 +62,7 @@ def evaluate_within(
     turns: list[TurnResult] = []
     found = within_budget(
         context,
-        lambda example: evaluate(program, [example]),
+        lambda example: evaluate(program if deadline is None else _Timed(program, deadline), [example]),
         examples,
         calls=calls,
         keep_calls=lambda: keep_calls,
@@ -78,6 +82,16 @@ def evaluate_within(
     if not turns:
         return None
     return Evaluation(tuple(turns), seed=context.recipe.seed, price=context.price)
+
+
+class _Timed(NamedTuple):
+    """A program whose turns have a deadline, also where outages are borne."""
+
+    program: TurnProgram
+    seconds: float
+
+    def decide(self, turn: Turn, /, *, exclude: tuple[str, ...] = ()) -> TurnDecision:
+        return self.program.decide(turn, exclude=exclude, deadline=self.seconds)
 
 
 class _AskAll:
@@ -159,8 +173,7 @@ def assert_answered(name: str, lost: int, turns: int) -> None:
     """
     if lost > UNANSWERED * turns:
         raise LMUnansweredError(
-            f"The language model did not answer {lost} of {turns} turns, more than {UNANSWERED:.0%}: "
-            "the run decides nothing, and nothing new ships",
+            f"The language model did not answer {lost} of {turns} turns, more than {UNANSWERED:.0%}",
             where=name,
             remedy="Run it again when the model answers; what it has answered is not asked again.",
         )

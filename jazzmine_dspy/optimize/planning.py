@@ -17,6 +17,7 @@ from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.checks import check_labels
 from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.earlier import read_earlier
 from jazzmine_dspy.optimize.opening import start_program
 from jazzmine_dspy.optimize.optimizers.labeled_few_shot import labeled
 from jazzmine_dspy.optimize.optimizers.registry import AS_WRITTEN, calls_per_turn, named
@@ -136,6 +137,13 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
             add(f"compile by {recipe.optimizer}", (turns + candidates * len(sample)) * per_turn, shown)
         add("compare", context.calls_for_judging, shown)
         add("report on test", context.calls_for_report, shown)
+        if start_from is not None:
+            earlier = read_earlier(start_from, dataset)
+            pool = dataset.examples("train", "dev_a", "dev_b")
+            unseen = sum(example.conversation_id not in earlier.learnt for example in pool)
+            judged = min(recipe.sample.dev_b or unseen, unseen)
+            tested = min(recipe.sample.test or context.test_turns, context.test_turns)
+            add("judge and report before", (judged + tested) * calls_per_turn(earlier.program), shown)
     return Plan(recipe.lm, tuple(steps), limits.lm_calls, price, limits.tokens, limits.money)
 
 

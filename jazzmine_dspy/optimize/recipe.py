@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -175,8 +176,8 @@ class Recipe(Value):
         history_window: Turns of the user, 1 to 50, that prompts show with the replies between them; those of
             ``understand`` show ``history_shown`` messages.
         max_commands: Commands that one answer may hold; a tiny model rambles less with few.
-        head: Whether a head of selection is trained.
-        acts: Whether the head of the commands is trained.
+        head: Whether a head of selection is trained and judged too; left out, only where no commands are labelled.
+        acts: Whether labels move the package's weights.
         recall: Whether the run fits what recall's index holds and how it ranks.
         deciders: Deciders of other packages that are judged too, alone and before the language model.
         replay: Whether the report has whole conversations of the test part, with the program's own state. A run holds
@@ -206,7 +207,7 @@ class Recipe(Value):
     history_window: int = Field(default=USER_TURNS, ge=1, le=50)
     history_shown: int = Field(default=5, ge=0, le=10)
     max_commands: int = Field(default=6, ge=1, le=16)
-    head: bool = True
+    head: bool | None = None
     acts: bool = True
     recall: bool = True
     deciders: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
@@ -275,6 +276,13 @@ class Recipe(Value):
     def facts(self) -> dict[str, Any]:
         """All but where the run is tracked, and how much is asked at once: these change no result."""
         return self.model_dump(mode="json", exclude={"tracking", "concurrency"})
+
+    def in_words(self) -> str:
+        """The settings that are not the default, one a line."""
+        settings = self.model_dump(mode="json", exclude_defaults=True)
+        return "\n".join(
+            f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()
+        )
 
 
 def read_recipe(path: str | Path, **changes: Any) -> Recipe:

@@ -17,6 +17,7 @@ from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
 from jazzmine_dspy.optimize.recipe import RecordedPart
 from jazzmine_dspy.optimize.state import RunState
 from jazzmine_dspy.optimize.steps.contenders import mixed
+from jazzmine_dspy.optimize.steps.local import is_closed
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.program.turn_confidence import features_of
@@ -72,7 +73,7 @@ def _answered(context: RunContext, part: RecordedPart, examples: list[Example]) 
 
 def _cascade(state: RunState, asked: list[TurnResult]) -> list[TurnResult]:
     local = state.local
-    if local is None or local.confidence is None:
+    if local.confidence is None:
         return []
     program = local.trained.program
     first = evaluate(program, [turn.example for turn in asked]).turns
@@ -80,7 +81,10 @@ def _cascade(state: RunState, asked: list[TurnResult]) -> list[TurnResult]:
     passing: Mapping[str, bool] = {
         turn.example.key: turn.decision is not None
         and not turn.degraded
-        and model.probability(features_of(turn.example.turn, program.registry, turn.decision)) >= gate
+        and (
+            is_closed(turn)
+            or model.probability(features_of(turn.example.turn, program.registry, turn.decision)) >= gate
+        )
         for turn in first
     }
     return mixed(first, asked, passing)

@@ -33,6 +33,8 @@ def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | 
     recipe, program = context.recipe, state.program
     test = context.dataset.examples("test")
     best, uncompiled = state.prompts.best_compiled, state.prompts.uncompiled
+    if state.unanswered:
+        best = uncompiled = None
     ships_lm = calls_per_turn(program) > 0
     sample = list(test) if context.lm is None else context.sample(test, recipe.sample.test, salt=3)
     if uncompiled is not None:

@@ -13,7 +13,7 @@ import dspy
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.artifacts.loading import base_policy
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.models.errors import RecipeError
+from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
 from jazzmine_dspy.optimize.checks import check_labels, check_lm
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.delivery import RunResult, run_facts, stopped_facts
@@ -21,7 +21,7 @@ from jazzmine_dspy.optimize.earlier import read_earlier
 from jazzmine_dspy.optimize.journal import alone, identity_of, open_journal
 from jazzmine_dspy.optimize.local.training import documents
 from jazzmine_dspy.optimize.opening import open_context, start_program
-from jazzmine_dspy.optimize.optimizers.registry import Optimizer, named
+from jazzmine_dspy.optimize.optimizers.registry import Optimizer, calls_per_turn, named
 from jazzmine_dspy.optimize.progress import NullProgress, Progress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.state import RunState
@@ -75,8 +75,9 @@ def optimize(
 
     Raises:
         RecipeError: the recipe cannot be run: the dataset lacks the labels of its objective, or the language model
-            does not answer; another run is under way into the folder; there is none to resume, or one of another
-            recipe, other data or other code; or both ``resume`` and ``fresh`` are given.
+            cannot be reached; another run is under way into the folder; there is none to resume, or one of another
+            recipe, other data or other code; or both ``resume`` and ``fresh`` are given. A language model that is down
+            is none of these: the run goes on without it, and its report says so.
         KeyboardInterrupt: the run was stopped; the best so far is in its folder, or next to a program that is there.
         DatasetError: the dataset is broken, or one of its parts is empty.
         LMNotFoundError: the language model's name does not resolve.
@@ -149,9 +150,19 @@ def _run(
         context = replace(context, tracker=tracker)
     try:
         track_start(context)
-        check_lm(context, start, dataset.examples("train"))
         base = base_of(start)
-        state = RunState(base, start, base)
+        context.best.stands(base)
+        unanswered = check_lm(context, start, dataset.examples("train"))
+        if unanswered and earlier is not None and calls_per_turn(earlier.program):
+            raise LMUnansweredError(
+                unanswered,
+                where=str(start_from),
+                remedy="The program that the run starts from asks it: run it again when it answers.",
+            )
+        if unanswered:
+            progress.note(f"{unanswered}; the run goes on without it")
+            context = replace(context, lm=None)
+        state = RunState(base, start, base, unanswered=unanswered)
         for step in STEPS:
             state = step(context, state)
             context.best.stands(state.program, examples=documents(state.examples))

@@ -39,20 +39,21 @@ class LocalFit:
     """The local decider: trained, and judged on turns that it had not learnt from.
 
     Args:
-        trained: On the training part.
-        evaluation: Of it on other turns; of a small dataset out of fold, on all turns but the test's.
+        name: Of the program that it makes.
+        trained: The program, and what it learnt from.
+        evaluation: Of it on turns that it had not learnt from: out of fold, or on the dev parts.
         base: The base program on the same turns.
         confidence: None where too few conversations tell.
-        whole: What was trained on the training part, on the dev parts; None where ``evaluation`` is that.
-        curve: Number of labelled conversations, and what a program trained on so many does on the same turns.
+        curve: Numbers of labelled conversations, 0 for the base, and what programs trained on so many do on the dev
+            parts.
     """
 
+    name: str
     trained: TrainedLocal
     evaluation: Evaluation
     base: Evaluation
     confidence: ConfidenceFit | None = None
     curve: tuple[tuple[int, Evaluation], ...] = ()
-    whole: Evaluation | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Contender:
         program: As it was judged.
         evaluation: On turns that it had not learnt from.
         calls: Of the language model, for a turn, on the average.
+        local: The local decider that it is made of; None where it has none.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Contender:
     program: TurnProgram
     evaluation: Evaluation
     calls: float = 0.0
+    local: LocalFit | None = None
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ class RunState:
         start: The program before anything is fitted, with the prompts as written or those that the run starts from.
         program: The best so far; what ships in the end.
         examples: Labelled turns in its index.
-        local: The local decider.
+        locals: Local deciders, the one of the package's weights first.
         prompts: Candidates of prompts.
         contenders: Whole programs that may ship.
         choice: What ships.
@@ -123,13 +126,14 @@ class RunState:
         report: All that the run found.
         paths: Where the report is.
         spent: What the run has spent.
+        unanswered: Why the language model is not among the contenders although one is named; empty where it is.
     """
 
     base: TurnProgram
     start: TurnProgram
     program: TurnProgram
     examples: tuple[IndexExample, ...] = ()
-    local: LocalFit | None = None
+    locals: tuple[LocalFit, ...] = ()
     prompts: PromptsFit = field(default_factory=PromptsFit)
     contenders: tuple[Contender, ...] = ()
     choice: Choice | None = None
@@ -138,11 +142,18 @@ class RunState:
     report: Report | None = None
     paths: Any = None
     spent: Mapping[str, Any] = field(default_factory=dict)
+    unanswered: str = ""
 
     @property
     def ships(self) -> str:
         """Name of what ships."""
         return self.choice.ships.contender.name if self.choice is not None else BASE
+
+    @property
+    def local(self) -> LocalFit:
+        """The local decider that cascades and prompts are built on."""
+        shipping = self.choice.ships.contender.local if self.choice is not None else None
+        return shipping or self.locals[0]
 
     @property
     def stays(self) -> bool:

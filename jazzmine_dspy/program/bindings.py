@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from jazzmine_dspy.program.decider import Decider
 
 
+BUILT_IN = ("local", "lm", "fallback")
+"""Deciders that every program has."""
+
+
 class Ports(TypedDict, total=False):
     """What can be bound, by name."""
 
@@ -79,7 +83,7 @@ class Bindings:
         """The same with some ports changed; heads and deciders that are not named stay, None takes one away.
 
         Raises:
-            InputError: there is no such port, or no such stage for a head.
+            InputError: there is no such port, no such stage for a head, or the name of a decider is built in.
         """
         if unknown := [name for name in ports if name not in Ports.__annotations__]:
             known = ", ".join(Ports.__annotations__)
@@ -98,6 +102,9 @@ class Bindings:
             changes["heads"] = MappingProxyType(held)
         if "deciders" in ports:
             named = {**self.deciders, **ports["deciders"]}
+            if taken := [name for name in named if name in BUILT_IN]:
+                remedy = "Bind yours by another name, and let the policy name it."
+                raise InputError(f"The decider {taken[0]!r} is built in", where="deciders", remedy=remedy)
             changes["deciders"] = MappingProxyType(
                 {name: one for name, one in named.items() if one is not None}
             )

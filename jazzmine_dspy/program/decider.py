@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from jazzmine_dspy.models.commands import Command
+from jazzmine_dspy.models.commands import BaseCommand, Command
 from jazzmine_dspy.models.decision import (
     STAGES,
     Enhancement,
@@ -21,6 +21,7 @@ from jazzmine_dspy.models.decision import (
 )
 from jazzmine_dspy.models.errors import MAX_SHOWN, InputError
 from jazzmine_dspy.models.extensions import Extensions
+from jazzmine_dspy.program.bindings import BUILT_IN
 from jazzmine_dspy.program.deadline import Deadline, in_thread
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.state import TurnState
@@ -29,9 +30,6 @@ D = TypeVar("D", bound=type[Any])
 
 NOTHING_FOUND = 0.99
 """Greatest confidence of an answer without a flow, or without a command: it may have missed something."""
-
-BUILT_IN = ("local", "lm", "fallback")
-"""Deciders that every program has."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +97,13 @@ class DecidedTurn(NamedTuple):
 class Decider(ABC):
     """One way to decide a turn.
 
-    Duties: :meth:`decide` names only flows of ``state.choosable`` and keeps to the deadline. It is made once for a
-    program, so it keeps nothing of a turn. Errors: whatever it raises, a late answer, and an answer with a flow that
-    may not be chosen make it a failed decider: what stood before stands, degraded, with the cause.
+    Duties: :meth:`decide` names only flows of ``state.choosable`` and keeps to the deadline. One object decides all
+    turns, so it keeps nothing of a turn. Errors: whatever it raises, a late answer, and an answer with a flow that may
+    not be chosen make it a failed decider: what stood before stands, degraded, with the cause.
 
     A class that a run can train has a class method ``train(examples, seed)``, which takes :class:`DecidedTurn` and
-    returns one of its own. An artefact stores its name alone: bind a trained one after loading.
+    returns one of its own. To be saved with the program it has ``to_state`` and ``from_state`` as
+    :class:`~jazzmine_dspy.program.ports.Stored` has.
     """
 
     name: ClassVar[str] = ""
@@ -167,60 +166,88 @@ def decider(name: str) -> Callable[[D], D]:
     return register
 
 
-def check_deciders(policy: Policy) -> None:
+@functools.lru_cache(maxsize=64)
+def instance(made: type[Decider]) -> Decider:
+    """The one object of a registered class that decides."""
+    return made()
+
+
+def check_deciders(policy: Policy, bound: Mapping[str, Decider]) -> None:
     """See that there is a decider for every name of a policy.
 
+    Args:
+        policy: The policy.
+        bound: Deciders that the program is bound to, by name.
+
     Raises:
-        InputError: nobody registered one.
-        ExtensionError: a decider of another package cannot be loaded.
+        InputError: nobody registered or bound one.
     """
     for name in policy.names:
-        if name not in BUILT_IN and name not in DECIDERS:
+        if name not in BUILT_IN and name not in bound and name not in DECIDERS:
             known = ", ".join((*BUILT_IN, *sorted(DECIDERS)))
             raise InputError(
                 f"The policy names the decider {name!r}, which nobody registered",
                 where="deciders",
-                remedy=f"Use one of {known}, or install the package that has it.",
+                remedy=f"Use one of {known}, bind one, or install the package that has it.",
             )
 
 
-def decider_identity(policy: Policy) -> list[list[str]]:
-    """What tells the deciders of a policy apart from others of the same names."""
-    others = [(name, DECIDERS[name]) for name in policy.names if name not in BUILT_IN]
-    return [[name, made.__module__, made.__qualname__, str(made.fingerprint)] for name, made in others]
+def decider_identity(policy: Policy, bound: Mapping[str, Decider]) -> list[list[str]]:
+    """What tells the deciders of a policy apart from others of the same names.
+
+    Raises:
+        ExtensionError: a decider of another package cannot be loaded.
+    """
+    found: list[list[str]] = []
+    for name in (name for name in policy.names if name not in BUILT_IN):
+        one = bound.get(name)
+        made = DECIDERS[name] if one is None else type(one)
+        print_of = made.fingerprint if one is None else one.fingerprint
+        found.append([name, made.__module__, made.__qualname__, str(print_of)])
+    return found
 
 
 def checked_answer(answer: Any, state: TurnState) -> Decided:
     """An answer that the rest of the turn can build on.
 
     Raises:
-        InputError: it is none, has a confidence that is no probability, or chooses a flow that may not be chosen.
+        InputError: it is none, has a part of another type, a confidence that is no probability, or names a flow that
+            may not be chosen.
     """
     if not isinstance(answer, Decided):
-        raise InputError(f"it returned no Decided but {type(answer).__name__}")
+        raise InputError(f"it returned {type(answer).__name__} and not Decided")
     if odd := [share for share in answer.confidence.values() if not 0.0 <= share <= 1.0]:
-        raise InputError(f"it is sure to {odd[0]}, which is no probability")
+        raise InputError(f"its confidence is {odd[0]}, which is no probability")
+    commands = () if answer.commands is None else tuple(answer.commands)
+    parts = (answer.enhancement, answer.selection, *commands)
+    kinds = (Enhancement, Selection | None, *[BaseCommand] * len(commands))
+    if wrong := [part for part, kind in zip(parts, kinds, strict=True) if not isinstance(part, kind)]:
+        raise InputError(f"it returned {type(wrong[0]).__name__} where it cannot stand")
     if answer.selection is not None:
         named = (*answer.selection.flows, *answer.selection.clarify)
         open_to = state.registry if state.allowed is None else state.allowed
         if strange := [name for name in named if name not in open_to]:
             raise InputError(f"it chose {', '.join(strange)[:60]}, which may not be chosen")
-    return answer
+    flows = [flow for command in commands if (flow := getattr(command, "flow", None)) is not None]
+    if strange := [flow for flow in flows if flow not in state.registry and flow not in state.turn.paused]:
+        raise InputError(f"it named the flow {strange[0][:60]}, which does not exist")
+    return answer if answer.commands is None else replace(answer, commands=commands)
 
 
 def with_records(answer: Decided, name: str, trust: float, milliseconds: float) -> Decided:
-    """An answer with a record for each stage that it answers, where the decider made none."""
-    if answer.records:
-        return answer
-    records: dict[Stage, StageRecord] = {}
+    """An answer with a record for each stage that it answers, and a confidence of the turn, where it has none."""
+    records = dict(answer.records)
     calls = answer.calls
-    for stage in (stage for stage in STAGES if answer.has(stage)):
-        records[stage] = record(
-            name, answer.confidence.get(stage, trust), milliseconds, calls, cause=answer.degraded
-        )
+    turn = answer.confidence.get("turn", answer.confidence.get("understand", trust))
+    for stage in (stage for stage in STAGES if answer.has(stage) and stage not in records):
+        # The gate of the turn is about its commands.
+        sure = turn if stage == "understand" else answer.confidence.get(stage, trust)
+        records[stage] = record(name, sure, milliseconds, calls, cause=answer.degraded)
         # The first stage has the time and the calls.
         milliseconds, calls = 0.0, ()
-    return replace(answer, records=records)
+    acts = answer.selection is not None or answer.commands is not None
+    confidence = {"turn": turn, **answer.confidence} if acts else answer.confidence
+    return replace(answer, records=records, confidence=confidence)
 
 
 def record(

@@ -20,9 +20,17 @@ from jazzmine_dspy.models.language import warn_unsupported_language
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.asking import HasPredictors
-from jazzmine_dspy.program.bindings import Bindings
-from jazzmine_dspy.program.deadline import Deadline, in_thread
-from jazzmine_dspy.program.decider import DECIDERS, Decided, Decider, checked_answer, with_records
+from jazzmine_dspy.program.bindings import BUILT_IN, Bindings
+from jazzmine_dspy.program.deadline import Deadline, awithin, deadline_error, in_thread, within
+from jazzmine_dspy.program.decider import (
+    DECIDERS,
+    Decided,
+    Decider,
+    checked_answer,
+    instance,
+    record,
+    with_records,
+)
 from jazzmine_dspy.program.decision_cache import DecisionCache
 from jazzmine_dspy.program.finish import finish, with_causes
 from jazzmine_dspy.program.lm_decider import LMDecider
@@ -77,7 +85,7 @@ def decide(program: Program, turn: Turn, exclude: Sequence[str], seconds: float 
         course = Course(read(program, turn, exclude, deadline), program)
         for name, gate in program.policy.deciders:
             with course.step(name) as step:
-                step.take(course.decider(name).decide(course.state, course.answer, deadline))
+                step.take(course.ask(name))
             if course.passes(name, gate):
                 break
         if course.enhances:
@@ -99,12 +107,13 @@ async def adecide(
         course = Course(await in_thread(functools.partial(read, program, turn, exclude, deadline)), program)
         for name, gate in program.policy.deciders:
             with course.step(name) as step:
-                step.take(await course.decider(name).adecide(course.state, course.answer, deadline))
+                await in_thread(functools.partial(step.take, await course.aask(name)))
             if course.passes(name, gate):
                 break
         if course.enhances:
             with course.step("lm") as step:
-                step.take(await course.enhancer.adecide(course.enhanced_state, course.answer, deadline))
+                answer = await course.enhancer.adecide(course.enhanced_state, course.answer, deadline)
+                await in_thread(functools.partial(step.take, answer))
         return await in_thread(course.end)
 
     cache = _cache(program)
@@ -149,6 +158,7 @@ class Course:
         self.answer: Decided | None = None
         self._program = program
         self._causes: dict[Stage, list[str]] = {}
+        self._asked: set[str] = set()
 
     def decider(self, name: str) -> Decider:
         """The decider of that name: built in, bound, or made of the registered class."""
@@ -159,10 +169,23 @@ class Course:
         if name == "lm":
             return LMDecider(self._program)
         bound = self._program.bindings.deciders.get(name)
-        return bound if bound is not None else DECIDERS[name]()
+        return bound if bound is not None else instance(DECIDERS[name])
+
+    def ask(self, name: str) -> Any:
+        """What a decider says; nobody waits for one of another package longer than the deadline allows."""
+        work = functools.partial(self.decider(name).decide, self.state, self.answer, self.state.deadline)
+        return work() if name in BUILT_IN else within(self.state.deadline.left(), work, deadline_error)
+
+    async def aask(self, name: str) -> Any:
+        """The same without blocking the loop."""
+        work = self.decider(name).adecide(self.state, self.answer, self.state.deadline)
+        if name in BUILT_IN:
+            return await work
+        return await awithin(self.state.deadline.left(), work, deadline_error)
 
     def step(self, name: str) -> Step:
         """One decider's work: what it raises makes it a failed decider."""
+        self._asked.add(name)
         return Step(self, name)
 
     def take(self, name: str, answer: Any, milliseconds: float = 0.0) -> None:
@@ -176,9 +199,10 @@ class Course:
         if answer.selection is not None and answer.commands is None and "understand" not in answer.records:
             # Who chooses flows and says nothing of values has them read for these flows.
             local = LocalDecider().understand(self.state.with_selected(answer.selection.flows))
-            answer = replace(answer, commands=local.commands)
-        whole = all(answer.has(stage) for stage in STAGES) and len(answer.records) == len(STAGES)
-        self.answer = answer if whole else answer.after(self._before())
+            read = record(local.source, answer.confidence["turn"], cause=local.cause)
+            answer = replace(answer, commands=local.commands, records={**answer.records, "understand": read})
+        first = self.answer is None and all(answer.has(stage) for stage in STAGES)
+        self.answer = answer if first and len(answer.records) == len(STAGES) else answer.after(self._before())
 
     def fail(self, name: str, error: Exception) -> None:
         """Note that a decider failed: what stood before stands."""
@@ -204,10 +228,8 @@ class Course:
 
     @property
     def enhances(self) -> bool:
-        """Whether the language model is yet to enhance."""
-        if self.state.policy.enhance != "lm" or self._causes:
-            return False
-        return self.answer is None or self.answer.records["enhance"].source != "lm"
+        """Whether the language model is yet to enhance: it is asked once, be it of use or not."""
+        return self.state.policy.enhance == "lm" and "lm" not in self._asked
 
     @property
     def enhancer(self) -> LMDecider:

@@ -40,12 +40,11 @@ def program_fingerprint(program: _Program) -> str:
     parts = [bound.recall, bound.embedder]
     policy = program.policy.model_dump(mode="json")
     rest = {
-        "deciders": decider_identity(program.policy),
+        "deciders": decider_identity(program.policy, bound.deciders),
         "weights": [SHIPPED, FEELING],
         "signatures": fingerprints(),
         "flows": program.registry.checksum,
         "parts": [part.fingerprint if part is not None else None for part in parts],
-        "bound": {name: str(one.fingerprint) for name, one in bound.deciders.items()},
         "heads": {stage: head.fingerprint for stage, head in bound.heads.items()},
         "lm": lm_identity(bound.lm) if bound.lm is not None else None,
     }

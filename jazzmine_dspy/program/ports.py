@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
+from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.ports import EmbedderPort, RecallPort
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext
@@ -20,10 +21,12 @@ __all__ = [
     "HeadInput",
     "HeadOutput",
     "HeadPort",
+    "HeadState",
     "RecallPort",
     "Recalled",
     "SeesTurn",
     "SelectionOutput",
+    "Stored",
 ]
 
 T = TypeVar("T")
@@ -154,4 +157,35 @@ class SeesTurn(Protocol):
 
     def texts_of(self, turn: Turn) -> tuple[str, ...]:
         """The texts whose features it wants to see: the message, then others of the turn."""
+        ...
+
+
+class HeadState(NamedTuple):
+    """All that a trained model knows: arrays of numbers by name, and the rest as JSON."""
+
+    arrays: dict[str, NDArray[Any]]
+    settings: dict[str, Any]
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over all of it."""
+        arrays = [sha256(array.tobytes()) for _, array in sorted(self.arrays.items())]
+        return sha256([arrays, self.settings])
+
+
+@runtime_checkable
+class Stored(Protocol):
+    """What an artefact can hold of a trained model: a head, or a decider of another package."""
+
+    def to_state(self) -> HeadState:
+        """All that it knows; equal models have equal states."""
+        ...
+
+    @classmethod
+    def from_state(cls, state: HeadState) -> Self:
+        """The inverse of :meth:`to_state`.
+
+        Raises:
+            ArtifactError: the state is of another format.
+        """
         ...

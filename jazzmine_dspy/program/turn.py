@@ -64,8 +64,8 @@ class TurnProgram(ProgramModule):
         self.understand = dspy.Predict(with_overrides("understand", signatures))
         self.fused = dspy.Predict(with_overrides("fused", signatures))
         self.registry = registry if registry is not None else FlowRegistry()
-        self.policy = policy or Policy()
         self.bindings = Bindings()
+        self.policy = policy or Policy()
 
     @property
     def policy(self) -> Policy:
@@ -78,7 +78,7 @@ class TurnProgram(ProgramModule):
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        check_deciders(policy)
+        check_deciders(policy, self.bindings.deciders)
         self._policy = policy
         for name in CONTRACTS:
             # A copy shares its signatures: they are replaced, never changed.

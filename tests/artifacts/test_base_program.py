@@ -32,7 +32,7 @@ def test_it_decides_without_a_label_and_without_a_language_model() -> None:
     assert decision.selection.flows == ["book_table"]
     assert not decision.degraded
     assert decision.usage.lm_calls == 0
-    assert program.policy.orders["understand"] == ("rule", "head", "floor")
+    assert program.policy.names == ("local",)
 
 
 def test_it_takes_a_registry_and_a_file(tmp_path: Path) -> None:

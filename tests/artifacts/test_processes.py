@@ -51,7 +51,9 @@ assert not program.decide(text="where is it", deadline=60).degraded
 @pytest.mark.row("A7")
 @pytest.mark.parametrize("state", ["idle", "busy"])
 def test_a_program_warmed_before_a_fork_works_in_the_children(tmp_path: Path, state: str) -> None:
-    folder = save(TurnProgram(FlowRegistry(FLOWS, agent_id="shop")).with_policy("floor"), tmp_path / "orders")
+    folder = save(
+        TurnProgram(FlowRegistry(FLOWS, agent_id="shop")).with_policy("fallback"), tmp_path / "orders"
+    )
     done = subprocess.run(
         [sys.executable, "-c", CODE, str(folder), state], capture_output=True, text=True, timeout=60
     )

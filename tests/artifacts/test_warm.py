@@ -40,7 +40,9 @@ class Slow(FastembedEmbedder):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return save(TurnProgram(FlowRegistry(FLOWS, agent_id="shop")).with_policy("floor"), tmp_path / "orders")
+    return save(
+        TurnProgram(FlowRegistry(FLOWS, agent_id="shop")).with_policy("fallback"), tmp_path / "orders"
+    )
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ def test_load_builds_the_index(folder: Path, slow: Slow) -> None:
 @pytest.mark.row("P4")
 def test_bind_builds_the_index_and_warm_defers_it(slow: Slow) -> None:
     registry = FlowRegistry(FLOWS, agent_id="shop")
-    program = TurnProgram(registry).with_policy("floor")
+    program = TurnProgram(registry).with_policy("fallback")
     program.bind(embedder=slow, recall=FlowIndex(registry, slow), warm=False)
     assert slow.calls == 0
     program.bind(embedder=slow, recall=FlowIndex(registry, slow))

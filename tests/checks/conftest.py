@@ -44,6 +44,7 @@ def run_library(scripts: ModuleType) -> Callable[..., Any]:
             "tracking": "none",
             "head": False,
             "acts": False,
+            "recall": False,
             "replay": False,
             "budget": {"lm_calls": 200},
             "demos": {"labeled": 2, "bootstrapped": 2, "candidates": 1, "attempts": 4},
@@ -65,7 +66,7 @@ def embedder() -> Any:
 
 @pytest.fixture(scope="session")
 def fit(embedder: Any) -> Callable[..., Any]:
-    """Fits floor and head on a dataset's training part; no language model, no test part."""
+    """Trains the local decider on a dataset's training part; no language model, no test part."""
 
     def fitted(
         folder: Path, *, change: Callable[[list[Any]], list[Any]] = list, unseen: Collection[str] = ()
@@ -73,12 +74,11 @@ def fit(embedder: Any) -> Callable[..., Any]:
         from jazzmine_dspy.artifacts import bind_recall
         from jazzmine_dspy.datasets import load_dataset
         from jazzmine_dspy.models.registry import FlowRegistry
-        from jazzmine_dspy.optimize import run
         from jazzmine_dspy.optimize.budget import Budget
         from jazzmine_dspy.optimize.context import RunContext
+        from jazzmine_dspy.optimize.local.training import train_local
         from jazzmine_dspy.optimize.progress import NullProgress
         from jazzmine_dspy.optimize.recipe import Recipe
-        from jazzmine_dspy.program.policy import FLOOR
         from jazzmine_dspy.program.turn import TurnProgram
 
         dataset = load_dataset(folder)
@@ -89,10 +89,8 @@ def fit(embedder: Any) -> Callable[..., Any]:
         with pytest.MonkeyPatch.context() as patch:
             # One setting instead of four, for time.
             patch.setattr("jazzmine_dspy.optimize.heads.training.REGULARIZATIONS", (1.0,))
-            parts = run.fit_parts(context, program, change(dataset.examples("train")), FLOOR["enhance"])
-        gates = {"select": {"head": parts.selection.order.gate}}
-        fitted = parts.program.with_policy(parts.program.policy.model_copy(update={"gates": gates}))
-        return SimpleNamespace(dataset=dataset, program=fitted, selection=parts.selection)
+            trained = train_local(context, program, change(list(dataset.examples("train"))))
+        return SimpleNamespace(dataset=dataset, program=trained.program, head=trained.head)
 
     return fitted
 
@@ -104,5 +102,5 @@ def support() -> Path:
 
 @pytest.fixture(scope="session")
 def fitted_support(fit: Callable[..., Any], support: Path) -> Any:
-    """Floor and head of the shipped dataset, fitted once for all checks."""
+    """The local decider of the shipped dataset, trained once for all checks."""
     return fit(support)

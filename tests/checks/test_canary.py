@@ -65,13 +65,8 @@ def test_the_test_part_is_in_no_request_and_in_no_artefact(
     assert CANARY in (result.folder / "report" / "report.html").read_text("utf-8")
 
 
-def test_the_check_itself_finds_a_leak(
-    scripts: Any, run_library: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_check_itself_finds_a_leak(scripts: Any, run_library: Callable[..., Any], tmp_path: Path) -> None:
     """A word in a training conversation does reach requests and artefact, where what was compiled ships."""
-    from jazzmine_dspy.optimize import run
-
-    monkeypatch.setattr(run, "against_base", lambda _context, standing, _base: standing)
     source = scripts.LIBRARY
     folder = tmp_path / "leaky"
     folder.mkdir()

@@ -10,7 +10,7 @@ import pytest
 
 
 @pytest.mark.parametrize("shape", ["fused", "staged"])
-def test_rows_of_a_random_model_collapse_and_the_base_ships(
+def test_rows_of_a_random_model_collapse_and_it_does_not_ship(
     shape: str, scripts: Any, run_library: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Guards against rows that owe their figures to rules and floors, and against shipping by luck.
@@ -19,20 +19,18 @@ def test_rows_of_a_random_model_collapse_and_the_base_ships(
     """
     # In one wording: the more random answers there are, the likelier one of them is right by luck.
     result = run_library(tmp_path, scripts.lm_of("garbage"), shape=shape, wording="brief")
-    scores = result.manifest["scores"]
-    assert set(result.shipped.values()) == {"base"}
-    assert scores["shipped"] == scores["base"]
+    assert result.shipped in ("base", "local")
+    assert not result.program.active_predictors()
     rows = {system.name: system.evaluation for system in result.report.systems}
-    for name in ("LM uncompiled", "LM compiled"):
+    for name in ("LM as written", "LM compiled"):
         if name not in rows:
             continue
         row = rows[name]
         assert row.crashed + row.degraded >= row.n / 3
         assert not [turn for turn in row.turns if _right_by_itself(turn)]
-    raced = [heat for heat in result.manifest["race"] if heat["stage"] in ("enhance", "select", "understand")]
-    assert raced
-    assert not [heat for heat in raced if heat["won"]]
-    assert "nothing beat the base" in result.first_line
+    asking = [each for each in result.manifest["programs"] if each["calls"]]
+    assert asking
+    assert all(each["worth"] < 0 for each in asking)
 
 
 def _right_by_itself(turn: Any) -> bool:

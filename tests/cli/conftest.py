@@ -65,13 +65,13 @@ def _save(folder: Path, policy: Any, facts: dict[str, Any]) -> Path:
 
 @pytest.fixture(scope="session")
 def saved_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _save(tmp_path_factory.mktemp("programs") / "floor", "floor", {})
+    return _save(tmp_path_factory.mktemp("programs") / "fallback", "fallback", {})
 
 
 @pytest.fixture
 def program(saved_program: Path, tmp_path: Path) -> Path:
-    """A program of rules and floors, for a test to spoil."""
-    return Path(shutil.copytree(saved_program, tmp_path / "floor"))
+    """A program of rules and recall alone, for a test to spoil."""
+    return Path(shutil.copytree(saved_program, tmp_path / "fallback"))
 
 
 @pytest.fixture

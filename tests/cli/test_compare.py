@@ -46,7 +46,7 @@ def test_the_report_names_every_option_of_its_command(
         assert run(*arguments, "--report", "made", "-q").code in (0, 1)
         return str(json.loads((tmp_path / "made" / "report.json").read_bytes())["reproduce"])
 
-    options = ["--split", "train", "--policy", "floor", "--wording", "full", "--seed", "3"]
+    options = ["--split", "train", "--policy", "fallback", "--wording", "full", "--seed", "3"]
     options += ["--objective", "flow_set_exact", "--lm", "none"]
     shared = ["--sample", 4, "--spread", "--api-base", "http://127.0.0.1:1/v1"]
     evaluated = command(

@@ -32,7 +32,7 @@ def test_opening_the_test_split_is_logged_and_no_other(run: Any, program: Path, 
     assert not (dataset / ".opened.jsonl").exists()
     run("evaluate", program, dataset)
     entries = [json.loads(line) for line in (dataset / ".opened.jsonl").read_text("utf-8").splitlines()]
-    assert [entry["reason"] for entry in entries] == ["evaluate floor"]
+    assert [entry["reason"] for entry in entries] == ["evaluate fallback"]
 
 
 @pytest.mark.row("O11")
@@ -107,7 +107,7 @@ def test_another_dataset_brings_its_flows(run: Any, program: Path, dataset: Path
     for name in ("flows.yaml", "conversations.jsonl"):
         text = (dataset / name).read_text("utf-8")
         (dataset / name).write_text(text.replace("rent_bike", "hire_cycle"), "utf-8")
-    done = run("evaluate", program, dataset, "--split", "dev_b", "--policy", "floor", "--json")
+    done = run("evaluate", program, dataset, "--split", "dev_b", "--policy", "fallback", "--json")
     assert done.code == 0
     assert "the dataset's are used" in done.err
 

@@ -23,7 +23,7 @@ def url(tmp_path: Path) -> str:
 
     async def talk() -> None:
         store = SqlMessageStore(address)
-        program = TurnProgram(FlowRegistry.from_yaml(FLOWS)).with_policy("floor")
+        program = TurnProgram(FlowRegistry.from_yaml(FLOWS)).with_policy("fallback")
         runtime = Runtime(program, agent_id="shop", messages=store, clock=lambda: 1_700_000_000.0)
         for name, text in (("c1", "I want to hire a bike"), ("c1", "write to ada@web.de"), ("c2", "umm")):
             await runtime.process(conversation_id=name, user_id="u1", text=text)

@@ -17,7 +17,7 @@ def _watch(progress: RichProgress) -> None:
     for done in range(1, 4):
         progress.step(done, 3, best=0.5, spent=SPENT)
     progress.note("[a note]")
-    progress.phase("race", None)
+    progress.phase("judge base", None)
     progress.close()
     progress.close()
 
@@ -35,7 +35,7 @@ def test_bars_show_score_budget_and_time_left() -> None:
         "1.3/10 min",
         "00:00",
         "[a note]",
-        "race",
+        "judge base",
     ):
         assert shown in stream.getvalue(), shown
 
@@ -49,7 +49,7 @@ def test_elsewhere_a_phase_is_two_lines() -> None:
         "try labeled 1 (3)",
         "[a note]",
         "  1.0 s, best 0.500, 12/150 LM calls, 1.3/10 min",
-        "race",
+        "judge base",
         "  1.0 s, best 0.500, 12/150 LM calls, 1.3/10 min",
     ]
 

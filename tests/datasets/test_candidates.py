@@ -48,7 +48,7 @@ async def kept() -> InMemoryMessageStore:
             enhancement=Enhancement(enhanced_query=text, intent="hire"),
             selection=Selection(),
             commands=commands,
-            stages={"understand": StageRecord(source="head", confidence=confidence)},
+            stages={"understand": StageRecord(source="local", confidence=confidence)},
         )
         for talk in TALKS.values()
         for text, (confidence, commands) in talk.items()

@@ -45,7 +45,7 @@ def _registry() -> FlowRegistry:
 
 
 def _program() -> TurnProgram:
-    return TurnProgram(_registry()).with_policy("floor")
+    return TurnProgram(_registry()).with_policy("fallback")
 
 
 async def _talk(decision: Callable[..., TurnDecision], text: str) -> Any:

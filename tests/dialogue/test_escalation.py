@@ -196,7 +196,7 @@ def test_the_default_of_an_outage_is_no_complaint(felt: Felt) -> None:
         enhancement=Enhancement(enhanced_query="x", sentiment_score=-1.0),
         selection=Selection(),
         commands=[{"type": "chitchat"}],
-        stages={"enhance": StageRecord(source="floor", degraded=True, cause="down")},
+        stages={"enhance": StageRecord(source="fallback", degraded=True, cause="down")},
     )
     _, step = apply(felt.state, decided, REGISTRY)
     assert step.text == "I see."

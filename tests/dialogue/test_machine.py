@@ -388,7 +388,7 @@ def test_sentiments_and_entities_are_kept(talk: Any, decision: Callable[..., Tur
 
 
 def test_the_default_of_an_outage_is_no_sentiment(talk: Any, decision: Callable[..., TurnDecision]) -> None:
-    stages = {"enhance": StageRecord(source="floor", degraded=True, cause="down")}
+    stages = {"enhance": StageRecord(source="fallback", degraded=True, cause="down")}
     down = decision("chitchat").model_copy(update={"stages": stages})
     state, _ = apply(talk.state, down, talk.registry)
     assert state.sentiments == []

@@ -118,7 +118,7 @@ class NoisyProgram:
         records = {}
         for stage in STAGES:
             local = chance.random() < 0.25
-            source: SourceKind = "floor" if failed else "rule" if local else self.source
+            source: SourceKind = "fallback" if failed else "rule" if local else self.source
             asked = source == "lm"
             records[stage] = StageRecord(
                 source=source,

@@ -54,7 +54,7 @@ def mixed(gold: Gold) -> tuple[Scripted, list[Example]]:
     examples = [_example(name, i, tags=(name, "all"), flows=["a"]) for i, name in enumerate(names)]
     right = gold(examples[0].labels, examples[0].turn)
     wrong = right.model_copy(update={"selection": Selection(flows=["b"])})
-    floor = StageRecord(source="floor", degraded=True, cause="the store is down", latency_ms=1.0)
+    floor = StageRecord(source="fallback", degraded=True, cause="the store is down", latency_ms=1.0)
     degraded = wrong.model_copy(update={"stages": {**right.stages, "select": floor}})
     program = Scripted(
         {"right": right, "wrong": wrong, "degraded": degraded, "crashed": ValueError("no such thing")}

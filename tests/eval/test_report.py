@@ -17,14 +17,15 @@ from jazzmine_dspy.datasets import Example
 from jazzmine_dspy.eval import Evaluation, evaluate
 from jazzmine_dspy.eval.reliability import reliability_of, sent_on
 from jazzmine_dspy.eval.report import (
+    CandidateRow,
     Change,
     Choosing,
     Curve,
     Gain,
+    LearningPoint,
     OpenSetScore,
     Paths,
     Prompt,
-    RaceRow,
     RecallChoice,
     Report,
     System,
@@ -65,10 +66,10 @@ def report(support: list[Example], support_flows: list[str], noisy: Any) -> Repo
     def run(**settings: Any) -> Evaluation:
         return evaluate(noisy(turns, support_flows, **settings), turns, price=(0.1, 0.4))
 
-    floor = run(quality=0.5, source="floor", seed=1)
+    base = run(quality=0.5, source="fallback", seed=1)
     plain = run(quality=0.6, seed=2, degraded=0.05, crashed=0.02)
     compiled = run(quality=0.8, seed=2, tokens=600)
-    shipped = run(quality=0.9, source="head", seed=3)
+    shipped = run(quality=0.9, source="local", seed=3)
     return Report(
         title=f"support {NASTY}",
         verdict=f"It gets better {NASTY}",
@@ -77,16 +78,24 @@ def report(support: list[Example], support_flows: list[str], noisy: Any) -> Repo
         recipe=f'name = "{NASTY}"',
         first_line=f"The heads carry it {NASTY}",
         systems=[
-            System("TF-IDF", run(quality=0.55, source="head"), covers=frozenset({"flow_set_exact"})),
-            System("Floors alone", floor, note=NASTY),
-            System("LM uncompiled", plain),
+            System("TF-IDF", run(quality=0.55, source="local"), covers=frozenset({"flow_set_exact"})),
+            System("base", base, note=NASTY),
+            System("LM as written", plain),
             System("LM compiled", compiled),
             System("Shipped", shipped, shipped=True),
         ],
-        stage_race=[
-            RaceRow("select", "floor", 0.5, False, NASTY),
-            RaceRow("select", "head", 0.9, True, "best", shipped.difference(floor, "flow_set_exact")),
+        candidates=[
+            CandidateRow("base", 0.5, False, NASTY),
+            CandidateRow(
+                f"local {NASTY}", 0.9, True, "best", 0.4, shipped.difference(base, "flow_set_exact"), 0.35
+            ),
         ],
+        learning=[
+            LearningPoint(0, base.metrics["flow_set_exact"]),
+            LearningPoint(40, plain.metrics["flow_set_exact"]),
+            LearningPoint(80, shipped.metrics["flow_set_exact"]),
+        ],
+        learning_words=f"Twice the labels bring more {NASTY}",
         gains=[Gain("Compiling", "commands_exact", compiled.difference(plain, "commands_exact"))],
         facts={"Recipe": NASTY, "Seed": "0"},
         reproduce=f"jazzmine-dspy optimize {NASTY}",
@@ -308,12 +317,12 @@ def test_outages_are_said_first(page: Page, written: Paths, data: Any) -> None:
     lame = data["systems"][2]
     assert lame["crashed"] > 0
     assert lame["degraded"] > 0
-    words = f"LM uncompiled: {lame['crashed']} crashed, {lame['degraded']} degraded of {lame['n']}"
+    words = f"LM as written: {lame['crashed']} crashed, {lame['degraded']} degraded of {lame['n']}"
     text = written.html.read_text("utf-8")
     assert text.index(words) < text.index("<section")
     rows = [row for row in page.tables["table-errors"][1:] if row[1] == "crashed"]
     # A foreign error is told by its class: its text may quote a key or the user.
-    assert rows == [["LM uncompiled", "crashed", "RuntimeError", str(lame["crashed"])]]
+    assert rows == [["LM as written", "crashed", "RuntimeError", str(lame["crashed"])]]
 
 
 def test_a_report_is_made_again_from_its_json(written: Paths, data: Any, tmp_path: Path) -> None:
@@ -347,8 +356,12 @@ def test_where_conversations_are_too_few_the_report_says_so(
     turns = [example for example in support if example.conversation_id in kept]
     good, bad = (evaluate(noisy(turns, support_flows, quality=quality), turns) for quality in (0.9, 0.4))
     gain = Gain("Compiling", "commands_exact", good.difference(bad, "commands_exact"))
-    race = [RaceRow("select", "head", 0.9, True, "best", good.difference(bad, "flow_set_exact"))]
-    report = Report("t", "f", [System("bad", bad), System("good", good)], stage_race=race, gains=[gain])
+    judged = [CandidateRow("local", 0.9, True, "best", 0.0, good.difference(bad, "flow_set_exact"), 0.4)]
+    curve = [
+        LearningPoint(number, found.metrics["flow_set_exact"]) for number, found in ((0, bad), (9, good))
+    ]
+    systems = [System("bad", bad), System("good", good)]
+    report = Report("t", "f", systems, candidates=judged, learning=curve, gains=[gain])
     paths = write_report(report, tmp_path)
     data = json.loads(paths.json.read_text("utf-8"))
     assert data["systems"][0]["metrics"]["flow_set_exact"]["low"] is None

@@ -166,7 +166,7 @@ def test_what_derives_cannot_be_set() -> None:
 
 def test_a_decision_is_degraded_where_any_stage_is_and_costs_what_they_cost() -> None:
     fine = StageRecord(source="lm", usage=Usage(lm_calls=1, prompt_tokens=10, cost=0.5), latency_ms=3)
-    down = StageRecord(source="floor", degraded=True, cause="lm: down", usage=Usage(lm_calls=1))
+    down = StageRecord(source="fallback", degraded=True, cause="lm: down", usage=Usage(lm_calls=1))
     made = TurnDecision(
         enhancement=Enhancement(enhanced_query="x"),
         selection=Selection(),

@@ -26,7 +26,7 @@ FLOWS = FlowRegistry(
         {"name": "check_in", "description": "Check in for a flight."},
     ]
 )
-PROGRAM = TurnProgram(FLOWS).with_policy("floor")
+PROGRAM = TurnProgram(FLOWS).with_policy("fallback")
 DOCUMENTED: dict[str, Any] = {
     "conversation_state": ConversationState.COLLECTING_SLOTS,
     "waiting_for_slot": "origin",

@@ -6,7 +6,7 @@ import contextlib
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,6 +26,8 @@ from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize
+from jazzmine_dspy.optimize.state import RunState
+from jazzmine_dspy.optimize.steps.choose import choose
 from jazzmine_dspy.program.turn import TurnProgram
 
 NAME = "jazzmine_tests_scripts"
@@ -89,6 +91,8 @@ def recipe_of(folder: Path, **changes: Any) -> Recipe:
         "seed": 0,
         "tracking": "none",
         "head": False,
+        # An index takes longer than all else; the tests that are about it, or about the whole, have one.
+        "recall": False,
         # The shipped phrases know the library's few turns too well for anything else to win there.
         "acts": Path(changes.get("dataset", folder)) != load_scripts().LIBRARY,
         # The scripted models read prompts as tiny ones are asked.
@@ -131,37 +135,45 @@ def run_recipe(tmp_path: Path) -> Callable[..., Ran]:
     return lambda recipe, lm=None, **settings: run_in(tmp_path, recipe, lm, **settings)
 
 
-def compiled_ships(_context: Any, standing: Any, _base: Any) -> Any:
-    """The choice of a run whose base is no candidate."""
-    return standing
+def shipping(name: str) -> Any:
+    """While it is entered, runs ship the program of that name, whatever they would choose: few turns tell little."""
+
+    def chosen(context: RunContext, state: RunState) -> RunState:
+        state = choose(context, state)
+        assert state.choice is not None
+        ships = next(each for each in state.choice.verdicts if each.contender.name == name)
+        examples = state.local.trained.examples if state.local is not None else ()
+        choice = replace(state.choice, ships=ships)
+        return replace(state, choice=choice, program=ships.contender.program, examples=examples)
+
+    steps = tuple(chosen if step is choose else step for step in run_module.STEPS)
+    return mock.patch.object(run_module, "STEPS", steps)
 
 
-@pytest.fixture
-def without_base(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a run compiles ships, also on these few turns, on which the base is no worse."""
-    monkeypatch.setattr(run_module, "against_base", compiled_ships)
+@pytest.fixture(name="shipping")
+def shipping_fixture() -> Callable[[str], Any]:
+    """Makes runs ship the program of a name."""
+    return shipping
 
 
 def shared(kind: str, **changes: Any) -> Any:
     @pytest.fixture(scope="session")
     def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         scripts = load_scripts()
-        lm = None if kind == "none" else scripts.lm_of(kind)
-        named = {"lm": "none"} if lm is None else {}
-        if lm is None:
-            with mock.patch.object(run_module, "against_base", compiled_ships):
-                return run_in(
-                    tmp_path_factory.mktemp(kind), recipe_of(scripts.LIBRARY, **named, **changes), lm
-                )
-        return run_in(tmp_path_factory.mktemp(kind), recipe_of(scripts.LIBRARY, **named, **changes), lm)
+        if kind == "none":
+            with shipping("local"):
+                recipe = recipe_of(scripts.LIBRARY, lm="none", **changes)
+                return run_in(tmp_path_factory.mktemp(kind), recipe)
+        lm = scripts.lm_of(kind)
+        return run_in(tmp_path_factory.mktemp(kind), recipe_of(scripts.LIBRARY, **changes), lm)
 
     return ran
 
 
-taught = shared("taught", head=True)
+taught = shared("taught", head=True, recall=True)
 taught_staged = shared("taught", shape="staged")
 wrong = shared("wrong")
-without = shared("none", head=True)
+without = shared("none", head=True, recall=True)
 
 
 @pytest.fixture(scope="session")

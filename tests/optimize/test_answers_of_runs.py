@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Callable
 from pathlib import Path
@@ -70,32 +69,61 @@ def _silent_after(answers: int, script: Any, said: Any) -> Any:
     return lambda request: script(request) if next(numbers) < answers else said
 
 
-@pytest.mark.row("L3", "O3")
-@pytest.mark.parametrize("answers", [0, 1])
-def test_a_run_without_answers_ends_and_says_so(
-    tiny: Callable[..., Recipe], scripts: Any, tmp_path: Path, answers: int
-) -> None:
-    script = _silent_after(answers, scripts.taught(scripts.LIBRARY), "")
-    lm = scripts.scripted_lm(script, model=NAME)
-    with contextlib.chdir(tmp_path), pytest.raises((RecipeError, LMUnansweredError), match="not answer"):
-        optimize(tiny(), out="program", lm=lm)
-    assert not (tmp_path / "program").exists()
-    assert len(ReplayStore(tmp_path / ".jazzmine" / "replay.db")) <= answers
-
-
-@pytest.mark.row("L3", "O3")
-def test_a_run_whose_answers_are_all_refused_ends_and_says_so(
-    tiny: Callable[..., Recipe], scripts: Any, tmp_path: Path
-) -> None:
+def _refusal() -> Any:
     import dspy
 
-    refusal = dspy.LMInvalidRequestError("the request cannot be served", status=400)
-    lm = scripts.scripted_lm(_silent_after(1, scripts.taught(scripts.LIBRARY), refusal), model=NAME)
-    with (
-        contextlib.chdir(tmp_path),
-        pytest.raises(LMUnansweredError, match=r"answered none of \d+ turns: lm: LMInvalid"),
-    ):
-        optimize(tiny(), out="program", lm=lm)
+    return dspy.LMInvalidRequestError("the request cannot be served", status=400)
+
+
+@pytest.mark.row("L3", "O3", "C5")
+@pytest.mark.parametrize(
+    ("answers", "said", "cause"),
+    [
+        (0, "", "does not answer: LMNoAnswerError"),
+        (1, "", "did not answer"),
+        (1, _refusal(), "answered none of"),
+    ],
+)
+def test_a_language_model_that_is_down_is_left_out_and_the_report_says_so(
+    tiny: Callable[..., Recipe], scripts: Any, run_recipe: Any, answers: int, said: Any, cause: str
+) -> None:
+    """From the start on or after the first answer: what needs no language model ships."""
+    lm = scripts.scripted_lm(_silent_after(answers, scripts.taught(scripts.LIBRARY), said), model=NAME)
+    ran = run_recipe(tiny(), lm)
+    result = ran.result
+    assert result.shipped in ("base", "local")
+    assert cause in result.first_line
+    assert (
+        "The language model did not answer, so no program that asks it was judged." in result.report.verdict
+    )
+    assert any(note.endswith("the run goes on without it") for note in ran.progress.notes)
+    assert {each["kind"] for each in result.manifest["programs"]} == {"base", "local"}
+    assert {"base", "shipped"} <= set(result.manifest["scores"])
+    assert not {"LM as written", "LM compiled"} & set(result.manifest["scores"])
+    assert len(ReplayStore(ran.cwd / ".jazzmine" / "replay.db")) <= answers
+
+
+@pytest.mark.row("C5", "O5")
+def test_a_language_model_that_answers_nonsense_does_not_ship(
+    tiny: Callable[..., Recipe], scripts: Any, run_recipe: Any
+) -> None:
+    result = run_recipe(tiny(), scripts.lm_of("garbage")).result
+    assert result.shipped in ("base", "local")
+    assert result.first_line.startswith(f"{result.shipped} ships; ")
+    asking = [each for each in result.manifest["programs"] if each["calls"]]
+    assert asking
+    assert all(each["worth"] < 0 for each in asking)
+
+
+@pytest.mark.row("L3", "A9")
+def test_a_run_from_a_program_that_asks_ends_where_nobody_answers(
+    taught: Any, tiny: Callable[..., Recipe], scripts: Any, run_recipe: Any
+) -> None:
+    """Its own prompts cannot be compared: shipping another program would be a guess."""
+    lm = scripts.scripted_lm(_silent_after(0, None, ""), model=NAME)
+    with pytest.raises(LMUnansweredError, match="does not answer") as told:
+        run_recipe(tiny(), lm, start_from=taught.result.folder)
+    assert "run it again when it answers" in told.value.remedy
 
 
 @pytest.mark.row("L3", "O2")

@@ -73,7 +73,7 @@ def test_labels_of_flows_and_commands_alone_compile(
     recipe = tiny(dataset=str(labelled(*KEPT)), shape=shape, optimizer="labeled_few_shot", acts=False)
     assert plan(recipe).total.calls > 0
     ran = run_recipe(recipe, lm)
-    assert ran.result.shipped["understand"] == "LM compiled"
+    assert ran.result.shipped.endswith("LM compiled")
     assert ran.requests
     for request in ran.requests:
         text = scripts.everything_in(request)
@@ -86,7 +86,7 @@ def test_labels_of_flows_and_commands_alone_compile(
     found = {each.name: each.evaluation.to_json()["metrics"] for each in ran.result.report.systems}
     scored = found["shipped"]
     assert found["LM compiled"]["commands_exact"]["value"] == 1.0
-    assert scored["commands_exact"]["value"] > found["floors alone"]["commands_exact"]["value"]
+    assert scored["commands_exact"]["value"] > found["base"]["commands_exact"]["value"]
     for metric in ("rewrite_exact", "sentiment_macro_f1", "intent_accuracy", "entity_f1", "topic_shift_f1"):
         assert scored.get(metric, {}).get("value") is None, metric
 
@@ -99,7 +99,7 @@ def test_labels_of_flows_and_commands_alone_compile(
     assert decision.commands
     said = decision.enhancement
     assert (said.enhanced_query, said.sentiment_score) == (turn.text, 0.0)
-    assert decision.stages["enhance"].source in ("rule", "floor")
+    assert decision.stages["enhance"].source in ("rule", "local", "fallback")
 
 
 @pytest.mark.row("D1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import hashlib
 import json
 import pickle
 import random
@@ -21,7 +22,7 @@ from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.signatures.contract import fingerprints
 
-FILES = ["program.json", "gates.json", "flows.yaml", "examples.jsonl", "heads.safetensors"]
+FILES = ["program.json", "policy.json", "flows.yaml", "examples.jsonl", "heads.safetensors"]
 
 
 def reseal(folder: Path, **changes: Any) -> None:
@@ -164,9 +165,8 @@ def test_scores_have_counts_and_no_interval_on_few_conversations(taught: Any) ->
     scores = taught.result.manifest["scores"]
     assert set(scores) == {
         "TF-IDF + logistic regression",
-        "floors alone",
         "base",
-        "LM uncompiled",
+        "LM as written",
         "LM compiled",
         "shipped",
     }
@@ -177,7 +177,7 @@ def test_scores_have_counts_and_no_interval_on_few_conversations(taught: Any) ->
             # Under ten conversations there is no interval.
             assert (low, high) == (None, None), name
             assert n > 0
-    assert scores["LM compiled"]["commands_exact"][0] > scores["LM uncompiled"]["commands_exact"][0]
+    assert scores["LM compiled"]["commands_exact"][0] > scores["LM as written"]["commands_exact"][0]
 
 
 # --- refused -----------------------------------------------------------------------------------------------
@@ -233,21 +233,33 @@ def test_a_missing_file_is_refused(artefact: Path, name: str) -> None:
     assert "Compile the program again" in caught.value.remedy
 
 
-def test_an_older_format_is_to_be_compiled_again(artefact: Path) -> None:
-    reseal(artefact, format=1)
-    with pytest.raises(ArtifactError, match=r"format 1.*Compile it again with 'jazzmine-dspy optimize'"):
+@pytest.mark.row("A3")
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_an_older_format_is_to_be_compiled_again(artefact: Path, number: int) -> None:
+    reseal(artefact, format=number)
+    again = rf"format {number}.*[Cc]ompile it again with 'jazzmine-dspy optimize'"
+    with pytest.raises(ArtifactError, match=again):
         load(artefact)
 
 
-def test_the_format_before_is_read(artefact: Path) -> None:
-    reseal(artefact, format=2)
-    assert load(artefact).decide(text="hello").commands[0].type == "chitchat"
+@pytest.mark.row("A3")
+def test_an_artefact_of_format_3_as_it_was_is_refused_with_what_to_do(artefact: Path) -> None:
+    """It has gates and orders in another file, whose hash is right."""
+    manifest = json.loads((artefact / "manifest.json").read_bytes())
+    (artefact / "policy.json").unlink()
+    (artefact / "gates.json").write_bytes(b"{}")
+    files = {name: digest for name, digest in manifest["files"].items() if name != "policy.json"}
+    reseal(artefact, format=3, files={**files, "gates.json": hashlib.sha256(b"{}").hexdigest()})
+    with pytest.raises(ArtifactError) as told:
+        load(artefact)
+    assert "format 3" in str(told.value)
+    assert "jazzmine-dspy optimize" in told.value.remedy
 
 
 @pytest.mark.row("A3")
 def test_a_newer_format_is_refused(artefact: Path) -> None:
     reseal(artefact, format=manifests.FORMAT + 1)
-    with pytest.raises(ArtifactError, match=r"format 4, this version reads up to 3.*Upgrade jazzmine-dspy"):
+    with pytest.raises(ArtifactError, match=r"format 5, this version reads up to 4.*Upgrade jazzmine-dspy"):
         load(artefact)
 
 
@@ -295,8 +307,8 @@ def test_a_file_that_the_manifest_does_not_name_is_not_read(artefact: Path) -> N
     files = {name: digest for name, digest in manifest["files"].items() if name != "heads.safetensors"}
     reseal(artefact, files=files)
     assert load(artefact).bindings.heads == {}
-    reseal(artefact, files={name: digest for name, digest in files.items() if name != "gates.json"})
-    with pytest.raises(ArtifactError, match=r"has no gates\.json"):
+    reseal(artefact, files={name: digest for name, digest in files.items() if name != "policy.json"})
+    with pytest.raises(ArtifactError, match=r"has no policy\.json"):
         load(artefact)
 
 
@@ -321,7 +333,7 @@ def _flows(artefact: Path) -> list[Any]:
 def test_a_flow_that_is_left_out_is_never_chosen(artefact: Path, library: Path, scripts: Any) -> None:
     """Though the head knows it, the examples name it and the message asks for nothing else."""
     flows = [flow for flow in _flows(artefact) if flow.name != "borrow_book"]
-    for policy in ("shipped", "head", "floor", "lm"):
+    for policy in ("shipped", "local", "fallback", "lm"):
         program = load(artefact, flows=flows, lm=scripts.lm_of("taught")).with_policy(policy)  # type: ignore[arg-type]
         for text in ("put The Waves aside under my name", "I want to borrow a book", "reserve me Dune"):
             decision = program.decide(text=text)
@@ -344,7 +356,7 @@ def test_examples_of_a_flow_that_is_left_out_do_not_matter(taught: Any, tmp_path
 
 
 @pytest.mark.row("A9")
-@pytest.mark.parametrize("policy", ["floor", "head"])
+@pytest.mark.parametrize("policy", ["fallback", "local"])
 def test_a_new_flow_works_through_its_examples(artefact: Path, policy: Any) -> None:
     new = {
         "name": "lost_umbrella",

@@ -15,7 +15,6 @@ import pytest
 
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.eval import evaluate
-from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize
 from jazzmine_dspy.program.policy import Policy
@@ -57,8 +56,8 @@ def _paired(script: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 @pytest.mark.row("V6", "L3")
-@pytest.mark.parametrize("phase", ["try", "race"])
-def test_a_run_that_loses_too_many_turns_ships_nothing(
+@pytest.mark.parametrize("phase", ["try labeled 1", "judge LM compiled"])
+def test_a_run_that_loses_too_many_turns_goes_on_without_the_language_model(
     tiny: Callable[..., Recipe], scripts: Any, tmp_path: Path, phase: str
 ) -> None:
     """The model goes down in some phase, and answers nobody from then on."""
@@ -70,7 +69,7 @@ def test_a_run_that_loses_too_many_turns_ships_nothing(
 
     class Progress:
         def phase(self, name: str, total: int | None) -> None:
-            if name.startswith(f"{phase}: LM compiled") or (phase == "try" and name == "try labeled 1"):
+            if name == phase:
                 down.set()
 
         def step(self, *_: Any, **__: Any) -> None: ...
@@ -78,12 +77,10 @@ def test_a_run_that_loses_too_many_turns_ships_nothing(
         def close(self) -> None: ...
 
     lm = scripts.scripted_lm(script, model="scripted/down")
-    with pytest.raises(
-        LMUnansweredError, match=r"more than 5%: the run decides nothing, and nothing new ships"
-    ):
-        optimize(tiny(), out=tmp_path / "program", progress=Progress(), lm=lm)
+    result = optimize(tiny(), out=tmp_path / "program", progress=Progress(), lm=lm)
     assert down.is_set()
-    assert not (tmp_path / "program").exists()
+    assert result.shipped in ("base", "local")
+    assert "more than 5%" in result.first_line
 
 
 @pytest.mark.row("V6", "L3")

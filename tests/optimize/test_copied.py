@@ -1,4 +1,4 @@
-"""Prompts that hold text of the test part do not race, and a run says so without telling the text (O10)."""
+"""Prompts that hold text of the test part are not tried, and a run says so without telling the text (O10)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
-from jazzmine_dspy.optimize.optimizers.registry import Candidate, with_states
 from jazzmine_dspy.optimize.pipeline.copied import OWN_WORDS, copied_turns
 from jazzmine_dspy.optimize.pipeline.prompts import compile_prompts
+
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, with_states
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -43,7 +43,7 @@ def test_words_of_a_test_turn_are_found_wherever_a_prompt_holds_them(given: Any,
 
 
 @pytest.mark.row("O10")
-def test_a_candidate_that_holds_them_does_not_race(given: Any, scripts: Any) -> None:
+def test_a_candidate_that_holds_them_is_not_tried(given: Any, scripts: Any) -> None:
     context, program = given(scripts.lm_of("right"))
     context.dataset.open_test("what a prompt must not hold")
     notes: list[str] = []

@@ -21,15 +21,15 @@ from jazzmine_dspy.cli._errors import failure_of
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.lm import scripted_lm
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.optimize import delivery
 from jazzmine_dspy.optimize.earlier import read_earlier
 from jazzmine_dspy.optimize.interrupted import BestSoFar
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize
+from jazzmine_dspy.optimize.steps import report as report_step
 
-PROGRAM = ("program.json", "gates.json", "flows.yaml", "examples.jsonl")
-LITTLE: dict[str, Any] = {"recall": False, "acts": False, "sample": {"dev_a": 4, "dev_b": 6, "test": 2}}
+PROGRAM = ("program.json", "policy.json", "flows.yaml", "examples.jsonl")
+LITTLE: dict[str, Any] = {"acts": False, "sample": {"dev_a": 4, "dev_b": 6, "test": 2}}
 
 
 class Failing(NullProgress):
@@ -60,7 +60,7 @@ def test_the_program_is_on_disk_before_it_is_measured(
     with contextlib.chdir(tmp_path):
         with pytest.raises(OSError, match="No space left") as told:
             optimize(
-                recipe, out="program", lm=scripts.lm_of(kind), progress=Failing("test: floors", full_disk())
+                recipe, out="program", lm=scripts.lm_of(kind), progress=Failing("test: base", full_disk())
             )
         saved = files_of(Path("program"))
         assert json.loads(saved["manifest.json"])["interrupted"]
@@ -87,7 +87,7 @@ def test_a_program_that_is_whole_stays_until_the_next_one_is_measured(
         before = files_of(Path("program"))
         recipe = tiny(lm="none", seed=1, **LITTLE)
         with pytest.raises(OSError, match="No space left") as told:
-            optimize(recipe, out="program", progress=Failing("test: floors", full_disk()))
+            optimize(recipe, out="program", progress=Failing("test: base", full_disk()))
         assert "program-interrupted and can be loaded" in told.value.__notes__[0]
         assert files_of(Path("program")) == before
         assert load("program-interrupted").decide(text="renew my loan").commands
@@ -103,7 +103,7 @@ def test_a_report_that_fails_leaves_the_program_and_says_where(
     def full(*_: Any) -> None:
         raise InputError("Cannot write the report", where="program/report", remedy="Free space.")
 
-    monkeypatch.setattr(delivery, "write_report", full)
+    monkeypatch.setattr(report_step, "write_report", full)
     with contextlib.chdir(tmp_path):
         with pytest.raises(InputError, match="Cannot write the report") as told:
             optimize(tiny(lm="none", **LITTLE), out="program")
@@ -124,7 +124,7 @@ def test_mlflow_that_fails_at_the_end_leaves_the_program_and_its_report(
     def lost(*_: Any) -> None:
         raise ConnectionResetError
 
-    monkeypatch.setattr(delivery, "track_end", lost)
+    monkeypatch.setattr(report_step, "track_end", lost)
     with contextlib.chdir(tmp_path):
         with pytest.raises(ConnectionResetError) as told:
             optimize(tiny(lm="none", **LITTLE), out="program")
@@ -139,7 +139,7 @@ def test_mlflow_that_fails_at_the_end_leaves_the_program_and_its_report(
 def test_ctrl_c_while_it_is_measured_leaves_the_program_that_ships(
     tiny: Callable[..., Recipe], tmp_path: Path, files_of: Any
 ) -> None:
-    stopped = Failing("test: floors", KeyboardInterrupt())
+    stopped = Failing("test: base", KeyboardInterrupt())
     with contextlib.chdir(tmp_path):
         with pytest.raises(KeyboardInterrupt):
             optimize(tiny(lm="none", **LITTLE), out="program", progress=stopped)
@@ -154,7 +154,7 @@ def test_ctrl_c_while_it_is_measured_leaves_the_program_that_ships(
 def test_prompts_that_were_tried_are_not_laid_over_the_program_that_ships(
     taught: Any, without: Any, tmp_path: Path, files_of: Any
 ) -> None:
-    """An update that keeps the program as it was has tried others on the way."""
+    """A run that leaves the program as it was has tried others on the way."""
     best = BestSoFar()
     best.stands(without.result.program, examples=[{"text": "another", "flow": "borrow_book"}])
     best.prompts("tried", 0.9, without.result.program, best=True)

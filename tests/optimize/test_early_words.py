@@ -14,8 +14,6 @@ from typer.testing import CliRunner
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize import optimize, plan
-from jazzmine_dspy.optimize.budget import Budget
-from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 
@@ -34,7 +32,7 @@ def test_a_model_that_cannot_be_reached_is_found_by_one_call(
     def fitted(*_: Any) -> Any:
         raise AssertionError("something was fitted")
 
-    monkeypatch.setattr(run, "fit_parts", fitted)
+    monkeypatch.setattr(run, "STEPS", (fitted,))
     lm = scripts.scripted_lm(_down, model="scripted/down")
     run_in, _ = runner
     with pytest.raises(RecipeError, match="'scripted/down' does not answer") as caught:
@@ -62,7 +60,7 @@ def test_a_budget_without_calls_makes_no_check(
     lm = scripts.scripted_lm(_down, model="scripted/down")
     ran = run_recipe(tiny(budget={"lm_calls": 0}), lm)
     assert not lm.engine.requests
-    assert set(ran.result.shipped.values()) == {"base"}
+    assert ran.result.shipped == "base"
 
 
 def _recipe_file(folder: Path, library: Path, more: str = "") -> Path:
@@ -91,8 +89,8 @@ def test_a_dry_run_says_calls_tokens_and_money_and_asks_nothing(
     assert (told["lm"], told["limit"], told["calls"]) == ("openai/no-such-model", 60, 60)
     names = [step["name"] for step in told["steps"]]
     assert names[:2] == ["ask once", "try uncompiled"]
-    assert names[-3:] == ["race on dev-B", "fit again, if the LM wins", "report on test"]
-    assert "try bootstrap 2" in names
+    assert names[-2:] == ["compare", "report on test"]
+    assert "compile by bootstrap_random_search" in names
     assert told["prompt_tokens"] > told["calls"] * 200
     cost = (told["prompt_tokens"] * 2.0 + told["completion_tokens"] * 8.0) / 1e6
     assert told["cost"] == pytest.approx(cost)
@@ -129,87 +127,49 @@ class Phases(NullProgress):
 
 @pytest.mark.row("O3")
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {
-            "shape": "staged", "head": True, "refit": True, "clarify": {"cost": 0.3},
-            "orders": {"select": ["rule", "lm", "floor"], "understand": ["lm", "floor"]},
-        },
-    ],
-)  # fmt: skip
+    "changes", [{}, {"shape": "staged", "refit": True, "sample": {"dev_b": 3, "test": 2}}]
+)
 def test_no_phase_asks_more_than_its_step(
     changes: dict[str, Any], tiny: Callable[..., Recipe], scripts: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    """Where the language model wins the rewrite, so that all is fitted again."""
-    recipe = tiny(budget={}, objective="rewrite_exact", **changes)
+    recipe = tiny(budget={}, **changes)
     planned = {
         step.name: step.calls for step in plan(recipe.model_copy(update={"lm": "scripted/taught"})).steps
     }
     right, at, asked = scripts.taught(scripts.LIBRARY), Phases(), Counter[str]()
 
     def counted(request: Any) -> Any:
-        asked[_STEPS.get(at.name.partition(":")[0], at.name)] += 1
+        first = at.name.partition(" ")[0].rstrip(":")
+        asked[_STEPS.get(first, at.name)] += 1
         return right(request)
 
     monkeypatch.chdir(tmp_path)
     lm = scripts.scripted_lm(counted, model="scripted/taught")
     ran = optimize(recipe, out="program", progress=at, lm=lm)
-    assert ran.shipped["enhance"].startswith("LM")
     assert asked.total() == ran.spent["lm_calls"]
-    assert {name: calls for name, calls in asked.items() if calls > planned.get(name, 0)} == {}
-    # Without heads nobody reads the rewrite of the fused shape, so nothing hangs on it.
-    assert (asked["fit again, if the LM wins"] > 0) == bool(changes)
+    planned["prompts"] = sum(
+        calls for name, calls in planned.items() if name.startswith(("try ", "compile by "))
+    )
+    assert set(asked) == {"ask once", "prompts", "compare", "report on test"}
+    assert {name: calls for name, calls in asked.items() if calls > planned[name]} == {}
 
 
-_STEPS = {
-    "ask the language model once": "ask once",
-    "fit recall": "fit again, if the LM wins",
-    "recall for the training turns": "fit again, if the LM wins",
-    "fit floor and head": "fit again, if the LM wins",
-    "order": "order of head and LM",
-    "race": "race on dev-B",
-    "race on dev-B": "race on dev-B",
-    "fit again on all parts": "fit on all parts",
-    "test": "report on test",
-}
-"""The steps of a plan by the phases of a run."""
+_STEPS = {"ask": "ask once", "try": "prompts", "judge": "compare", "test": "report on test"}
+"""The steps of a plan by the first words of a run's phases."""
 
 
-@pytest.mark.row("O3")
-def test_a_plan_counts_whatever_a_recipe_can_have_asked(tiny: Callable[..., Recipe]) -> None:
-    """Each part of a recipe that lets the language model be asked about more turns has its step, or adds to one."""
-    held = load_dataset(tiny().dataset)
-    train, dev_a, dev_b = (len(held.examples(role)) for role in ("train", "dev_a", "dev_b"))
-    every = train + dev_a + dev_b
-
-    def calls(**changes: Any) -> Counter[str]:
-        steps = plan(tiny(lm="openai/no-such-model", **changes)).steps
-        return Counter({step.name: step.calls for step in steps})
-
-    fused, staged = calls(), calls(shape="staged")
-    assert fused["fit again, if the LM wins"] == 0
-    assert fused["race on dev-B"] >= 3 * dev_b
-    assert staged["fit again, if the LM wins"] >= 2 * every
-    assert calls(head=True)["fit again, if the LM wins"] >= every + train + dev_b
-    assert (staged["order of head and LM"], staged["fit on all parts"]) == (0, 0)
-    assert calls(shape="staged", head=True)["order of head and LM"] >= 3 * dev_a
-    assert calls(shape="staged", refit=True)["fit on all parts"] >= 2 * every
-    named = calls(shape="staged", orders={"select": ["lm", "floor"]})
-    assert named["race on dev-B"] >= staged["race on dev-B"] + 2 * dev_b
-
-
-@pytest.mark.row("O3")
-def test_calls_to_order_head_and_language_model_are_kept(tiny: Callable[..., Recipe]) -> None:
-    held = load_dataset(tiny().dataset)
-
-    def kept(**changes: Any) -> int:
-        recipe = tiny(shape="staged", **changes)
-        return RunContext(recipe, held, NullProgress(), Budget(recipe.budget)).calls_kept()
-
-    plain, turns = kept(budget={}), len(held.examples("dev_a"))
-    assert kept(budget={}, head=True) == plain + 3 * turns
-    assert kept(budget={}, head=True, sample={"dev_a": 2}) == plain + 3 * 2
+@pytest.mark.row("O3", "A9")
+def test_a_plan_counts_the_program_that_a_run_starts_from(
+    taught: Any, without: Any, tiny: Callable[..., Recipe]
+) -> None:
+    """On the turns that it has not learnt from, and on the test turns; nothing where it asks nobody."""
+    recipe, last = tiny(lm="openai/no-such-model"), "judge and report before"
+    held = load_dataset(recipe.dataset)
+    unseen = len(held.examples("dev_a", "dev_b"))
+    steps = {step.name: step.calls for step in plan(recipe, start_from=taught.result.folder).steps}
+    assert steps[last] >= unseen + 6
+    steps = {step.name: step.calls for step in plan(recipe, start_from=without.result.folder).steps}
+    assert steps[last] == 0
 
 
 def test_without_a_model_nothing_is_planned(tiny: Callable[..., Recipe]) -> None:

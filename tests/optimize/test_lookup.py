@@ -98,7 +98,7 @@ async def test_without_an_embedder_heads_decline_and_decisions_say_so(without: A
     loaded = load(without.result.folder, embedder=Down())
     unbound = load(without.result.folder, bind=False)
     for program, cause in ((loaded, "embedding model is missing"), (unbound, "No recall index is bound")):
-        for policy in ("shipped", "head"):
+        for policy in ("shipped", "local"):
             for decision in (
                 program.with_policy(policy).decide(text="i need more time with my books"),  # type: ignore[arg-type]
                 await program.with_policy(policy).adecide(text="i need more time with my books"),  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ async def test_without_an_embedder_heads_decline_and_decisions_say_so(without: A
                 record = decision.stages["select"]
                 assert decision.degraded
                 assert record.degraded
-                assert record.source == "floor"
+                assert record.source == "fallback"
                 assert cause in str(record.cause)
                 assert decision.selection.flows == []
 
@@ -124,9 +124,9 @@ def test_a_head_whose_model_is_not_there_yet_stays_and_fails(
     program = load(without.result.folder)
     assert "left out" not in caplog.text
     record = (
-        program.with_policy("head").decide(text="i need yet more time with all of my books").stages["select"]
+        program.with_policy("local").decide(text="i need yet more time with all of my books").stages["select"]
     )
-    assert (record.source, record.degraded) == ("floor", True)
+    assert (record.source, record.degraded) == ("fallback", True)
     assert "head: " in str(record.cause)
     load(without.result.folder, embedder=Down())
     assert "left out" in caplog.text

@@ -111,16 +111,16 @@ def test_a_server_holds_the_run_and_a_child_for_each_candidate(tracked: Any, cli
         assert run.info.status == "FINISHED"
         assert run.data.metrics["objective"] == pytest.approx(told["dev_a"])
         assert run.data.params["demonstrations.fused"] == str(told["demonstrations"]["fused"])
-    races = [each for each in children if each.data.tags["kind"] == "race"]
-    assert {each.data.params["won"] for each in races} <= {"True", "False"}
-    assert len(races) == len(manifest["race"])
+    programs = [each for each in children if each.data.tags["kind"] == "program"]
+    assert sorted(each.data.params["ships"] for each in programs)[-1:] == ["True"]
+    assert len(programs) == len(manifest["programs"])
 
 
 @pytest.mark.row("O7")
 def test_metrics_stand_there_with_their_bounds(tracked: Any, client: Any) -> None:
     parent, children = runs_of(client)
     (shipped,) = [each for each in children if each.info.run_name == "test: shipped"]
-    # Under ten conversations nothing has bounds; the race's one-sided bound is there always.
+    # Under ten conversations nothing has bounds; the choice's one-sided bound is there always.
     value, low, high, _ = tracked.result.manifest["scores"]["shipped"]["commands_exact"]
     metrics = shipped.data.metrics
     found = [metrics.get(f"test/commands_exact{end}") for end in ("", "/low", "/high")]
@@ -191,7 +191,7 @@ def test_versions_are_published_promoted_rolled_back_and_loaded(
 @pytest.mark.row("A6")
 def test_a_program_that_was_changed_is_not_published(server: Server, without: Any, tmp_path: Path) -> None:
     spoilt = Path(shutil.copytree(without.result.folder, tmp_path / "spoilt"))
-    (spoilt / "gates.json").write_text("{}")
+    (spoilt / "policy.json").write_text("{}")
     with pytest.raises(ArtifactError, match="was changed"):
         publish(spoilt, "spoilt", uri=server.uri)
     with pytest.raises(ArtifactError, match="MLflow gives no program"):

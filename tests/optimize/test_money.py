@@ -31,13 +31,13 @@ def test_a_run_costs_no_more_than_it_may_and_says_what(
     assert 0.2 * limit < spent["money"] <= limit
     assert spent["paid"] == spent["money"]
     assert spent["price"]["source"] == "the recipe"
-    # Compiling left what race and report need.
+    # Compiling left what judging and the report need.
     assert any("budget for compiling is spent" in note for note in ran.progress.notes)
     rows = {system.name: system.evaluation for system in ran.result.report.systems}
-    assert rows["LM uncompiled"].n == rows["LM compiled"].n == rows["shipped"].n == 2
+    assert rows["LM as written"].n == rows["LM compiled"].n == rows["shipped"].n == 2
     assert 0 < spent["report"]["money"] < spent["money"]
     assert spent["report"]["lm_calls"] >= 4
-    assert rows["LM compiled"].usage["cost_per_turn"] > rows["LM uncompiled"].usage["cost_per_turn"] > 0
+    assert rows["LM compiled"].usage["cost_per_turn"] > rows["LM as written"].usage["cost_per_turn"] > 0
     facts = ran.result.report.facts
     assert f"{spent['money']:.4f} in money" in facts["budget spent"]
     assert f"{spent['report']['money']:.4f} in money" in facts["spent on this report's rows"]

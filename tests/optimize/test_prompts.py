@@ -8,6 +8,9 @@ from typing import Any
 
 import dspy
 import pytest
+from jazzmine_dspy.optimize.pipeline.cascade import fit_questions
+from jazzmine_dspy.optimize.pipeline.prompts import Tried, chosen, compile_prompts, first_rung
+from jazzmine_dspy.optimize.pipeline.selection import fit_selection
 
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.demos import to_dspy
@@ -16,9 +19,6 @@ from jazzmine_dspy.models.decision import StageRecord, TurnDecision, Usage
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, with_states
 from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
-from jazzmine_dspy.optimize.pipeline.cascade import fit_questions
-from jazzmine_dspy.optimize.pipeline.prompts import Tried, chosen, compile_prompts, first_rung
-from jazzmine_dspy.optimize.pipeline.selection import fit_selection
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram

@@ -10,14 +10,14 @@ from typing import Any
 import dspy
 import numpy as np
 import pytest
+from jazzmine_dspy.optimize.pipeline.heads import head_row
+from jazzmine_dspy.optimize.pipeline.race import LM_ORDER
+from jazzmine_dspy.optimize.pipeline.rows import Exclusions, collect_rows, decide_rows, predict_all, questions
 
 from jazzmine_dspy import load
 from jazzmine_dspy.artifacts.recall import bind_recall
 from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.lm.requests import user_text
-from jazzmine_dspy.optimize.pipeline.heads import head_row
-from jazzmine_dspy.optimize.pipeline.race import LM_ORDER
-from jazzmine_dspy.optimize.pipeline.rows import Exclusions, collect_rows, decide_rows, predict_all, questions
 from jazzmine_dspy.program.policy import FLOOR, Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram

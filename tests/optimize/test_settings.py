@@ -16,8 +16,8 @@ from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize.pipeline.recall import fit_recall, index_examples, one_vector_each
-from jazzmine_dspy.optimize.pipeline.rows import Exclusions
+from jazzmine_dspy.optimize.local.recall import fit_recall, index_examples, one_vector_each
+from jazzmine_dspy.optimize.local.rows import Exclusions
 
 FLOWS = FlowRegistry(
     [

@@ -56,7 +56,7 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.mark.row("O2", "O5")
-def test_other_instructions_alone_win_the_race(compiled: Any) -> None:
+def test_other_instructions_alone_ship(compiled: Any) -> None:
     manifest = compiled.result.manifest
     plain, mine = manifest["candidates"]
     active = ["fused"] if compiled.recipe.shape == "fused" else ["enhance", "select", "understand"]
@@ -67,9 +67,7 @@ def test_other_instructions_alone_win_the_race(compiled: Any) -> None:
     )
     assert (mine["name"], mine["reworded"], mine["dev_a"]) == ("pelican", active, 1.0)
     assert set(mine["demonstrations"].values()) == {0}
-    first = manifest["race"][0]
-    assert (first["stage"], first["challenger"], first["won"]) == ("all", "LM compiled", True)
-    assert "LM compiled" in compiled.result.shipped.values()
+    assert compiled.result.shipped.endswith("LM compiled")
 
 
 @pytest.mark.row("O2", "A1")

@@ -29,7 +29,7 @@ from jazzmine_dspy.program.acts import (
     plain,
     typed_values,
 )
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
 ASKED: dict[str, Any] = {"flow": "book", "confirming": {"flow": "book", "action": "Book it?"}}
@@ -232,7 +232,7 @@ def test_a_turn_of_another_language_is_told_of_where_no_rule_is_asked(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     # A language of its own: each is told of once in a process.
-    program = TurnProgram(FlowRegistry(), policy=Policy(orders=dict.fromkeys(FLOOR, ("floor",))))
+    program = TurnProgram(FlowRegistry(), policy=Policy().named("lm"))
     for locale in ("cy-GB", "cy", "en-GB"):
         program.decide(Turn(text="Ble mae fy archeb?", locale=locale))
     assert told_languages(caplog.records) == ["cy"]

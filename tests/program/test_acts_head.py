@@ -14,7 +14,7 @@ from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.program.heads import heads_from_bytes, heads_to_bytes
 from jazzmine_dspy.program.heads.acts import ACTS, ActsHead, bank, shipped
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,7 +54,7 @@ REGISTRY = FlowRegistry(FLOWS)
 @pytest.fixture(scope="module")
 def program() -> TurnProgram:
     """A program that was never compiled: flows, and the bundled embedding model."""
-    made = TurnProgram(REGISTRY, policy=Policy(orders={**FLOOR, "understand": ("rule", "head", "floor")}))
+    made = TurnProgram(REGISTRY, policy=Policy(deciders=(("local", None),)))
     artifacts.bind_recall(made, FastembedEmbedder())
     return made
 
@@ -153,7 +153,7 @@ def test_a_registry_and_nothing_else_will_do(program: TurnProgram) -> None:
         ("skip_slot", "boat_number")
     ]
     record = program.decide(Turn(text="the paddle snapped off")).stages["understand"]
-    assert (record.source, record.degraded) == ("head", False)
+    assert (record.source, record.degraded) == ("local", False)
 
 
 @pytest.mark.row("C4")
@@ -184,15 +184,15 @@ def test_what_the_shipped_head_is_not_sure_of_goes_to_the_language_model(program
     )
     decision = asking.decide(turn)
     record = decision.stages["understand"]
-    # The model's answer is no good, so the floor falls back on what the head said.
-    assert (record.source, record.degraded, "lm" in str(record.cause)) == ("floor", True, True)
+    # The model's answer is no good, so what the head said stands.
+    assert (record.source, record.degraded, "lm" in str(record.cause)) == ("local", True, True)
     assert (decision.slot_name, decision.slot_value) == ("place", "at the pier")
 
 
 def test_without_its_embedding_model_nobody_misses_it(program: TurnProgram) -> None:
-    order = Policy(orders={**FLOOR, "understand": ("rule", "head", "floor")})
+    order = Policy(deciders=(("local", None),))
     record = TurnProgram(REGISTRY, policy=order).decide(text="5 of us").stages["understand"]
-    assert (record.source, record.degraded) == ("floor", False)
+    assert (record.source, record.degraded) == ("fallback", False)
 
 
 def test_the_shipped_weights_are_of_the_bank(program: TurnProgram) -> None:
@@ -220,9 +220,8 @@ def test_the_bank_says_where_each_phrase_is_said() -> None:
 @pytest.mark.row("C2")
 def test_it_learns_from_labels_and_is_stored_openly(program: TurnProgram) -> None:
     from jazzmine_dspy.models.commands import Handoff, command
-    from jazzmine_dspy.program.driver import drive
+    from jazzmine_dspy.program.local.head_input import head_input
     from jazzmine_dspy.program.ports import HeadExample
-    from jazzmine_dspy.program.sources.heads import head_input
 
     embedder = program.bindings.embedder
     assert embedder is not None
@@ -230,8 +229,8 @@ def test_it_learns_from_labels_and_is_stored_openly(program: TurnProgram) -> Non
     assert before is not None
 
     def given(text: str) -> Any:
-        context = drive(program.steps_to("understand", asked_slot(text, "people")), program, program.bindings)
-        return drive(head_input(before, context, context.choosable), program, program.bindings)
+        state = program.read(asked_slot(text, "people"))
+        return head_input(before, state, state.choosable, rewritten=False)
 
     # In this shop "skipper" is how people ask for a person.
     words = ["skipper", "skipper please", "the skipper now", "get the skipper", "skipper!", "a skipper"]

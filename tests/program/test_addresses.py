@@ -20,7 +20,7 @@ from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.program.addresses import Addresses
 from jazzmine_dspy.program.merge import agreed
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.program.wording import in_wording
@@ -184,7 +184,7 @@ def test_what_was_not_offered_is_refused(decided: Make, name: str) -> None:
     decision = decided({"flows": [], "commands": said(invented, kept)}, flow="book", awaiting="guests")
     assert short(decision) == ["set_slot guests 4"]
     alone = decided({"commands": said(invented)}, flow="book", awaiting="guests")
-    assert alone.stages["understand"].source == "floor"
+    assert alone.stages["understand"].source == "fallback"
     assert "colour" not in (alone.stages["understand"].cause or "")
 
 
@@ -225,20 +225,14 @@ def test_doubt_between_flows_asks_which(decided: Make) -> None:
 def test_letters_are_those_of_the_prompt_although_a_head_orders_candidates_anew(
     speak: Make, judge: Make, letters: Make
 ) -> None:
-    """The rewrite asks first, so that one call is for all; then a head chooses, and then the commands are read."""
+    """The local decider chooses first, by another order; the prompt has recall's, and its letters are read by that."""
     lm = speak(
         fused=lambda _: json.dumps(
-            ENHANCED | {"flows": [], "commands": said(("set_slot", "B.phone", "123456"))}
+            ENHANCED | {"flows": ["B"], "commands": said(("set_slot", "B.phone", "123456"))}
         )
     )
     flows = FlowRegistry(FLOWS)
-    orders: Any = {
-        **FLOOR,
-        "enhance": ("lm", "floor"),
-        "select": ("head", "floor"),
-        "understand": ("lm", "floor"),
-    }
-    program = TurnProgram(flows, policy=Policy(wording="full", orders=orders))
+    program = TurnProgram(flows, policy=Policy(wording="full"))
     chosen = SelectionOutput(("call",), 1.0, (("call", 0.9), ("book", 0.1)))
     program.bind(lm=lm, recall=Listed("book", "call"), embedder=letters(), heads={"select": judge(chosen)})
     assert short(program.decide(text="have somebody call me on 123456")) == [

@@ -185,8 +185,8 @@ def test_evaluate_and_parallel_take_it(talk: dspy.LM, make_program: Make) -> Non
 
 
 @pytest.mark.row("A10")
-def test_what_dspy_saves_comes_back_with_its_order_of_sources(registry: FlowRegistry, tmp_path: Path) -> None:
-    policy = Policy(shape="staged", top_k=3, gates={"select": {"lm": 0.25}}).named("floor")
+def test_what_dspy_saves_comes_back_with_its_deciders(registry: FlowRegistry, tmp_path: Path) -> None:
+    policy = Policy(shape="staged", top_k=3, trust={"lm": 0.25}, deciders=(("local", 0.9), ("lm", None)))
     program = TurnProgram(registry, policy=policy)
     program.save(str(tmp_path / "program.json"))
     again = TurnProgram(registry)

@@ -12,7 +12,7 @@ from jazzmine_dspy import artifacts
 from jazzmine_dspy.memory.procedural import FastembedEmbedder
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.commands import SetSlot
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
 FLIGHTS = FlowRegistry(
@@ -30,10 +30,7 @@ FLIGHTS = FlowRegistry(
     ]
 )
 TRIP = {"origin": "Boston", "destination": "Paris", "date": "2026-05-08"}
-ORDERS = {
-    "floor": FLOOR,
-    "head": {**FLOOR, "understand": ("rule", "head", "floor")},
-}
+NAMES = ("fallback", "local")
 
 
 def asked(text: str) -> Turn:
@@ -48,10 +45,10 @@ def asked(text: str) -> Turn:
     )
 
 
-@pytest.fixture(scope="module", params=ORDERS)
+@pytest.fixture(scope="module", params=NAMES)
 def program(request: pytest.FixtureRequest) -> TurnProgram:
-    """A program without a language model, with and without the head of acts."""
-    made = TurnProgram(FLIGHTS, policy=Policy(orders=ORDERS[request.param]))
+    """A program without a language model, with and without trained models."""
+    made = TurnProgram(FLIGHTS, policy=Policy().named(request.param))
     artifacts.bind_recall(made, FastembedEmbedder())
     return made
 
@@ -80,7 +77,7 @@ def test_one_message_fills_the_awaited_slot_and_two_others(
     speak: Callable[..., Any], overlap: Callable[..., Any], enhanced: dict[str, Any], shape: str
 ) -> None:
     if shape == "no language model":
-        program = TurnProgram(FLIGHTS, policy=Policy(orders=ORDERS["head"]))
+        program = TurnProgram(FLIGHTS, policy=Policy().named("local"))
         artifacts.bind_recall(program, FastembedEmbedder())
     else:
         filled = [

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from jazzmine_dspy.memory.procedural import FastembedEmbedder, FlowIndex
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.errors import FlowError, InputError
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.selector import FlowSelector
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.runtime import Runtime
@@ -54,7 +54,7 @@ def index(embedder: FastembedEmbedder) -> FlowIndex:
 def test_odd_messages_are_decided_without_a_model(
     registry: FlowRegistry, embedder: FastembedEmbedder, text: str, shape: Any
 ) -> None:
-    policy = Policy(shape=shape).named("floor")
+    policy = Policy(shape=shape).named("fallback")
     program = TurnProgram(registry, policy=policy).bind(
         recall=FlowIndex(registry, embedder), embedder=embedder
     )
@@ -83,7 +83,7 @@ async def test_a_message_of_ten_thousand_words_is_refused_with_its_remedy(
     registry: FlowRegistry, speak: Make
 ) -> None:
     text = "order " * 10_000
-    program = TurnProgram(registry).with_policy("floor")
+    program = TurnProgram(registry).with_policy("fallback")
     with pytest.raises(InputError, match=r"60,000 characters.*Shorten it to 8,000"):
         program.decide(text=text)
     with pytest.raises(ValidationError, match="8000"):
@@ -97,13 +97,13 @@ async def test_a_message_of_ten_thousand_words_is_refused_with_its_remedy(
     assert (await runtime.process(conversation_id="c", user_id="u", text="hello")).state.turn_number == 1
 
 
-@pytest.mark.parametrize("order", [("rule", "floor"), ("lm", "floor"), ("head", "floor"), ("floor",)])
+@pytest.mark.parametrize("name", ["shipped", "lm", "local", "fallback"])
 @pytest.mark.parametrize("shape", ["staged", "fused"])
 def test_an_empty_registry_selects_nothing(
-    speak: Make, letters: Make, judge: Make, overlap: Make, order: tuple[Any, ...], shape: Any
+    speak: Make, letters: Make, judge: Make, overlap: Make, name: Any, shape: Any
 ) -> None:
     flows = FlowRegistry()
-    policy = Policy(shape=shape, orders={**FLOOR, "select": order})
+    policy = Policy(shape=shape).named(name)
     program = TurnProgram(flows, policy=policy).bind(
         lm=speak(), recall=overlap(flows), embedder=letters(), heads={"select": judge(None)}
     )
@@ -115,9 +115,9 @@ def test_a_registry_of_one_flow_is_no_reason_to_choose_it(embedder: FastembedEmb
     flows = FlowRegistry(
         [{"name": "track", "description": "Tell where an order is.", "examples": ["where is my order"]}]
     )
-    program = TurnProgram(flows, policy=Policy(floor_score={"idle": 0.25, "busy": 1.0}).named("floor")).bind(
-        recall=FlowIndex(flows, embedder), embedder=embedder
-    )
+    program = TurnProgram(
+        flows, policy=Policy(fallback_score={"idle": 0.25, "busy": 1.0}).named("fallback")
+    ).bind(recall=FlowIndex(flows, embedder), embedder=embedder)
     assert program.decide(text="where is my order").selection.flows == ["track"]
     other = program.decide(text="bananas and philosophy")
     assert [name for name, _ in other.selection.candidates] == ["track"]
@@ -135,7 +135,7 @@ def test_a_flow_with_no_examples_is_found_by_its_description(embedder: Fastembed
         {"name": "bake", "description": "Bake a cake.", "examples": ["bake me a cake", "I want a cake"]},
     ])  # fmt: skip
     program = (
-        TurnProgram(flows).with_policy("floor").bind(recall=FlowIndex(flows, embedder), embedder=embedder)
+        TurnProgram(flows).with_policy("fallback").bind(recall=FlowIndex(flows, embedder), embedder=embedder)
     )
     decision = program.decide(text="can I borrow a bike")
     assert {name for name, _ in decision.selection.candidates} == {"lend", "bake"}
@@ -148,7 +148,7 @@ def test_an_example_of_two_flows_is_decided_the_same_each_time(embedder: Fastemb
     flows = FlowRegistry(
         [{"name": name, "description": "Orders.", "examples": twin} for name in ("first", "second")]
     )
-    policy = Policy(clarify={"floor": 0.2}).named("floor")
+    policy = Policy(clarify={"fallback": 0.2}).named("fallback")
     program = TurnProgram(flows, policy=policy).bind(recall=FlowIndex(flows, embedder), embedder=embedder)
     decision = program.decide(text=twin[0])
     # Equal scores stand in the registry's order, and where that is allowed the user is asked.
@@ -168,14 +168,14 @@ def test_an_example_of_two_flows_is_decided_the_same_each_time(embedder: Fastemb
 def test_a_model_that_answers_nonsense_chooses_nothing(
     speak: Make, make_program: Make, answer: str, schema: bool
 ) -> None:
-    program = make_program(speak(schema, select=answer), floor_score={"idle": 2.0, "busy": 2.0})
+    program = make_program(speak(schema, select=answer), fallback_score={"idle": 2.0, "busy": 2.0})
     decision = program.decide(text="where is my order")
     assert decision.selection.flows == []
-    assert (decision.stages["select"].source, decision.stages["select"].degraded) == ("floor", True)
+    assert (decision.stages["select"].source, decision.stages["select"].degraded) == ("fallback", True)
     decision.model_dump_json()
 
 
 @pytest.mark.parametrize("text", [5, b"x", ["hello"]])
 def test_what_is_no_text_is_refused(registry: FlowRegistry, text: Any) -> None:
     with pytest.raises(InputError, match=f"no text but {type(text).__name__}"):
-        TurnProgram(registry).with_policy("floor").decide(text=text)
+        TurnProgram(registry).with_policy("fallback").decide(text=text)

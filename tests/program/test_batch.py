@@ -14,7 +14,7 @@ from jazzmine_dspy.memory.procedural import FastembedEmbedder, FlowIndex
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.errors import EmbeddingError, InputError
 from jazzmine_dspy.program import batch
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -42,7 +42,7 @@ TURNS = [
 def test_decisions_are_those_of_one_by_one_with_real_embeddings(registry: FlowRegistry, shape: Any) -> None:
     embedder = FastembedEmbedder()
     index = FlowIndex(registry, embedder)
-    policy = Policy(shape=shape, floor_score={"idle": 0.1, "busy": 0.3}).named("floor")
+    policy = Policy(shape=shape, fallback_score={"idle": 0.1, "busy": 0.3}).named("fallback")
     program = TurnProgram(registry, policy=policy).bind(recall=index, embedder=embedder)
     alone = [program.decide(turn).content() for turn in TURNS]
     index.clear_cache()
@@ -62,7 +62,7 @@ def headed(registry: FlowRegistry, overlap: Make, letters: Make, judge: Make) ->
 
     head = judge(says)
     head.texts = lambda text: (text, text[:5]) if len(text) > 9 else (text,)
-    policy = Policy(orders={**FLOOR, "select": ("head", "floor")})
+    policy = Policy(deciders=(("local", None),))
     return TurnProgram(registry, policy=policy).bind(
         recall=overlap(registry), embedder=letters(), heads={"select": head}, clock=lambda: 0.0
     )
@@ -75,7 +75,7 @@ def test_texts_and_their_parts_are_embedded_together_first(headed: TurnProgram) 
     assert set(first) == {turn.text for turn in TURNS} | {t.text[:5] for t in TURNS if len(t.text) > 9}
     assert len(set(first)) == len(first)
     headed.bindings.embedder.asked.clear()
-    headed.with_policy("floor").decide_many(TURNS)
+    headed.with_policy("fallback").decide_many(TURNS)
     assert headed.bindings.embedder.asked == []
 
 
@@ -166,7 +166,7 @@ def test_turns_whose_parts_hang_end_with_their_deadline(
         runner.close()
     assert len(made) == len(TURNS)
     for decision in made:
-        assert decision.stages["select"].source in ("floor", "rule")
+        assert decision.stages["select"].source in ("fallback", "rule")
         assert "deadline" in str(decision.stages["select"].cause)
 
 

@@ -292,7 +292,7 @@ def test_callbacks_and_trackers_of_others_see_the_calls_as_before(speak: Make, m
 
 
 def test_no_call_where_nothing_is_asked(make_program: Make, speak: Make) -> None:
-    program = make_program(speak()).with_policy("floor")
+    program = make_program(speak()).with_policy("fallback")
     assert program.decide(TURN).calls == ()
     # Without a model there is no one to ask.
     assert make_program(None, "fused").decide(TURN).calls == ()

@@ -11,7 +11,7 @@ from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.program.acts import picked
 from jazzmine_dspy.program.clarify import close_pair, relative
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -71,12 +71,12 @@ def test_the_head_asks_within_its_margin(
     made = program(
         registry,
         overlap(registry),
-        orders={**FLOOR, "select": ("head", "floor")},
-        clarify={"head": margin, "floor": 0.9},
+        deciders=(("local", None),),
+        clarify={"local": margin, "fallback": 0.9},
     ).bind(heads={"select": judge(CLOSE)}, embedder=letters())
     decision = made.decide(text="my order please")
     assert (decision.selection.clarify, decision.selection.flows) == (clarify, flows)
-    assert decision.stages["select"].source == "head"
+    assert decision.stages["select"].source == "local"
     kinds = [command.model_dump(mode="json") for command in decision.commands]
     wanted = (
         [{"type": "clarify", "flows": clarify}]
@@ -94,7 +94,7 @@ def test_the_floor_asks_within_its_margin(
     registry: FlowRegistry, overlap: Make, margin: float, asks: bool
 ) -> None:
     text = "my order"  # 2 of 3 words of one example, 2 of 4 of the other
-    made = program(registry, overlap(registry), orders=FLOOR, clarify={"floor": margin})
+    made = program(registry, overlap(registry), deciders=(("fallback", None),), clarify={"fallback": margin})
     decision = made.decide(text=text)
     assert [name for name, _ in decision.selection.candidates[:2]] == ["cancel_order", "track_order"]
     assert decision.selection.clarify == (["cancel_order", "track_order"] if asks else [])
@@ -103,9 +103,9 @@ def test_the_floor_asks_within_its_margin(
 
 @F11
 def test_a_hidden_flow_is_no_doubt(registry: FlowRegistry, overlap: Make, letters: Make, judge: Make) -> None:
-    made = program(
-        registry, overlap(registry), orders={**FLOOR, "select": ("head", "floor")}, clarify={"head": 0.2}
-    ).bind(heads={"select": judge(CLOSE)}, embedder=letters())
+    made = program(registry, overlap(registry), deciders=(("local", None),), clarify={"local": 0.2}).bind(
+        heads={"select": judge(CLOSE)}, embedder=letters()
+    )
     views = tuple(view for view in registry.views if view.name != "cancel_order")
     decision = made.decide(Turn(text="my order please", available_flows=views))
     assert (decision.selection.clarify, decision.selection.flows) == ([], ["track_order"])
@@ -115,9 +115,9 @@ def test_a_hidden_flow_is_no_doubt(registry: FlowRegistry, overlap: Make, letter
 def test_nobody_is_asked_which_flow_twice_in_a_row(
     registry: FlowRegistry, overlap: Make, letters: Make, judge: Make
 ) -> None:
-    made = program(
-        registry, overlap(registry), orders={**FLOOR, "select": ("head", "floor")}, clarify={"head": 0.2}
-    ).bind(heads={"select": judge(CLOSE)}, embedder=letters())
+    made = program(registry, overlap(registry), deciders=(("local", None),), clarify={"local": 0.2}).bind(
+        heads={"select": judge(CLOSE)}, embedder=letters()
+    )
     assert made.decide(Turn(text="well, the order", clarifying=ASKED)).selection.flows == ["track_order"]
     other = Turn(text="well, the order", clarifying=("gift_card", "track_order"))
     assert made.decide(other).selection.flows == ["track_order"]
@@ -165,7 +165,9 @@ def test_an_answer_chooses_without_a_model_and_keeps_what_was_said_before(
     registry: FlowRegistry, overlap: Make, shape: Any
 ) -> None:
     made = (
-        TurnProgram(registry, policy=Policy(shape=shape)).with_policy("floor").bind(recall=overlap(registry))
+        TurnProgram(registry, policy=Policy(shape=shape))
+        .with_policy("fallback")
+        .bind(recall=overlap(registry))
     )
     said = [
         {"role": "user", "text": "order 4471, please"},

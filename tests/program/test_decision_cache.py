@@ -70,7 +70,7 @@ def recall(overlap: Make, registry: FlowRegistry) -> Any:
 
 @pytest.fixture
 def program(registry: FlowRegistry, recall: Any) -> TurnProgram:
-    policy = Policy(floor_score={"idle": 0.1, "busy": 0.3}).named("floor")
+    policy = Policy(fallback_score={"idle": 0.1, "busy": 0.3}).named("fallback")
     return TurnProgram(registry, policy=policy).bind(recall=recall)
 
 
@@ -117,7 +117,7 @@ def test_the_key_knows_the_program_its_flows_its_parts_and_what_is_excluded(
     worded.fused.signature = worded.fused.signature.with_instructions("Decide well.")
     variants = [
         program,
-        program.with_policy(program.policy.model_copy(update={"floor_score": {"idle": 0.9, "busy": 0.9}})),
+        program.with_policy(program.policy.model_copy(update={"fallback_score": {"idle": 0.9, "busy": 0.9}})),
         program.deepcopy().bind(registry=fewer),
         program.deepcopy().bind(embedder=letters()),
         program.deepcopy().bind(heads={"select": judge(None, name="one")}),
@@ -251,7 +251,7 @@ def test_the_cache_is_bounded_and_the_oldest_goes_first(program: TurnProgram, re
 @P1
 async def test_a_degraded_decision_is_never_stored(registry: FlowRegistry, overlap: Make) -> None:
     recall = overlap(registry, down="Qdrant is down")
-    cached = TurnProgram(registry, policy=Policy().named("floor")).bind(recall=recall).cached()
+    cached = TurnProgram(registry, policy=Policy().named("fallback")).bind(recall=recall).cached()
     assert cached.decide(TURN).degraded
     assert (await cached.adecide(TURN)).degraded
     assert (count(cached).degraded, count(cached).entries, len(recall.asked)) == (2, 0, 2)
@@ -264,7 +264,7 @@ async def test_a_degraded_decision_is_never_stored(registry: FlowRegistry, overl
 def test_programs_that_are_measured_are_asked_each_time(program: TurnProgram, recall: Any) -> None:
     cached = program.cached()
     with bearing_outages():
-        assert [cached.decide(TURN).stages["select"].source for _ in range(2)] == ["floor", "floor"]
+        assert [cached.decide(TURN).stages["select"].source for _ in range(2)] == ["fallback", "fallback"]
     assert (len(recall.asked), count(cached).misses) == (2, 0)
 
 

@@ -27,7 +27,7 @@ def recall(overlap: Make, registry: FlowRegistry) -> Any:
 
 @pytest.fixture
 def program(registry: FlowRegistry, recall: Any) -> TurnProgram:
-    policy = Policy(floor_score={"idle": 0.1, "busy": 0.3}).named("floor")
+    policy = Policy(fallback_score={"idle": 0.1, "busy": 0.3}).named("fallback")
     return TurnProgram(registry, policy=policy).bind(recall=recall)
 
 
@@ -90,7 +90,7 @@ async def test_equal_turns_at_once_make_one_call(program: TurnProgram, slow: Slo
     assert slow.asked == 1
     assert len({str(each.commands) for each in decisions}) == 1
     assert len({id(each.selection) for each in decisions}) == 20
-    assert sorted(each.stages["select"].source for each in decisions) == ["cache"] * 19 + ["floor"]
+    assert sorted(each.stages["select"].source for each in decisions) == ["cache"] * 19 + ["fallback"]
     assert (count(cached).misses, count(cached).shared, count(cached).hit_rate) == (1, 19, 0.95)
 
 
@@ -158,7 +158,7 @@ def test_equal_turns_in_threads_make_one_call(program: TurnProgram, slow: Slow) 
 @P1
 def test_an_interrupted_thread_leaves_the_turn_to_one_that_waits() -> None:
     cache, began, go = DecisionCache(), threading.Event(), threading.Event()
-    decided = TurnProgram(FlowRegistry([])).with_policy("floor").decide(text="hello")
+    decided = TurnProgram(FlowRegistry([])).with_policy("fallback").decide(text="hello")
 
     def interrupted() -> Any:
         began.set()

@@ -77,7 +77,7 @@ async def test_a_fused_program_that_was_never_compiled_asks_the_short_prompt(
 @pytest.mark.row("E1", "C6")
 async def test_a_program_that_asks_no_language_model_enhances_without_one(registry: Any, speak: Make) -> None:
     lm = speak()
-    program = TurnProgram(registry).with_policy("floor").bind(lm=lm)
+    program = TurnProgram(registry).with_policy("fallback").bind(lm=lm)
     outcome = await MessageEnhancer(program, InMemoryMessageStore()).enhance(message())
     assert outcome.message.enhanced_message == "and the other one, order 4471?"
     assert not outcome.degraded
@@ -86,7 +86,7 @@ async def test_a_program_that_asks_no_language_model_enhances_without_one(regist
 
 @pytest.mark.row("E1", "E4")
 async def test_without_a_language_model_a_message_is_read_as_the_program_reads_it(registry: Any) -> None:
-    program = TurnProgram(registry).with_policy("floor")
+    program = TurnProgram(registry).with_policy("fallback")
     artifacts.bind_recall(program, "minilm")
     store = InMemoryMessageStore()
     enhancer = MessageEnhancer(program, store)

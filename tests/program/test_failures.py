@@ -60,7 +60,7 @@ def test_a_failed_enhancement_gives_safe_defaults(
     decision = decide(make_program(lm), style)
     assert decision.enhancement == SAFE
     record = decision.stages["enhance"]
-    assert (record.source, record.degraded, decision.degraded) == ("floor", True, True)
+    assert (record.source, record.degraded, decision.degraded) == ("fallback", True, True)
     assert cause in str(record.cause)
     # The other stages are not drawn into it.
     assert decision.selection.flows == ["track_order"]
@@ -81,7 +81,7 @@ def test_a_model_that_is_down_degrades_every_stage_and_warns_once(
     decision = decide(make_program(lm, shape), style)
     assert decision.enhancement == SAFE
     assert {stage: (r.source, r.degraded) for stage, r in decision.stages.items()} == dict.fromkeys(
-        ("enhance", "select", "understand"), ("floor", True)
+        ("enhance", "select", "understand"), ("fallback", True)
     )
     assert all(record.cause for record in decision.stages.values())
     assert len(warnings(caplog)) == 1
@@ -108,13 +108,11 @@ class GoneHead:
 def test_a_part_that_fails_in_its_own_way_degrades_its_stage(
     speak: Make, make_program: Make, style: str
 ) -> None:
-    program = make_program(speak(select={"flows": ["A"]})).bind(heads={"enhance": GoneHead()})
-    orders = {**program.policy.orders, "enhance": ("head", "floor")}
-    program = program.with_policy(program.policy.model_copy(update={"orders": orders}))
+    program = make_program(speak()).with_policy("local").bind(heads={"understand": GoneHead()})
     decision = decide(program, style)
-    record = decision.stages["enhance"]
-    assert decision.enhancement == SAFE
-    assert (record.source, record.degraded, record.cause) == ("floor", True, "head: OSError")
+    record = decision.stages["understand"]
+    assert (record.source, record.degraded, record.cause) == ("fallback", True, "local: OSError")
+    assert not decision.stages["select"].degraded
     assert decision.selection.flows == ["track_order"]
 
 

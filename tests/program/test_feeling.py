@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jazzmine_dspy import artifacts
+from jazzmine_dspy.memory.procedural import FastembedEmbedder
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.commands import OutOfScope, ResumeFlow
 from jazzmine_dspy.models.decision import Enhancement, StageRecord
 from jazzmine_dspy.models.errors import ArtifactError, InputError
-from jazzmine_dspy.program import driver
 from jazzmine_dspy.program.feeling import FOREIGN, MIXED, feel, feeling_head
-from jazzmine_dspy.program.gate import without_lm
 from jazzmine_dspy.program.heads import HeadState, heads_from_bytes, heads_to_bytes
 from jazzmine_dspy.program.heads.feeling import FeelingHead, shipped_feeling
 from jazzmine_dspy.program.heads.feeling.head import SHIPPED
 from jazzmine_dspy.program.heads.feeling.sentiment import ANGRY
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.stage import Clock, Context, Features
+from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.turn import TurnProgram
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +44,7 @@ TALK = [
 
 @pytest.fixture(scope="module")
 def program() -> TurnProgram:
-    made = TurnProgram(FlowRegistry(FLOWS), policy=without_lm(Policy()))
+    made = TurnProgram(FlowRegistry(FLOWS), policy=Policy().named("local"))
     artifacts.bind_recall(made, "minilm")
     return made
 
@@ -126,13 +124,15 @@ def test_capitals_alone_are_neutral(program: TurnProgram, text: str) -> None:
 
 
 def test_the_features_of_a_text_are_asked_for_once_in_a_turn(program: TurnProgram) -> None:
-    steps, value, texts = program.steps(Turn(text="I'd like to move booking 4711")), None, list[str]()
-    with contextlib.suppress(StopIteration):
-        while True:
-            effect = steps.send(value)
-            value = driver._perform(effect, program.bindings) if not isinstance(effect, Clock) else 0.0
-            texts += effect.texts if isinstance(effect, Features) else ()
-    assert len(texts) == len(set(texts)) > 0
+    class Counting(FastembedEmbedder):
+        def features(self, given: Any) -> Any:
+            texts.extend(given)
+            return super().features(given)
+
+    texts: list[str] = []
+    turn = Turn(text="I'd like to move booking 4711 and cancel booking 5120", history=TALK)
+    program.with_policy("local").bind(embedder=Counting()).decide(turn)
+    assert len(texts) == len(set(texts)) > 1
 
 
 @pytest.mark.row("E12")
@@ -149,13 +149,10 @@ def test_a_new_task_leaves_the_topic_and_an_answer_or_correction_does_not(progra
 @pytest.mark.row("E12")
 @pytest.mark.parametrize("command", [ResumeFlow(flow="move_booking"), OutOfScope()])
 def test_a_paused_task_and_another_matter_leave_the_topic(program: TurnProgram, command: Any) -> None:
-    context = Context(Turn(text="and the other one", history=TALK), program.registry)
+    state = program.read(Turn(text="and the other one", history=TALK))
     before = Enhancement(enhanced_query="and the other one")
-    steps = feel(context, program.bindings, before, StageRecord(source="floor"), [command])
-    effect = next(steps)
-    with pytest.raises(StopIteration) as done:
-        steps.send(driver._perform(effect, program.bindings))
-    assert not done.value.value[0].is_continuation
+    enhancement, _ = feel(state, before, StageRecord(source="fallback"), [command])
+    assert not enhancement.is_continuation
 
 
 @pytest.mark.row("E12")
@@ -213,12 +210,14 @@ def test_other_features_and_other_formats_are_refused(program: TurnProgram) -> N
 
 @pytest.mark.row("E7")
 def test_features_that_fail_degrade_the_enhancement_with_the_cause(program: TurnProgram) -> None:
-    context = Context(Turn(text="you are useless!!!"), program.registry)
-    before = StageRecord(source="floor", cause="the rewrite is a copy")
-    steps = feel(context, program.bindings, Enhancement(enhanced_query="you are useless!!!"), before, [])
-    next(steps)
-    with pytest.raises(StopIteration) as done:
-        steps.throw(RuntimeError("the model file is gone"))
-    enhancement, record = done.value.value
+    class Gone(FastembedEmbedder):
+        def features(self, texts: Any) -> Any:
+            raise RuntimeError("the model file is gone")
+
+    text = "you are useless!!!"
+    bindings = program.bindings.but(embedder=Gone())
+    state = TurnState(Turn(text=text), program.registry, program.policy, bindings)
+    before = StageRecord(source="fallback", cause="the rewrite is a copy")
+    enhancement, record = feel(state, Enhancement(enhanced_query=text), before, [])
     assert (enhancement.sentiment_score, record.degraded) == (0.0, True)
     assert record.cause.startswith("the rewrite is a copy; feeling: RuntimeError")

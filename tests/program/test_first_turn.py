@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from jazzmine_dspy.models import FlowRegistry, Turn
-from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.models.errors import EmbeddingError
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.ports import HeadOutput
+from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
 
 Make = Callable[..., Any]
@@ -56,7 +55,7 @@ class Heavy:
 
 
 class Reads:
-    """A head of the rewrite that wants to see the message."""
+    """A head of selection that wants to see the message."""
 
     fingerprint = "reads"
 
@@ -67,13 +66,12 @@ class Reads:
         return (message,)
 
     def predict(self, given: Any) -> Any:
-        return HeadOutput(Enhancement(enhanced_query="read"), 1.0)
+        return SelectionOutput(("track_order",), 1.0, (("track_order", 1.0),))
 
 
 def _decided(registry: FlowRegistry, embedder: Heavy, style: str, deadline: float) -> Any:
-    orders = {"enhance": ("head", "floor"), "select": ("rule", "floor"), "understand": ("rule", "floor")}
-    program = TurnProgram(registry, policy=Policy.model_validate({"orders": orders}))
-    program.bind(heads={"enhance": Reads()}, embedder=embedder, clock=embedder.clock)
+    program = TurnProgram(registry, policy=Policy().named("local"))
+    program.bind(heads={"select": Reads()}, embedder=embedder, clock=embedder.clock)
     if style == "sync":
         return program.decide(Turn(text="hm"), deadline=deadline)
     return asyncio.run(program.adecide(Turn(text="hm"), deadline=deadline))
@@ -84,14 +82,14 @@ def _decided(registry: FlowRegistry, embedder: Heavy, style: str, deadline: floa
 def test_loading_the_weights_takes_nothing_of_the_deadline(registry: FlowRegistry, style: str) -> None:
     embedder = Heavy(Clock(), seconds=30.0)
     decision = _decided(registry, embedder, style, deadline=5.0)
-    assert decision.stages["enhance"].source == "head"
-    assert not decision.stages["enhance"].degraded
+    assert decision.selection.flows == ["track_order"]
+    assert not decision.stages["select"].cause
     assert embedder.loads == 1
 
 
 @pytest.mark.row("P4")
 @pytest.mark.parametrize("style", ["sync", "async"])
 def test_weights_that_cannot_be_loaded_degrade_the_stage(registry: FlowRegistry, style: str) -> None:
-    record = _decided(registry, Heavy(Clock(), 1.0, fails=True), style, deadline=5.0).stages["enhance"]
-    assert (record.source, record.degraded) == ("floor", True)
+    record = _decided(registry, Heavy(Clock(), 1.0, fails=True), style, deadline=5.0).stages["select"]
+    assert (record.source, record.degraded) == ("fallback", True)
     assert "EmbeddingError" in str(record.cause)

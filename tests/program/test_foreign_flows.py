@@ -140,7 +140,7 @@ def test_nothing_off_topic_starts_a_users_own_flow(case: Case, embedder: Fastemb
     assert isinstance(head, SelectionHead)
     assert not {flow.name for flow in case.flows} & set(head.labels)
     off, right = counted(program, case)
-    _, floor = counted(program.with_policy("floor"), case)
+    _, floor = counted(program.with_policy("fallback"), case)
     assert off == 0
     # Short questions that a flow answers ("do you serve fish") are held for questions aside.
     assert right >= max(floor, 0.65 * len(case.in_scope))
@@ -151,7 +151,7 @@ def test_the_decision_says_who_judged_a_flow_that_was_not_learnt(embedder: Faste
     program = jazzmine_dspy.load(SHIPPED, flows=RESTAURANT.registry, embedder=embedder)
     for text, reason in (("my cat is ill", NOT_NEAR), ("what do you have for vegans", NEW_FLOW)):
         decision = program.decide(text=text)
-        assert (decision.stages["select"].source, decision.selection.reason) == ("head", reason)
+        assert (decision.stages["select"].source, decision.selection.reason) == ("local", reason)
         assert not decision.degraded
 
 
@@ -177,12 +177,12 @@ def test_new_flows_beside_the_compiled_ones_take_nothing_off_topic(embedder: Fas
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_ten_registries_of_public_data(embedder: FastembedEmbedder) -> None:
     """Of 300 messages off topic at most 20 start a flow; and as many in scope start theirs as by the floor, or more."""
-    found: dict[str, list[tuple[int, int]]] = {"shipped": [], "floor": []}
+    found: dict[str, list[tuple[int, int]]] = {"shipped": [], "fallback": []}
     measured = cases("final", 1)
     for case in measured:
         program = jazzmine_dspy.load(SHIPPED, flows=case.registry, embedder=embedder)
         row = []
-        for name in ("shipped", "floor"):
+        for name in ("shipped", "fallback"):
             found[name].append(counted(program.with_policy(name), case))
             row.append(f"{name} {found[name][-1][0]} of {len(case.off_topic)} off topic, "
                        f"{found[name][-1][1]} of {len(case.in_scope)} right")  # fmt: skip
@@ -190,7 +190,7 @@ def test_ten_registries_of_public_data(embedder: FastembedEmbedder) -> None:
     assert (len(measured), sum(len(case.off_topic) for case in measured)) == (10, 300)
     assert {len(case.flows) for case in measured} == set(range(2, 11))
     off, right = (sum(column) for column in zip(*found["shipped"], strict=True))
-    floor_off, floor_right = (sum(column) for column in zip(*found["floor"], strict=True))
+    floor_off, floor_right = (sum(column) for column in zip(*found["fallback"], strict=True))
     n = sum(len(case.in_scope) for case in measured)
     print(f"off topic: {off}, floor {floor_off}, of 300; right: {right}, floor {floor_right}, of {n}")
     assert off <= 20

@@ -15,7 +15,7 @@ from jazzmine_dspy.models.errors import FlowError
 from jazzmine_dspy.models.flows import Guard
 from jazzmine_dspy.program.guards import allowed_flows, is_shown
 from jazzmine_dspy.program.merge import merge
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -98,9 +98,7 @@ def test_what_is_hidden_never_reaches_recall_head_prompt_or_schema(
 ) -> None:
     head = judge(SelectionOutput((), 0.1, (("gift_card", 0.8), ("none", 0.1))))
     lm = speak(select={"flows": ["A"]})
-    policy = Policy(shape="staged", orders={**FLOOR, "select": ("head", "lm", "floor"), "enhance": ("lm", "floor")},
-                    gates={"select": {"head": 0.5}})  # fmt: skip
-    program = TurnProgram(guarded, policy=policy).bind(
+    program = TurnProgram(guarded, policy=Policy(shape="staged")).bind(
         recall=overlap(guarded), embedder=letters(), heads={"select": head}, lm=lm
     )
     for turn, there in ((HIDDEN, False), (SHOWN, True)):
@@ -121,7 +119,7 @@ def test_what_is_hidden_never_reaches_recall_head_prompt_or_schema(
 @F17
 @pytest.mark.parametrize("shape", ["staged", "fused"])
 def test_what_is_hidden_is_not_chosen_by_the_floor(guarded: FlowRegistry, overlap: Make, shape: Any) -> None:
-    program = TurnProgram(guarded, policy=Policy(shape=shape).named("floor")).bind(recall=overlap(guarded))
+    program = TurnProgram(guarded, policy=Policy(shape=shape).named("fallback")).bind(recall=overlap(guarded))
     assert program.decide(HIDDEN).selection.flows == []
     assert program.decide(SHOWN).selection.flows == ["gift_card"]
 
@@ -132,7 +130,7 @@ def test_a_recall_that_knows_no_guards_changes_nothing(guarded: FlowRegistry, ov
         def recall(self, query: str, **options: Any) -> Any:
             return super().recall(query, **{**options, "allowed": None})
 
-    program = TurnProgram(guarded).with_policy("floor").bind(recall=Careless(guarded))
+    program = TurnProgram(guarded).with_policy("fallback").bind(recall=Careless(guarded))
     decision = program.decide(HIDDEN)
     assert "gift_card" not in dict(decision.selection.candidates)
     assert decision.selection.flows == []
@@ -158,8 +156,8 @@ def test_with_all_flows_hidden_nothing_is_asked_and_nothing_chosen(
         [{"name": "a", "description": "A.", "examples": ["do a"], "guards": [{"status": ["in_flow"]}]}]
     )
     lm, head = speak(select={"flows": ["A"]}), judge(SelectionOutput(("a",), 0.9, (("a", 0.9),)))
-    for order in (("head", "floor"), ("lm", "floor"), ("floor",)):
-        policy = Policy(shape="staged", orders={**FLOOR, "select": order})
+    for name in ("local", "lm", "fallback"):
+        policy = Policy(shape="staged").named(name)  # type: ignore[arg-type]
         program = TurnProgram(flows, policy=policy).bind(
             recall=overlap(flows), embedder=letters(), heads={"select": head}, lm=lm
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,26 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import save
 
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.models.turn import ConversationStatus, Turn
 from jazzmine_dspy.program.clauses import ClauseRule
-from jazzmine_dspy.program.heads import NONE, STATE_SIZE, SelectionHead, state_features
+from jazzmine_dspy.program.heads import (
+    NONE,
+    STATE_SIZE,
+    HeadState,
+    SelectionHead,
+    heads_from_bytes,
+    heads_to_bytes,
+    state_features,
+)
 from jazzmine_dspy.program.heads._blend import Blend, Trust
 from jazzmine_dspy.program.heads._lexical import Lexical, quantised
 from jazzmine_dspy.program.heads._open import NEAR, OpenSet, Space
 from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_JUDGED, NOT_NEAR
+from jazzmine_dspy.program.heads.storing import states_to_bytes
 from jazzmine_dspy.program.ports import Clause, HeadInput, HeadPort
 
 LABELS = ["track_order", "cancel_order", NONE]
@@ -38,6 +47,11 @@ def make(labels: Any = LABELS, size: int = 3, **changes: Any) -> SelectionHead:
     weights = np.zeros((len(labels), size + STATE_SIZE))
     weights[:, :size] = 3 * np.eye(len(labels), size)
     return SelectionHead(labels, weights, np.zeros(len(labels)), **({"blend": BLEND} | changes))
+
+
+def stored(head: SelectionHead) -> Any:
+    """The head as it comes back from an artefact."""
+    return heads_from_bytes(heads_to_bytes({"select": head}))["select"]
 
 
 def seen(text: str = "hello", features: Any = (0, 0, 0), **changes: Any) -> HeadInput:
@@ -230,7 +244,7 @@ def test_distance_to_the_flows_means() -> None:
     near = [Recalled("track_order", 0.5, 0.8, 0.5)]
     assert head.predict(seen(features=(2, 0, 0), recalled=near)).flows == ("track_order",)
     assert head.predict(seen(features=(2, 0, 4), recalled=near)).flows == ()
-    assert SelectionHead.from_bytes(head.to_bytes()).fingerprint == head.fingerprint
+    assert stored(head).fingerprint == head.fingerprint
 
 
 def test_several_wishes_by_the_rule() -> None:
@@ -246,7 +260,7 @@ def test_several_wishes_by_the_rule() -> None:
     said = head.predict(seen(text, (2, 2, 0), clauses=clauses))
     assert said.flows == ("track_order", "cancel_order")
     assert make().texts(text) == (text,)
-    again = SelectionHead.from_bytes(head.to_bytes())
+    again = stored(head)
     assert again.predict(seen(text, (2, 2, 0), clauses=clauses)) == said
 
 
@@ -265,9 +279,9 @@ def test_written_and_read(tmp_path: Path) -> None:
         open_set=OpenSet("energy", -3.0, 0.5, 1.0),
     )
     path = tmp_path / "heads.safetensors"
-    path.write_bytes(head.to_bytes())
-    again = SelectionHead.from_bytes(path.read_bytes())
-    assert head.to_bytes() == again.to_bytes()
+    path.write_bytes(heads_to_bytes({"select": head}))
+    again: Any = heads_from_bytes(path.read_bytes())["select"]
+    assert heads_to_bytes({"select": again}) == path.read_bytes()
     assert again.fingerprint == head.fingerprint
     asked = seen("where and stop", (1, 0.5, 0), recalled=[Recalled("track_order", 0.3, 0.5, 0.1)])
     assert again.predict(asked) == head.predict(asked)
@@ -292,7 +306,7 @@ def test_the_fingerprint_speaks_for_all_of_it() -> None:
         make(near=None),
     ]
     assert len({head.fingerprint, *(other.fingerprint for other in others)}) == 9
-    assert [SelectionHead.from_bytes(each.to_bytes()).near for each in (head, *others[-2:])] == [
+    assert [stored(each).near for each in (head, *others[-2:])] == [
         NEAR,
         0.6,
         None,
@@ -326,42 +340,35 @@ def test_bad_features(features: Any) -> None:
         make().predict(HeadInput(Turn(text="hello"), features, (), FLOWS))
 
 
-def _tampered(head: SelectionHead, **changes: Any) -> bytes:
-    """The head's file with other metadata."""
-    data = head.to_bytes()
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + length])
-    said = json.loads(header["__metadata__"]["head"]) | changes
-    header["__metadata__"]["head"] = json.dumps(said)
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text + data[8 + length :]
-
-
 def test_bad_files() -> None:
-    from safetensors.numpy import save
-
     head = make(lexical=lexical())
-    data = head.to_bytes()
-    assert SelectionHead.from_bytes(_tampered(head)).fingerprint == head.fingerprint
+    data = heads_to_bytes({"select": head})
     old = {"format": 1, "features": "selection/1", "labels": ["a", "b"], "temperature": 1.0}
+    state = head.to_state()
+
+    def changed(**changes: Any) -> bytes:
+        return states_to_bytes({"select": HeadState(state.arrays, state.settings | changes)})
+
+    assert heads_from_bytes(changed())["select"].fingerprint == head.fingerprint
     for bad, match in [
         (b"", "cannot be read"),
         (b"no safetensors at all", "cannot be read"),
         (data[:-4], "cannot be read"),
         (save({"weights": head.weights, "bias": head.bias}), "cannot be read"),
-        (save({"weights": head.weights}, metadata={"head": "{}"}), "cannot be read"),
-        (save({"weights": head.weights}, metadata={"head": json.dumps(old)}), "format 1"),
-        (_tampered(head, format=3), "format 3"),
-        (_tampered(head, features="selection/0"), r"other features \(selection/0\)"),
-        (_tampered(head, labels=["a", "b"]), "do not fit its labels"),
-        (_tampered(head, blend={"linear": 1, "unknown": 2}), "cannot be read"),
-        (_tampered(head, open_set={"kind": "mahalanobis"}), "do not fit"),
-        (_tampered(head, near=1.5), "no cosine"),
-        (_tampered(head, near="much"), "cannot be read"),
+        (save({"select/weights": head.weights}, metadata={"heads": "[]"}), "cannot be read"),
+        (states_to_bytes({"select": HeadState(state.arrays, old)}), "format 1"),
+        (states_to_bytes({"chat": state}), "no stage 'chat'"),
+        (states_to_bytes({"select": HeadState({}, state.settings)}), "cannot be read"),
+        (changed(format=3), "format 3"),
+        (changed(features="selection/0"), r"other features \(selection/0\)"),
+        (changed(labels=["a", "b"]), "do not fit its labels"),
+        (changed(blend={"linear": 1, "unknown": 2}), "cannot be read"),
+        (changed(open_set={"kind": "mahalanobis"}), "do not fit"),
+        (changed(near=1.5), "no cosine"),
+        (changed(near="much"), "cannot be read"),
     ]:
         with pytest.raises(ArtifactError, match=match) as caught:
-            SelectionHead.from_bytes(bad, where="here")
+            heads_from_bytes(bad, "here")
         assert caught.value.where == "here"
         assert caught.value.remedy == "Compile the program again."
 

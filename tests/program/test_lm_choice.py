@@ -12,7 +12,7 @@ from jazzmine_dspy.lm.requests import system_text, user_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Degraded, Recalled
 from jazzmine_dspy.program import render
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -22,7 +22,6 @@ NEAR = [
     Recalled("cancel_order", 0.2, near=('say "A\n} is right" and ' + "x" * 300,)),
     Recalled("gift_card", 0.1),
 ]
-SELECT_LM: Any = {**FLOOR, "select": ("lm", "floor")}
 
 
 # --- what the prompt shows -----------------------------------------------------------------------------------
@@ -121,7 +120,7 @@ def test_none_is_never_replaced_by_the_best_candidate(
 
 
 @pytest.mark.row("F9")
-@pytest.mark.parametrize("source", ["lm", "head", "floor"])
+@pytest.mark.parametrize("source", ["lm", "local", "fallback"])
 @pytest.mark.parametrize("met", [True, False])
 def test_a_lone_candidate_is_taken_only_where_its_condition_is_met(
     speak: Make, overlap: Make, letters: Make, judge: Make, source: Any, met: bool
@@ -132,12 +131,7 @@ def test_a_lone_candidate_is_taken_only_where_its_condition_is_met(
         if met
         else SelectionOutput((), 0.8, (("none", 0.8),))
     )
-    order = (source, "floor") if source != "floor" else ("floor",)
-    policy = Policy(
-        shape="staged",
-        orders={**FLOOR, "select": order},
-        floor_score={"idle": 0.5 if met else 0.9, "busy": 1.0},
-    )
+    policy = Policy(shape="staged", fallback_score={"idle": 0.5 if met else 0.9, "busy": 1.0}).named(source)
     program = TurnProgram(flows, policy=policy).bind(
         recall=overlap(flows),
         embedder=letters(),
@@ -162,13 +156,13 @@ def test_a_lone_candidate_is_taken_only_where_its_condition_is_met(
 def test_after_a_failure_the_best_stands_in_above_its_threshold_alone(
     speak: Make, registry: FlowRegistry, overlap: Make, answer: Any, needed: float
 ) -> None:
-    policy = Policy(shape="staged", orders=SELECT_LM, floor_score={"idle": needed, "busy": 1.0})
+    policy = Policy(shape="staged", fallback_score={"idle": needed, "busy": 1.0}).named("lm")
     program = TurnProgram(registry, policy=policy).bind(
         recall=overlap(registry), lm=speak(schema=False, select=answer)
     )
     decision = program.decide(text="where is my order now")
     record = decision.stages["select"]
-    assert (record.source, record.degraded) == ("floor", True)
+    assert (record.source, record.degraded) == ("fallback", True)
     assert record.cause
     assert decision.selection.flows == (["track_order"] if needed < 0.5 else [])
 
@@ -205,10 +199,10 @@ def test_several_flows_keep_their_order_and_have_a_mode(
 def test_with_recall_down_and_a_large_catalogue_nothing_is_asked(speak: Make, overlap: Make) -> None:
     flows = FlowRegistry([{"name": f"f{n}", "description": "d", "examples": ["x"]} for n in range(9)])
     lm = speak()
-    policy = Policy(shape="staged", orders=SELECT_LM)
+    policy = Policy(shape="staged").named("lm")
     program = TurnProgram(flows, policy=policy).bind(recall=overlap(flows, down="gone"), lm=lm)
     record = program.decide(text="do it").stages["select"]
-    assert (record.source, record.degraded, lm.engine.calls) == ("floor", True, 0)
+    assert (record.source, record.degraded, lm.engine.calls) == ("fallback", True, 0)
     assert "gone" in str(record.cause)
 
 
@@ -219,7 +213,7 @@ def test_a_stand_in_for_recall_is_used_and_told(registry: FlowRegistry, overlap:
                 super().recall(query, **options), cause="Qdrant is down; the embedded index stood in"
             )
 
-    program = TurnProgram(registry).with_policy("floor").bind(recall=Fallen(registry))
+    program = TurnProgram(registry).with_policy("fallback").bind(recall=Fallen(registry))
     decision = program.decide(text="where is my order")
     record = decision.stages["select"]
     assert (decision.selection.flows, record.degraded) == (["track_order"], True)

@@ -22,7 +22,7 @@ from jazzmine_dspy.program.turn import TurnProgram
 @pytest.mark.row("A10")
 def test_conversations_are_replayed_inside_a_running_loop() -> None:
     dataset = load_dataset("datasets/support")
-    program = TurnProgram(dataset.flows).with_policy("floor")
+    program = TurnProgram(dataset.flows).with_policy("fallback")
 
     async def cell() -> Any:
         return replay_dataset(dataset, "dev_a", program)

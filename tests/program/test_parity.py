@@ -23,7 +23,7 @@ Make = Callable[..., Any]
 SUPPORT = Path(__file__).resolve().parents[2] / "datasets" / "support"
 TURNS = 20
 SHAPES = pytest.mark.parametrize("shape", ["staged", "fused"])
-POLICIES = pytest.mark.parametrize("policy", ["lm", "shipped", "floor"])
+POLICIES = pytest.mark.parametrize("policy", ["lm", "shipped", "local", "fallback"])
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_sync_and_async_decide_alike(
     second = [decision.content() for decision in asyncio.run(every())]
     assert first == second
     assert sent(asked) == sent(asked_too)
-    assert (len(sent(asked)) == 0) == (policy == "floor")
+    assert (len(sent(asked)) == 0) == (policy in ("local", "fallback"))
     # With a deadline each effect is waited for in another way.
     late = [sync.decide(example.turn, deadline=60.0).content() for example in examples]
     assert late == first

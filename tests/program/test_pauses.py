@@ -58,7 +58,7 @@ def test_what_says_something(text: str) -> None:
     ids=["asked", "confirming"],
 )
 def test_a_pause_is_decided_by_rule(state: dict[str, Any]) -> None:
-    program = TurnProgram(FlowRegistry(FLOWS)).with_policy("floor")
+    program = TurnProgram(FlowRegistry(FLOWS)).with_policy("fallback")
     decided = program.decide(Turn(text="hang on, let me find my glasses", flow="pay_bill", **state))
     assert (decided.commands, decided.pause) == ([], True)
     assert {record.source for record in decided.stages.values()} == {"rule"}
@@ -67,7 +67,7 @@ def test_a_pause_is_decided_by_rule(state: dict[str, Any]) -> None:
 
 @pytest.mark.row("U18")
 def test_a_value_is_no_pause_and_one_may_be_where_nothing_waits() -> None:
-    program = TurnProgram(FlowRegistry(FLOWS)).with_policy("floor")
+    program = TurnProgram(FlowRegistry(FLOWS)).with_policy("fallback")
     asked = {"flow": "pay_bill", "status": "collecting_slots", "awaiting": "stay"}
     decided = program.decide(Turn(text="one minute", **asked))
     assert ([c.type for c in decided.commands], decided.pause) == (["set_slot"], False)
@@ -95,6 +95,6 @@ def test_an_ok_to_a_pause_is_no_yes(text: str, agrees: bool, asked: str) -> None
             {"role": "assistant", "text": "Take your time."},  # type: ignore[arg-type]
         ),
     )
-    program = TurnProgram(FlowRegistry(FLOWS)).with_policy("floor")
+    program = TurnProgram(FlowRegistry(FLOWS)).with_policy("fallback")
     kinds = [command.type for command in program.decide(turn).commands]
     assert kinds == (["affirm"] if agrees or asked != "hang on" else [])

@@ -11,14 +11,13 @@ import pytest
 from pydantic import ValidationError
 
 from jazzmine_dspy import FlowRegistry, TurnProgram
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.program.policy import Policy
 
 FIELDS: dict[str, Any] = {
-    "orders": {"select": ("lm", "floor")},
-    "gates": {"select": {"head": 0.5}},
-    "trust": {"select": {"head": 0.5}},
-    "floor_score": {"idle": 0.5, "busy": 1.0},
-    "clarify": {"floor": 0.1},
+    "trust": {"local": 0.5},
+    "fallback_score": {"idle": 0.5, "busy": 1.0},
+    "clarify": {"fallback": 0.1},
     "recall": {"k": 60.0},
 }
 
@@ -30,14 +29,11 @@ def test_no_mapping_of_a_policy_can_be_changed(name: str, copied: bool) -> None:
     held = getattr(policy, name)
     before = policy.model_dump_json()
     with pytest.raises(TypeError, match="frozen"):
-        held["select"] = {}
+        held["local"] = 1.0
     with pytest.raises(TypeError, match="frozen"):
-        held |= {"select": {}}
-    if name in ("gates", "trust"):
-        with pytest.raises(TypeError, match="frozen"):
-            held["select"].update(head=0.0)
+        held |= {"local": 1.0}
     with pytest.raises(TypeError, match="frozen"):
-        FLOOR.pop("select")  # type: ignore[attr-defined]
+        held.pop(next(iter(held)))
     assert policy.model_dump_json() == before
     for again in (
         copy.deepcopy(policy),
@@ -53,10 +49,37 @@ def test_a_copy_with_values_out_of_range_is_refused() -> None:
 
 
 def test_what_a_dictionary_given_becomes_later_is_not_the_policy() -> None:
-    gates: dict[str, Any] = {"select": {"head": 0.5}}
-    policy = Policy(gates=gates)
-    gates["select"]["head"] = 0.0
-    assert policy.gates["select"]["head"] == 0.5
+    trust = {"local": 0.5}
+    policy = Policy(trust=trust)
+    trust["local"] = 0.0
+    assert policy.trust["local"] == 0.5
+
+
+@pytest.mark.row("C1")
+@pytest.mark.parametrize(
+    ("deciders", "message"),
+    [
+        ((), "one decider at least"),
+        ((("lm", None), ("lm", None)), "each once"),
+        ((("lm", None), ("local", None)), "'lm' needs a gate"),
+        ((("mine", None), ("lm", None)), "'mine' needs a gate"),
+    ],
+)
+def test_deciders_that_are_no_order_are_refused(deciders: Any, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Policy(deciders=deciders)
+
+
+@pytest.mark.row("C1")
+def test_a_named_policy_has_one_decider() -> None:
+    policy = Policy(deciders=(("local", 0.7), ("lm", None)), enhance="lm", top_k=3)
+    assert policy.names == ("local", "lm")
+    assert policy.named("shipped") is policy
+    for name in ("local", "lm", "fallback"):
+        named = policy.named(name)  # type: ignore[arg-type]
+        assert (named.deciders, named.enhance, named.top_k) == (((name, None),), "decider", 3)
+    with pytest.raises(InputError, match="'floor'.*shipped, local, lm or fallback"):
+        policy.named("floor")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_what_is_long_is_cut_to_its_end() -> None:
 @pytest.mark.row("F7")
 def test_what_is_fitted_is_asked_as_what_is_served(overlap: Any) -> None:
     recall = overlap(FLOWS)
-    program = TurnProgram(FLOWS, policy=Policy(shape="fused").named("floor")).bind(recall=recall)
+    program = TurnProgram(FLOWS, policy=Policy(shape="fused").named("fallback")).bind(recall=recall)
     turns = [
         turn("a bigger one then"),
         turn("yes"),
@@ -157,7 +157,7 @@ def test_a_choice_is_searched_for_by_the_flow_that_it_picks(overlap: Any) -> Non
         clarifying=("refund", "track"),
         history=({"role": "user", "text": "my parcel"},),
     )
-    TurnProgram(AGAIN, policy=Policy(shape="fused").named("floor")).bind(recall=recall).decide(asked)
+    TurnProgram(AGAIN, policy=Policy(shape="fused").named("fallback")).bind(recall=recall).decide(asked)
     (question,) = recall.asked
     assert (question["query"], question["summaries"]) == ("track: my parcel", ("the second one",))
 

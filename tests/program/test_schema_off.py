@@ -49,7 +49,7 @@ def test_letters_outside_of_the_list(speak: Make, make_program: Make, shape: str
     assert decision.selection.flows == []
     assert decision.commands == []
     record = decision.stages["select"]
-    assert (record.source, record.degraded) == ("floor", True)
+    assert (record.source, record.degraded) == ("fallback", True)
     assert "no such flow was offered" in str(record.cause)
 
 
@@ -94,7 +94,7 @@ def test_commands_that_do_not_fit_the_state(
     decision = decide(speak, make_program, shape, turn, commands=[command])
     assert decision.commands == []
     record = decision.stages["understand"]
-    assert (record.source, record.degraded) == ("floor", True)
+    assert (record.source, record.degraded) == ("fallback", True)
     assert command["type"] in str(record.cause)
 
 

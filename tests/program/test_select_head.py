@@ -1,4 +1,4 @@
-"""The head as a source of selection: what it sees, what it may choose, and the order that it leaves behind (C1)."""
+"""The head of selection in the local decider: what it sees, what it may choose, and the order that it leaves behind."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from jazzmine_dspy.lm.requests import user_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import EmbeddingError
-from jazzmine_dspy.program.driver import drive
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.local import LocalDecider
+from jazzmine_dspy.program.local.closed import Closed
+from jazzmine_dspy.program.local.selection import reordered
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
-from jazzmine_dspy.program.sources.heads import reordered
 from jazzmine_dspy.program.turn import TurnProgram
 
 Make = Callable[..., Any]
@@ -25,12 +26,11 @@ SURE = SelectionOutput(("gift_card",), 0.9, (("gift_card", 0.9), ("track_order",
 
 @pytest.fixture
 def headed(registry: FlowRegistry, overlap: Make, letters: Make) -> Make:
-    """A program whose selection asks the head, then the floor, or what a test names."""
+    """A program with the local decider and a head of selection, or with the deciders that a test names."""
 
-    def make(
-        head: Any, order: tuple[Any, ...] = ("head", "floor"), lm: Any = None, **policy: Any
-    ) -> TurnProgram:
-        whole = Policy(shape="staged", orders={**FLOOR, "select": order}, **policy)
+    def make(head: Any, *names: str, lm: Any = None, **policy: Any) -> TurnProgram:
+        deciders = tuple((name, None) for name in names or ("local",))
+        whole = Policy(deciders=deciders, **{"shape": "staged", **policy})
         return TurnProgram(registry, policy=whole).bind(
             recall=overlap(registry), embedder=letters(), heads={"select": head}, lm=lm
         )
@@ -58,97 +58,94 @@ async def test_the_head_sees_the_message_its_parts_the_state_and_what_was_recall
     assert tuple(first.flows) == tuple(program.registry)
     assert [one.name for one in first.recalled][:2] == ["gift_card", "track_order"]
     record = decision.stages["select"]
-    assert (record.source, record.confidence, record.degraded) == ("head", 0.9, False)
+    assert (record.source, record.confidence, record.degraded) == ("local", 0.9, False)
     assert (decision.selection.flows, decision.selection.confidence) == (["gift_card"], 0.9)
 
 
-@pytest.mark.row("E4")
+@pytest.mark.row("E4", "C1")
 @pytest.mark.parametrize("shape", ["staged", "fused"])
-def test_the_head_reads_the_rewrite_and_recall_the_original_beside_it(
+def test_the_head_reads_the_message_as_the_closed_reading_completes_it(
     shape: str, headed: Make, judge: Make, letters: Make, speak: Make
 ) -> None:
-    rewrite = "Where is order 4471?"
-    answer = {
-        "enhanced_query": rewrite, "sentiment_score": 0.0, "intent": "track_order", "entities": [],
-        "is_cancellation": False, "is_continuation": True,
-    }  # fmt: skip
+    """A pick of a clarifying question with more to it: the head reads the wish in full, recall the message."""
     head = judge(SURE, parts=["where is it"])
-    lm = speak(enhance=answer, fused={**answer, "flows": ["A"], "commands": []})
-    program = headed(head, lm=lm)
-    orders = {**FLOOR, "enhance": ("lm", "floor"), "select": ("head", "floor")}
-    program = program.with_policy(Policy.model_validate({"shape": shape, "orders": orders}))
-    turn = Turn(text="and the other one?", history=[{"role": "user", "text": "where is order 4471"}])
-    decision = program.decide(turn)
-    assert decision.enhancement.enhanced_query == rewrite
+    program = headed(head, shape=shape)
+    said = [{"role": "user", "text": "something with my order"}, {"role": "assistant", "text": "Which?"}]
+    turn = Turn(text="4471", flow="track_order", awaiting="order_id", history=said)
+    rewrite = program.decide(turn).enhancement.enhanced_query
+    assert rewrite == "The order is 4471."
+    chosen = LocalDecider().select(program.read(turn), Closed(None, None, rewrite))
+    assert chosen.selection.flows == ["gift_card"]
     (seen,) = head.seen
     assert seen.turn == turn.model_copy(update={"text": rewrite})
     assert np.array_equal(seen.features, letters().features([rewrite])[0])
-    (asked,) = program.bindings.recall.asked
-    if shape == "staged":
-        assert (asked["query"], asked["summaries"]) == (rewrite, (turn.text,))
-    else:
-        # No rewrite stands for a short message here: what it follows does.
-        assert (asked["query"], asked["summaries"]) == (turn.text, ("where is order 4471",))
+
+
+@pytest.mark.row("C1")
+@pytest.mark.parametrize("shape", ["staged", "fused"])
+def test_the_head_is_asked_before_the_language_model_and_sees_nothing_of_it(
+    shape: str, headed: Make, judge: Make, speak: Make, enhanced: dict[str, Any]
+) -> None:
+    head = judge(SURE)
+    lm = speak(select={"flows": ["A"]}, fused={**enhanced, "flows": ["A"], "commands": []})
+    program = headed(head, "local", "lm", lm=lm, shape=shape)
+    turn = Turn(text="and the other one?", history=[{"role": "user", "text": "where is order 4471"}])
+    decision = program.decide(turn)
+    assert decision.stages["select"].source == "lm"
+    (seen,) = head.seen
+    assert (seen.turn, seen.query) == (turn, turn.text)
+    first, *again = program.bindings.recall.asked
+    assert (first["query"], first["summaries"]) == (turn.text, ("where is order 4471",))
+    # With its own rewrite the language model recalls once more, where it asks for the flows on their own.
+    assert [one["query"] for one in again] == ([enhanced["enhanced_query"]] if shape == "staged" else [])
 
 
 def test_what_comes_before_the_selection_is_what_a_decision_takes(headed: Make, judge: Make) -> None:
     head = judge(SURE)
     program, turn = headed(head), Turn(text="where is my order")
-    context = drive(program.steps_to("select", turn, ["c1"]), program, program.bindings)
+    state = program.read(turn, ["c1"])
     program.decide(turn, exclude=["c1"])
     first, second = program.bindings.recall.asked
     assert first == second
-    assert context.recalled == list(head.seen[0].recalled)
-    assert context.query == turn.text
-
-
-@pytest.mark.row("C1")
-def test_a_head_that_is_not_sure_enough_passes_the_turn_on(headed: Make, judge: Make) -> None:
-    unsure = judge(SURE._replace(confidence=0.6))
-    gates = {"select": {"head": 0.7}}
-    text = "where is my order"
-    assert headed(unsure).decide(text=text).stages["select"].source == "head"
-    passed = headed(unsure, gates=gates).decide(text=text)
-    assert (passed.stages["select"].source, passed.selection.flows) == ("floor", ["track_order"])
-    assert not passed.degraded
-    assert headed(judge(SURE), gates=gates).decide(text=text).selection.flows == ["gift_card"]
+    assert state.recalled == tuple(head.seen[0].recalled)
+    assert state.text == turn.text
 
 
 @pytest.mark.row("A9")
-def test_a_head_that_cannot_judge_a_flow_leaves_it_to_the_floor_which_says_so(
-    headed: Make, judge: Make
-) -> None:
+def test_a_head_that_cannot_judge_a_flow_leaves_it_to_recall_which_says_so(headed: Make, judge: Make) -> None:
     leaves = SelectionOutput((), 0.0, SURE.ranking, 0.5, "not learnt", left=True)
     for text, flows, reason in (
         ("where is my order", ["track_order"], "not learnt: best recalled flow"),
         ("where is something", [], "not learnt: no candidate is near enough"),
     ):
-        decision = headed(judge(leaves), floor_score={"idle": 0.5, "busy": 0.5}).decide(text=text)
-        assert (decision.stages["select"].source, decision.selection.flows) == ("floor", flows)
+        decision = headed(judge(leaves), fallback_score={"idle": 0.5, "busy": 0.5}).decide(text=text)
+        assert (decision.stages["select"].source, decision.selection.flows) == ("fallback", flows)
         assert decision.selection.reason == reason
         assert not decision.degraded
         assert decision.selection.candidates[0][0] != "gift_card"
 
 
+@pytest.mark.row("C1")
 def test_the_language_model_is_offered_what_it_was_compiled_on(
-    headed: Make, judge: Make, speak: Make
+    headed: Make, judge: Make, speak: Make, enhanced: dict[str, Any]
 ) -> None:
     """Its prompts are compiled and raced on candidates in recall's order: an unsure head leaves that order alone."""
     prompts = []
-    for order in (("head", "lm", "floor"), ("lm", "floor")):
-        lm = speak(select={"flows": ["A"]})
-        program = headed(judge(SURE), order, lm, gates={"select": {"head": 0.95}}, top_k=2)
+    for names in (("local", "lm"), ("lm",)):
+        lm = speak(enhance={**enhanced, "enhanced_query": "where is my order"}, select={"flows": ["A"]})
+        program = headed(judge(SURE), *names, lm=lm, top_k=2)
         decision = program.decide(text="where is my order")
         assert decision.selection.flows == ["track_order"]
-        prompts.append(user_text(lm.engine.requests[0]))
+        prompts.append(user_text(lm.engine.requests[1]))
     assert prompts[0] == prompts[1]
     answered = headed(judge(SURE)).decide(text="where is my order")
     assert answered.selection.candidates[:2] == [("gift_card", 0.9), ("track_order", 0.06)]
 
 
-def test_the_floors_threshold_holds_for_what_recall_ranked(headed: Make, judge: Make) -> None:
+def test_the_threshold_of_recall_holds_for_what_recall_ranked(headed: Make, judge: Make) -> None:
     """It was fitted to recall's scores, so the head's order must not change what it means."""
-    program = headed(judge(SURE), gates={"select": {"head": 0.95}}, floor_score={"idle": 0.5, "busy": 0.5})
+    leaves = SURE._replace(flows=(), left=True)
+    program = headed(judge(leaves), fallback_score={"idle": 0.5, "busy": 0.5})
     assert program.decide(text="where is my order").selection.flows == ["track_order"]
     assert program.decide(text="where is something").selection.flows == []
 
@@ -181,14 +178,13 @@ def test_none_one_and_several(
     headed: Make, judge: Make, judgement: SelectionOutput, flows: list[str], mode: str
 ) -> None:
     decision = headed(judge(judgement)).decide(text="where is my order")
-    assert decision.stages["select"].source == "head"
+    assert decision.stages["select"].source == "local"
     assert (decision.selection.flows, decision.selection.mode) == (flows, mode)
 
 
 @pytest.mark.parametrize(
     ("said", "cause"),
     [
-        (SelectionOutput(("paint_it",), 0.9, (("paint_it", 0.9),)), None),
         (SURE._replace(confidence=math.nan), "no probability"),
         (SURE._replace(confidence=1.5), "no probability"),
         (EmbeddingError("the weights are gone"), "the weights are gone"),
@@ -196,7 +192,9 @@ def test_none_one_and_several(
     ],
 )
 @pytest.mark.row("C1")
-def test_a_head_that_breaks_is_no_source(headed: Make, judge: Make, said: Any, cause: str | None) -> None:
+def test_a_head_that_breaks_leaves_the_flows_to_recall(
+    headed: Make, judge: Make, said: Any, cause: str
+) -> None:
     def says(seen: Any) -> SelectionOutput:
         if isinstance(said, Exception):
             raise said
@@ -204,18 +202,17 @@ def test_a_head_that_breaks_is_no_source(headed: Make, judge: Make, said: Any, c
 
     decision = headed(judge(says)).decide(text="where is my order")
     record = decision.stages["select"]
-    assert (record.source, decision.selection.flows) == ("floor", ["track_order"])
-    assert record.degraded is (cause is not None)
-    assert cause is None or cause in str(record.cause)
+    assert (record.source, record.degraded, decision.selection.flows) == ("fallback", True, ["track_order"])
+    assert cause in str(record.cause)
     assert decision.enhancement.intent == "track_order"
 
 
 def test_without_an_embedder_or_a_head(headed: Make, judge: Make) -> None:
     down = headed(judge(SURE)).bind(embedder=None).decide(text="where is my order")
-    assert (down.stages["select"].source, down.degraded) == ("floor", True)
+    assert (down.stages["select"].source, down.degraded) == ("fallback", True)
     assert "No embedding model" in str(down.stages["select"].cause)
     none = headed(None).decide(text="where is my order")
-    assert (none.stages["select"].source, none.degraded) == ("floor", True)
+    assert (none.stages["select"].source, none.selection.flows) == ("fallback", ["track_order"])
 
 
 async def test_features_end_at_the_deadline(headed: Make, judge: Make) -> None:
@@ -224,12 +221,12 @@ async def test_features_end_at_the_deadline(headed: Make, judge: Make) -> None:
         program.decide(text="where is my order", deadline=1.0),
         await program.adecide(text="where is my order", deadline=1.0),
     ):
-        assert decision.stages["select"].source == "floor"
+        assert decision.stages["select"].source == "fallback"
         assert "deadline" in str(decision.stages["select"].cause)
 
 
 @pytest.mark.row("U11")
-@pytest.mark.parametrize("source", ["head", "lm", "floor"])
+@pytest.mark.parametrize("source", ["local", "lm", "fallback"])
 @pytest.mark.parametrize(
     ("state", "commands"),
     [
@@ -249,8 +246,7 @@ def test_a_flow_is_started_resumed_or_let_go_on(
         return {"flows": [next(line[0] for line in lines if line[2:].startswith("gift_card"))]}
 
     lm = speak(select=gift)
-    order = (source, "floor") if source != "floor" else ("floor",)
-    program = headed(judge(SURE), order, lm, floor_score={"idle": 0.1, "busy": 0.1})
+    program = headed(judge(SURE), source, lm=lm, fallback_score={"idle": 0.1, "busy": 0.1})
     decision = program.decide(Turn(text="buy a gift card", **state))
     assert decision.stages["select"].source == source
     assert [

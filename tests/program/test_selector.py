@@ -375,10 +375,10 @@ async def test_a_compiled_programs_demonstrations_reach_the_request(registry: Fl
 
 
 async def test_a_program_without_language_model_decides_by_its_own_order(registry: FlowRegistry) -> None:
-    program = TurnProgram(registry, policy=Policy(floor_score={"idle": 0.15, "busy": 1.0}))
-    selector = FlowSelector(program.with_policy("floor"), registry)
+    program = TurnProgram(registry, policy=Policy(fallback_score={"idle": 0.15, "busy": 1.0}))
+    selector = FlowSelector(program.with_policy("fallback"), registry)
     result = await selector.select(QUERY, candidates=list(THREE))
-    assert (names(result), result.source, result.degraded) == (["track_order"], "floor", False)
+    assert (names(result), result.source, result.degraded) == (["track_order"], "fallback", False)
     result = await selector.select("hello", candidates=list(THREE))
     assert (names(result), result.source) == ([], "rule")
 
@@ -392,7 +392,7 @@ async def test_a_head_chooses_among_the_candidates_only(
         return SelectionOutput((shown[0][0],), shown[0][1], tuple(shown))
 
     program = (
-        TurnProgram(registry).bind(heads={"select": judge(says)}, embedder=letters()).with_policy("head")
+        TurnProgram(registry).bind(heads={"select": judge(says)}, embedder=letters()).with_policy("local")
     )
     result = await FlowSelector(program, registry).select(QUERY, candidates=list(THREE))
-    assert (names(result), result.source, result.confidence) == (["track_order"], "head", 0.2)
+    assert (names(result), result.source, result.confidence) == (["track_order"], "local", 0.2)

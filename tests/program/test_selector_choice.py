@@ -126,7 +126,7 @@ async def test_what_was_not_offered_is_refused_where_no_schema_holds_the_model(
     result = await FlowSelector(model, registry).select(QUERY, candidates=[(name, 0.05) for name, _ in THREE])
     schema = response_schema(model.engine.requests[0])
     assert schema is None or "properties" not in schema
-    assert (result.chosen_flows, result.degraded, result.source) == ([], True, "floor")
+    assert (result.chosen_flows, result.degraded, result.source) == ([], True, "fallback")
     assert result.cause is not None
     assert "no such flow was offered" in result.cause
 
@@ -166,7 +166,7 @@ async def test_after_a_failure_the_best_stands_in_only_above_the_threshold(
     result = await FlowSelector(down(), registry).select(
         QUERY, candidates=[("track_order", score), ("cancel_order", 0.01)]
     )
-    assert (names(result), result.degraded, result.source) == (chosen, True, "floor")
+    assert (names(result), result.degraded, result.source) == (chosen, True, "fallback")
     assert result.cause is not None
     assert "the provider did not answer in time" in result.cause
     assert "too slow" not in result.cause
@@ -178,7 +178,7 @@ async def test_after_a_failure_the_best_stands_in_only_above_the_threshold(
 async def test_an_answer_that_cannot_be_read_is_a_failure(registry: FlowRegistry, answer: str) -> None:
     model = scripted_lm({QUERY: answer})
     result = await FlowSelector(model, registry).select(QUERY, candidates=[("track_order", 0.01)])
-    assert (result.chosen_flows, result.degraded, result.source) == ([], True, "floor")
+    assert (result.chosen_flows, result.degraded, result.source) == ([], True, "fallback")
 
 
 async def test_an_answer_in_prose_and_fences_is_recovered(registry: FlowRegistry) -> None:

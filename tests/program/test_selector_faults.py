@@ -15,7 +15,7 @@ from jazzmine_dspy.models import Flow, FlowRegistry
 from jazzmine_dspy.models.decision import Degraded, Recalled
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.program._flow_prompts import FlowPrompts
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.selector import FlowSelector
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -67,7 +67,7 @@ async def test_stale_and_invented_ids_are_told_apart(
 async def test_nothing_but_invented_ids_is_a_failure_that_names_them(registry: FlowRegistry) -> None:
     result = await FlowSelector(lm("Q"), registry).select(QUERY, candidates=[("track_order", 0.01)])
     assert (result.invented_ids, result.unresolved_ids, result.chosen_flows) == (["Q"], [], [])
-    assert (result.degraded, result.source) == (True, "floor")
+    assert (result.degraded, result.source) == (True, "fallback")
 
 
 @pytest.mark.row("F14")
@@ -103,12 +103,12 @@ async def test_without_memory_and_candidates_there_is_nothing_and_no_exception(
 async def test_a_memory_that_is_down_has_the_programs_own_index_for_a_stand_in(
     registry: FlowRegistry, overlap: Make, memory: Down
 ) -> None:
-    program = TurnProgram(registry).with_policy("floor")
+    program = TurnProgram(registry).with_policy("fallback")
     selector = FlowSelector(program.deepcopy().bind(recall=overlap(registry)), registry, memory)
     selector.deadline = 0.2
     result = await selector.select(QUERY)
     assert [flow.name for flow in result.chosen_flows] == ["track_order"]
-    assert (result.degraded, result.source, len(result.candidates)) == (True, "floor", 3)
+    assert (result.degraded, result.source, len(result.candidates)) == (True, "fallback", 3)
     told = {MemoryUnavailableError: "Qdrant does not answer", OSError: "recall: OSError"}
     assert told.get(type(memory.error), "no answer in time") in str(result.cause)
     alone = FlowSelector(program.deepcopy(), registry, memory)
@@ -119,7 +119,7 @@ async def test_a_memory_that_is_down_has_the_programs_own_index_for_a_stand_in(
 
 @pytest.mark.row("F15")
 async def test_both_down_is_an_empty_result_that_names_both(registry: FlowRegistry, overlap: Make) -> None:
-    program = TurnProgram(registry).with_policy("floor").bind(recall=overlap(registry, down="disk full"))
+    program = TurnProgram(registry).with_policy("fallback").bind(recall=overlap(registry, down="disk full"))
     result = await FlowSelector(program, registry, Down(OSError("refused"))).select(QUERY)
     assert (result.chosen_flows, result.degraded, result.reason) == ([], True, "there are no candidates")
     assert "recall: OSError; recall: MemoryUnavailableError" in str(result.cause)
@@ -134,7 +134,7 @@ async def test_a_port_whose_stand_in_answered_degrades_the_selection(
         def recall(self, query: str, **options: Any) -> Any:
             return Degraded(super().recall(query, **options), cause="Qdrant is slow")
 
-    program = TurnProgram(registry).with_policy("floor").bind(recall=Fallen(registry))
+    program = TurnProgram(registry).with_policy("fallback").bind(recall=Fallen(registry))
     result = await FlowSelector(program, registry).select(QUERY)
     assert [flow.name for flow in result.chosen_flows] == ["track_order"]
     assert (result.degraded, result.cause) == (True, "Qdrant is slow")
@@ -243,7 +243,7 @@ async def test_several_flows_keep_their_order_and_have_a_mode(
 
 @pytest.mark.row("F11")
 async def test_two_close_candidates_are_named_and_none_is_chosen(registry: FlowRegistry) -> None:
-    policy = Policy(orders=FLOOR, clarify={"floor": 0.2})
+    policy = Policy(deciders=(("fallback", None),), clarify={"fallback": 0.2})
     selector = FlowSelector(TurnProgram(registry, policy=policy), registry)
     close = await selector.select(QUERY, candidates=[("track_order", 0.3), ("cancel_order", 0.29)])
     assert (close.clarify, close.chosen_flows) == (["track_order", "cancel_order"], [])

@@ -20,7 +20,7 @@ TEXTS = ["hello there", "thank you", "a human please"]
 
 @pytest.fixture
 def program() -> TurnProgram:
-    return TurnProgram(FlowRegistry(FLOWS)).with_policy("floor")
+    return TurnProgram(FlowRegistry(FLOWS)).with_policy("fallback")
 
 
 class Other(TurnProgram):
@@ -28,7 +28,7 @@ class Other(TurnProgram):
 
     def __init__(self, fails: bool = False) -> None:
         super().__init__(FlowRegistry(FLOWS))
-        self.policy = self.with_policy("floor").policy
+        self.policy = self.with_policy("fallback").policy
         self.fails = fails
 
     def decide(self, turn: Any = None, **_: Any) -> Any:
@@ -59,7 +59,7 @@ async def test_the_answer_is_the_first_programs_and_both_are_told(program: TurnP
 @pytest.mark.row("A6")
 def test_an_answer_never_waits_for_the_other(program: TurnProgram) -> None:
     release = threading.Event()
-    slow = program.with_policy("floor")
+    slow = program.with_policy("fallback")
     held: Any = slow
 
     class Waits:

@@ -10,7 +10,6 @@ import pytest
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.slots import ReadingContext, Slot
-from jazzmine_dspy.program.gate import without_lm
 from jazzmine_dspy.program.heads.acts.moved import moved_date, moved_time
 from jazzmine_dspy.program.heads.acts.readings import lone_number, named_number, place_of
 from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_value
@@ -221,7 +220,7 @@ MENDING = FlowRegistry(
 
 @pytest.fixture(scope="module")
 def mending() -> TurnProgram:
-    program = TurnProgram(MENDING, policy=without_lm(Policy()))
+    program = TurnProgram(MENDING, policy=Policy().named("local"))
     bind_recall(program, "minilm")
     return program
 
@@ -260,7 +259,7 @@ def test_a_moved_day_corrects_the_held_one(mending: TurnProgram) -> None:
 
 @pytest.mark.row("F11")
 def test_a_wish_that_says_too_little_is_asked_about() -> None:
-    program = TurnProgram(HALL, policy=without_lm(Policy()))
+    program = TurnProgram(HALL, policy=Policy().named("local"))
     bind_recall(program, "minilm")
     vague = program.decide(Turn(text="it's about my lesson")).selection
     assert (vague.flows, sorted(vague.clarify)) == ([], ["cancel_lesson", "move_lesson"])

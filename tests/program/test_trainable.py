@@ -261,7 +261,7 @@ def test_another_version_is_refused_or_taken_with_a_word(
 def test_a_program_that_asks_no_model_warns_before_anything_is_spent(
     registry: FlowRegistry, overlap: Make
 ) -> None:
-    program = program_of(registry, overlap, "fused", "floor")
+    program = program_of(registry, overlap, "fused", "fallback")
     with pytest.warns(UserWarning, match="asks no language model"):
         program.trainable()
     with pytest.warns(UserWarning, match="asks no language model"):
@@ -328,7 +328,7 @@ def test_whole_turns_stay_out_of_the_prompts_and_of_what_is_saved(shape: Any) ->
 
 @pytest.mark.row("A10")
 def test_text_alone_is_enough(registry: FlowRegistry, overlap: Make) -> None:
-    program = program_of(registry, overlap, "fused", "floor")
+    program = program_of(registry, overlap, "fused", "fallback")
     said = [program(text="hello").decision, program("hello").decision, program.decide("hello")]
     assert {each.commands[0].type for each in said} == {"chitchat"}
     with pytest.raises(InputError, match="Both"):

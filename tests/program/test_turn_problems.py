@@ -42,7 +42,7 @@ FLOWS = [
 def test_what_cannot_be_is_named_in_the_decision(
     state: dict[str, Any], problem: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    program = TurnProgram(FlowRegistry(FLOWS)).with_policy("floor")
+    program = TurnProgram(FlowRegistry(FLOWS)).with_policy("fallback")
     decided = program.decide(Turn(text="yes please", **state))
     assert decided.problems == (problem,)
     assert problem in caplog.text
@@ -52,7 +52,7 @@ def test_what_cannot_be_is_named_in_the_decision(
 
 @pytest.mark.row("U3")
 def test_a_state_that_can_be_has_no_problems() -> None:
-    program = TurnProgram(FlowRegistry(FLOWS)).with_policy("floor")
+    program = TurnProgram(FlowRegistry(FLOWS)).with_policy("fallback")
     sound: list[dict[str, Any]] = [
         {},
         {"flow": "cancel_order", "status": "collecting_slots", "awaiting": "order_id"},

@@ -76,10 +76,7 @@ def test_the_policy_lm_asks_it_for_everything(
     speak: Make, registry: FlowRegistry, overlap: Make, shape: Any, calls: int
 ) -> None:
     lm = speak()
-    gates = {"enhance": {"lm": 0.99}}
-    shipped = TurnProgram(registry, policy=Policy(shape=shape, gates=gates)).bind(
-        lm=lm, recall=overlap(registry)
-    )
+    shipped = TurnProgram(registry, policy=Policy(shape=shape)).bind(lm=lm, recall=overlap(registry))
     turn = Turn(text="thanks")
     assert {record.source for record in shipped.decide(turn).stages.values()} == {"rule"}
     assert lm.engine.calls == 0
@@ -87,8 +84,10 @@ def test_the_policy_lm_asks_it_for_everything(
     assert {record.source for record in forced.decide(turn).stages.values()} == {"lm"}
     assert lm.engine.calls == calls
     assert forced is not shipped
-    assert shipped.policy.orders["select"][0] == "rule"
-    assert {record.source for record in forced.with_policy("floor").decide(turn).stages.values()} == {"rule"}
+    assert (shipped.policy.names, forced.policy.names) == (("local", "lm"), ("lm",))
+    assert {record.source for record in forced.with_policy("fallback").decide(turn).stages.values()} == {
+        "rule"
+    }
     assert lm.engine.calls == calls
     assert forced.with_policy("shipped").policy == forced.policy
     with pytest.raises(InputError, match="'best'"):
@@ -113,9 +112,8 @@ def test_a_policy_with_a_gate_passes_on_what_is_not_sure_enough(
 ) -> None:
     def stages(gate: float) -> tuple[str, float]:
         policy = Policy(
-            shape="staged", orders={**Policy().orders, "select": ("lm", "floor")},
-            trust={"select": {"lm": 0.6}}, gates={"select": {"lm": gate}},
-        )  # fmt: skip
+            shape="staged", deciders=(("lm", gate), ("fallback", None)), trust={"lm": 0.6, "fallback": 0.4}
+        )
         program = TurnProgram(registry, policy=policy).bind(
             lm=speak(select={"flows": ["B"]}), recall=overlap(registry)
         )
@@ -123,7 +121,7 @@ def test_a_policy_with_a_gate_passes_on_what_is_not_sure_enough(
         return record.source, record.confidence
 
     assert stages(0.5) == stages(0.6) == ("lm", 0.6)
-    assert stages(0.9) == ("floor", 0.5)
+    assert stages(0.9) == ("fallback", 0.4)
 
 
 # --- decision 5: ports and identity --------------------------------------------------------------------------
@@ -298,7 +296,7 @@ def test_a_flow_written_in_yaml_is_chosen_with_no_line_of_python(tmp_path: Path,
         "utf-8",
     )
     registry = FlowRegistry.from_yaml(path)
-    program = TurnProgram(registry).with_policy("floor").bind(recall=overlap(registry))
+    program = TurnProgram(registry).with_policy("fallback").bind(recall=overlap(registry))
     decision = program.decide(text="a table for two on the terrace, please")
     assert [one.model_dump(mode="json") for one in decision.commands] == [
         {"type": "start_flow", "flow": "book_table"},

@@ -39,7 +39,7 @@ class Fixed:
 
 
 def program(busy: float = 1.0, **scores: float) -> TurnProgram:
-    policy = Policy(floor_score={"idle": 0.12, "busy": busy}).named("floor")
+    policy = Policy(fallback_score={"idle": 0.12, "busy": busy}).named("fallback")
     return TurnProgram(FlowRegistry(FLOWS), policy=policy).bind(recall=Fixed(**scores))
 
 
@@ -101,8 +101,8 @@ def test_an_act_another_flow_another_value_or_a_question_is_none() -> None:
 )
 @pytest.mark.parametrize("flows", [FLOWS, []])
 def test_nothing_found_is_never_certain(turn: Turn, flows: list[Any]) -> None:
-    sure = {stage: {"floor": 1.0} for stage in ("enhance", "select", "understand")}
-    policy = Policy(trust=sure).named("floor")
+    sure = {"fallback": 1.0, "local": 1.0}
+    policy = Policy(trust=sure).named("fallback")
     decision = TurnProgram(FlowRegistry(flows), policy=policy).decide(turn)
     assert decision.selection.flows == []
     assert decision.selection.confidence < 1.0

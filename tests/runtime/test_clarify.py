@@ -40,7 +40,7 @@ class Even:
 
 @pytest.fixture
 def runtime() -> Runtime:
-    policy = Policy(clarify={"floor": 0.1}, floor_score={"idle": 0.2, "busy": 0.2}).named("floor")
+    policy = Policy(clarify={"fallback": 0.1}, fallback_score={"idle": 0.2, "busy": 0.2}).named("fallback")
     program = TurnProgram(FlowRegistry(FLOWS), policy=policy).bind(recall=Even())
     return Runtime(program, working_memory=InMemoryWorkingMemoryStore())
 
@@ -106,7 +106,7 @@ def test_a_step_without_choices_is_stored_as_it_always_was() -> None:
 async def test_guards_see_what_is_known_of_the_user() -> None:
     gold: dict[str, Any] = {**FLOWS[0], "guards": [{"user": {"plan": "gold"}}]}
     registry = FlowRegistry([gold])
-    runtime = Runtime(TurnProgram(registry).with_policy("floor").bind(recall=Even()))
+    runtime = Runtime(TurnProgram(registry).with_policy("fallback").bind(recall=Even()))
     none = await runtime.process(conversation_id="c", user_id="u", text="my order")
     assert none.decision is not None
     assert none.decision.selection.candidates == []

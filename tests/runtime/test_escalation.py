@@ -36,8 +36,8 @@ class Mood(TurnProgram):
 
 @pytest.fixture
 def angry(registry: FlowRegistry, overlap: Callable[..., Any], make_chat: Any) -> Any:
-    program = Mood(registry, policy=Policy(floor_score={"idle": 0.4, "busy": 0.6}))
-    return make_chat(Runtime(program.bind(recall=overlap(registry)).with_policy("floor")))
+    program = Mood(registry, policy=Policy(fallback_score={"idle": 0.4, "busy": 0.6}))
+    return make_chat(Runtime(program.bind(recall=overlap(registry)).with_policy("fallback")))
 
 
 def lm(**scores: float) -> Any:

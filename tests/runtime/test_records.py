@@ -53,17 +53,15 @@ async def test_the_episode_advances_where_the_topic_changes(
 
 
 async def test_the_trace_holds_the_calls_and_moves_on_to_the_reply(registry: FlowRegistry) -> None:
-    select, understand = '{"flows":["A"]}', '{"commands":[]}'
-    lm = scripted_lm(lambda request: select if "flows_offered" in str(request) else understand)
-    orders = {"enhance": ("floor",), "select": ("lm", "floor"), "understand": ("lm", "floor")}
-    program = TurnProgram(registry, policy=Policy(shape="staged", orders=orders)).bind(lm=lm)
+    lm = scripted_lm(speaking)
+    program = TurnProgram(registry, policy=Policy(shape="staged").named("lm")).bind(lm=lm)
     runtime = Runtime(program, clock=lambda: NOON, agent_id="shop")
     outcome = await runtime.process(conversation_id="c1", user_id="u1", text="it is 4471", message_id="m1")
     assert outcome.decision is not None
     assert outcome.next.flow == "track_order"
     trace = await runtime.messages.get_turn_trace_by_message_id("m1")
     assert trace is not None
-    assert [call.purpose for call in trace.llm_calls] == ["flow_selection", "understanding"]
+    assert [call.purpose for call in trace.llm_calls] == ["enhancement", "flow_selection", "understanding"]
     assert {call.model for call in trace.llm_calls} == {"scripted/x"}
     usage = outcome.decision.usage
     assert trace.total_tokens == usage.prompt_tokens + usage.completion_tokens > 0
@@ -85,8 +83,7 @@ async def test_the_trace_holds_the_calls_and_moves_on_to_the_reply(registry: Flo
 
 
 def staged(registry: FlowRegistry, script: Any, *, clock: Callable[[], float] | None = None) -> TurnProgram:
-    orders: Any = dict.fromkeys(("enhance", "select", "understand"), ("lm", "floor"))
-    program = TurnProgram(registry, policy=Policy(shape="staged", orders=orders))
+    program = TurnProgram(registry, policy=Policy(shape="staged").named("lm"))
     return program.bind(lm=scripted_lm(script), **({"clock": clock} if clock else {}))
 
 
@@ -153,7 +150,11 @@ async def test_calls_side_by_side_do_not_make_the_turn_longer(registry: FlowRegi
     )  # fmt: skip
     assert (trace.total_latency_ms, trace.started_at_ms, trace.ended_at_ms) == (12.0, 9_000, 9_012)
     assert trace.llm_calls[0].purpose == "enhancement"
-    assert sorted(call.purpose for call in trace.llm_calls[1:3]) == ["flow_selection", "understanding"]
+    assert sorted(call.purpose for call in trace.llm_calls[1:3]) == [
+        "enhancement",
+        "flow_selection",
+        "understanding",
+    ]
     assert all(call.timestamp_ms >= 9_000 for call in trace.llm_calls)
     assert (trace.program_fingerprint, trace.turn_digest) == ("ab", Turn(text="it is 4471").digest)
 

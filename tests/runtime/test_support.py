@@ -24,8 +24,8 @@ def flows() -> FlowRegistry:
 
 
 async def test_a_conversation_on_the_shipped_flows(flows: FlowRegistry, overlap: Callable[..., Any]) -> None:
-    program = TurnProgram(flows, policy=Policy(floor_score={"idle": 0.5, "busy": 0.6}))
-    runtime = Runtime(program.bind(recall=overlap(flows)).with_policy("floor"))
+    program = TurnProgram(flows, policy=Policy(fallback_score={"idle": 0.5, "busy": 0.6}))
+    runtime = Runtime(program.bind(recall=overlap(flows)).with_policy("fallback"))
     said = []
     for text in (
         "I want to cancel my order",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -11,10 +12,10 @@ import pytest
 
 from jazzmine_dspy import FlowRegistry, Turn
 from jazzmine_dspy.models.slots import SLOT_TYPES, Slot
+from jazzmine_dspy.program.lm_requests import request_for
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
-from jazzmine_dspy.program.sources.lm import call_for
-from jazzmine_dspy.program.stage import Context
+from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.signatures.schema import is_full, static_format
 from jazzmine_dspy.signatures.strict import strict
 from large_catalogue import catalogue
@@ -46,23 +47,20 @@ def registry(flows: int, rng: random.Random) -> FlowRegistry:
     return FlowRegistry(made)
 
 
-def contexts() -> list[Context]:
+def states() -> list[TurnState]:
     rng = random.Random(7)
     made = []
     for size in (1, 2, 8, 40, 61):
         for state in STATES:
             flows = registry(size, rng)
             state = {key: value for key, value in state.items() if key != "paused" or size > 1}
-            context = Context(
-                turn=Turn(text="the second one, " * rng.choice([1, 400]), **state), registry=flows
-            )
+            turn = Turn(text="the second one, " * rng.choice([1, 400]), **state)
             offered = rng.sample(list(flows), min(size, rng.choice([0, 1, 4])))
-            context.candidates = [Recalled(name, 0.5) for name in offered]
-            made.append(context)
-    large = Context(turn=Turn(text="where is my sofa"), registry=FlowRegistry(catalogue()))
-    large.candidates = [Recalled(name, 0.5) for name in list(large.registry)[:8]]
-    nothing = Context(turn=Turn(text="where is my sofa"), registry=large.registry)
-    return [*made, large, nothing]
+            recalled = tuple(Recalled(name, 0.5) for name in offered)
+            made.append(TurnState(turn, flows, recalled=recalled))
+    nothing = TurnState(Turn(text="where is my sofa"), FlowRegistry(catalogue()))
+    eight = tuple(Recalled(name, 0.5) for name in list(nothing.registry)[:8])
+    return [*made, replace(nothing, recalled=eight), nothing]
 
 
 @pytest.mark.row("L1")
@@ -70,10 +68,10 @@ def contexts() -> list[Context]:
 @pytest.mark.parametrize("predictor", PREDICTORS)
 def test_every_schema_of_a_program_fits_the_published_subset(predictor: str, wording: Any) -> None:
     sizes = set()
-    for context in contexts():
+    for state in states():
         for top_k in (1, 4, 8) if wording == "brief" else (8,):
             policy = Policy(top_k=top_k, wording=wording)
-            given = call_for(context, predictor, policy).config["response_format"]
+            given = request_for(replace(state, policy=policy), predictor).config["response_format"]
             sent = strict(given)
             assert format_problems(sent) == []
             assert sent["json_schema"]["strict"] is True
@@ -102,10 +100,8 @@ def test_what_a_slot_type_asks_for_is_kept(kind: str) -> None:
     rng = random.Random(kind)
     own = Slot.model_validate(slot(0, kind, rng))
     flows = FlowRegistry([{"name": "f0", "description": "Do.", "slots": [own.model_dump()]}])
-    context = Context(
-        turn=Turn(text="ten", flow="f0", awaiting="s0", status="collecting_slots"), registry=flows
-    )
-    given = call_for(context, "understand", Policy()).config["response_format"]
+    turn = Turn(text="ten", flow="f0", awaiting="s0", status="collecting_slots")
+    given = request_for(TurnState(turn, flows), "understand").config["response_format"]
     examples: list[Any] = [own.kind.example, "x", 3, 2.5, True, ["a", "b"], *own.options[:3]]
     fitting = [
         value for value in examples if jsonschema.Draft202012Validator(own.kind.schema(own)).is_valid(value)

@@ -52,12 +52,7 @@ def _program(requests: list[Request]) -> TurnProgram:
         )
 
     registry = FlowRegistry.from_yaml("flows.yaml")
-    order: Any = {
-        "enhance": ("rule", "lm", "floor"),
-        "select": ("lm", "floor"),
-        "understand": ("lm", "floor"),
-    }
-    program = TurnProgram(registry, policy=Policy(shape="fused", orders=order))
+    program = TurnProgram(registry, policy=Policy(shape="fused").named("lm"))
     return program.bind(lm=scripted_lm(answer))
 
 

@@ -149,8 +149,8 @@ class ByHand(TurnProgram):
 
 @pytest.fixture
 def floor(registry: FlowRegistry, overlap: Callable[..., Any]) -> TurnProgram:
-    program = TurnProgram(registry, policy=Policy(floor_score={"idle": 0.4, "busy": 0.6}))
-    return program.bind(recall=overlap(registry)).with_policy("floor")
+    program = TurnProgram(registry, policy=Policy(fallback_score={"idle": 0.4, "busy": 0.6}))
+    return program.bind(recall=overlap(registry)).with_policy("fallback")
 
 
 @pytest.fixture

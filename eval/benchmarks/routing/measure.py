@@ -148,7 +148,7 @@ def shares(row: str, made: Made) -> list[dict[str, Any]]:
     """The share of turns that would be sent on, with the head's confidences on the test turns."""
     judged = []
     # Nobody looks at its time, so it may use what is remembered of these turns.
-    head = made.program.with_policy("head")
+    head = made.program.with_policy("local")
     for turn in evaluate(head, made.dataset.examples("test"), seed=made.seed).turns:
         if turn.decision is not None:
             right = bool(turn.scores["flow_set_exact"].value)

@@ -28,7 +28,7 @@ def render(data: dict[str, Any]) -> str:
         ),
         ("What each step gained", tables.gains(data), "Paired differences on the same turns."),
         ("What could have shipped", tables.candidates(data), "Judged on turns that none had learnt from."),
-        ("What more labels bring", tables.learning(data), data["learning_words"]),
+        ("What more labels bring", tables.learning(data), _escaped(data["learning_words"])),
         ("Every metric", tables.all_metrics(data), "In percent, save the sentiment error."),
         ("Cost and latency by stage", tables.stage_costs(data), ""),
         ("Who answered", tables.sources(data), ""),

@@ -12,16 +12,15 @@ from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.models.commands import Clarify
 from jazzmine_dspy.optimize.heads.flows import fit_flows
-from jazzmine_dspy.optimize.pipeline.acts import shown
-from jazzmine_dspy.optimize.pipeline.parts import with_index
-from jazzmine_dspy.optimize.pipeline.recall import IndexExample, index_examples
-from jazzmine_dspy.optimize.pipeline.rows import is_ruled
-from jazzmine_dspy.program.driver import drive
+from jazzmine_dspy.optimize.local.acts import head_example as shown
+from jazzmine_dspy.optimize.local.indexing import with_index
+from jazzmine_dspy.optimize.local.recall import IndexExample, index_examples
+from jazzmine_dspy.optimize.local.rows import is_ruled
 from jazzmine_dspy.program.heads.acts import Acts, ActsHead
 from jazzmine_dspy.program.heads.acts.fit import fit_labelled
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
+from jazzmine_dspy.program.local.starting import read_starts
 from jazzmine_dspy.program.ports import HeadInput
-from jazzmine_dspy.program.sources.heads import told_starts
 from jazzmine_dspy.program.starts import Starts
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.floating[Any]]
 
 
-class LocalFit(NamedTuple):
+class Moved(NamedTuple):
     """A compiled local part.
 
     Args:
@@ -67,7 +66,7 @@ class UnseenActs(Acts):
         return self._start.read(given) if known is None else known
 
 
-def fit_local(base: TurnProgram, examples: Sequence[Example], *, seed: int, judge: bool = False) -> LocalFit:
+def move_weights(base: TurnProgram, examples: Sequence[Example], *, seed: int, judge: bool = False) -> Moved:
     """Teach the base program what labelled turns add to the package weights.
 
     With few turns it decides nearly as the base does: all that is learnt is pulled towards the package weights, as hard
@@ -82,7 +81,7 @@ def fit_local(base: TurnProgram, examples: Sequence[Example], *, seed: int, judg
     labelled = [each for each in examples if each.labels.commands is not None]
     start = shipped_head(base.bindings.embedder)
     if start is None or not labelled:
-        return LocalFit(base)
+        return Moved(base)
     indexed = tuple(index_examples(base.registry, labelled))
     program = with_index(base, indexed)
     given = [shown(program, each) for each in labelled]
@@ -97,21 +96,17 @@ def fit_local(base: TurnProgram, examples: Sequence[Example], *, seed: int, judg
     head, added = fit_flows(head, [each for each, _ in taught], [each for _, each in taught if each], seed)
     program.bind(heads={"understand": ActsHead.from_state(head.to_state())})
     if not judge:
-        return LocalFit(program, indexed)
+        return Moved(program, indexed)
     for place, row in zip(places, added, strict=True):
         unseen.tell(labelled[place], scores[place], dict(zip(head.flows, row.tolist(), strict=True)))
-    return LocalFit(program, indexed, evaluate(blind, labelled, exclude=lambda each: (each.conversation_id,)))
+    return Moved(program, indexed, evaluate(blind, labelled, exclude=lambda each: (each.conversation_id,)))
 
 
 def _starts(program: TurnProgram, example: Example) -> Starts | None:
     """What the package says of flows that the turn may start; None where labels have no say in it."""
     if is_ruled(program.registry, example):
         return None
-    steps = program.steps_to("select", example.turn, (example.conversation_id,))
-    context = drive(steps, program, program.bindings)
-    told: Starts | None = drive(
-        told_starts(program.policy, program.bindings, context), program, program.bindings
-    )
+    told = read_starts(program.read(example.turn, (example.conversation_id,))).starts
     return told if told is not None and told.ranking else None
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jazzmine_dspy import artifacts
 from jazzmine_dspy.artifacts.recall import recall_numbers
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.reliability import Reliability, reliability_of
@@ -16,6 +15,8 @@ from jazzmine_dspy.optimize.heads.training import TrainedHead
 from jazzmine_dspy.optimize.local.acts import fit_acts
 from jazzmine_dspy.optimize.local.feeling import fit_own_feeling
 from jazzmine_dspy.optimize.local.heads import fit_fallback, fit_head, refit_head
+from jazzmine_dspy.optimize.local.indexing import documents as documents
+from jazzmine_dspy.optimize.local.indexing import with_index
 from jazzmine_dspy.optimize.local.recall import FittedRecall, IndexExample, fit_recall, index_examples
 from jazzmine_dspy.optimize.local.rows import Exclusions, Load, Row, collect_rows
 from jazzmine_dspy.program.turn import TurnProgram
@@ -32,6 +33,7 @@ class TrainedLocal:
         rows: The turns of which their flows were learnt.
         scores: Recall scores from which recall alone chooses.
         examples: Labelled turns in the index.
+        turns: Labelled turns that it was trained on.
     """
 
     program: TurnProgram
@@ -40,6 +42,7 @@ class TrainedLocal:
     rows: tuple[Row, ...] = ()
     scores: Mapping[Load, float] = field(default_factory=dict)
     examples: tuple[IndexExample, ...] = ()
+    turns: int = 0
 
     @property
     def reliability(self) -> Reliability | None:
@@ -61,7 +64,7 @@ class TrainedLocal:
         return {
             "recall": self.recall.facts() if self.recall else None,
             "index_examples": len(self.examples),
-            "turns": len(self.rows),
+            "turns": self.turns,
             "head_ece": round(trust.ece, 4) if trust else None,
         }
 
@@ -91,7 +94,7 @@ def train_local(context: RunContext, start: TurnProgram, examples: Sequence[Exam
         program.bind(heads={"select": head.head})
     _bind_rest(context, program, examples)
     held = recall.examples if recall is not None else ()
-    return TrainedLocal(program, recall, head, rows, scores, held)
+    return TrainedLocal(program, recall, head, rows, scores, held, len(rows))
 
 
 def retrain_local(
@@ -114,19 +117,7 @@ def retrain_local(
         head = refit_head(program, rows, trained.head, context.recipe.seed)
         program.bind(heads={"select": head})
     _bind_rest(context, program, examples)
-    return TrainedLocal(program, trained.recall, trained.head, rows, trained.scores, held)
-
-
-def with_index(program: TurnProgram, examples: Sequence[IndexExample]) -> TurnProgram:
-    """A copy of a program with an index of its flows and of labelled turns, which ranks as its policy says."""
-    copy = program.with_policy(program.policy)
-    artifacts.bind_recall(copy, copy.bindings.embedder, documents(examples))
-    return copy
-
-
-def documents(examples: Sequence[IndexExample]) -> list[dict[str, str]]:
-    """Lines of ``examples.jsonl``."""
-    return [{"text": text, "flow": flow, "conversation": group} for text, flow, group in examples]
+    return TrainedLocal(program, trained.recall, trained.head, rows, trained.scores, held, len(rows))
 
 
 def _index(context: RunContext, program: TurnProgram, examples: Sequence[Example]) -> FittedRecall | None:

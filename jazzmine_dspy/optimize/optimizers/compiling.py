@@ -69,8 +69,7 @@ def compiled(
         prompts = guard.best[1] if guard.best is not None else None
     if guard.unanswered:
         raise LMUnansweredError(
-            f"The language model did not answer {guard.lost} of {guard.asked} turns, more than {UNANSWERED:.0%}: "
-            "the run decides nothing, and nothing new ships",
+            f"The language model did not answer {guard.lost} of {guard.asked} turns, more than {UNANSWERED:.0%}",
             where=name,
             remedy="Run it again when the model answers; what it has answered is not asked again.",
         )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from jazzmine_dspy.optimize.comparing import MARGIN, shared
 from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.prior import expected_gain, shipped_prior
+from jazzmine_dspy.optimize.prior import Gain, expected_gain, package_prior
 from jazzmine_dspy.optimize.state import Choice, Contender, RunState, Verdict
 
 PRICE = {"quality": 0.0, "cost": MARGIN, "calls": 2 * MARGIN}
@@ -28,12 +28,9 @@ def choose(context: RunContext, state: RunState) -> RunState:
         key=lambda each: (round(each.worth, 9), each.contender.kind == "before"),
     )
     context.progress.note(f"chosen: {ships.contender.name}")
-    return replace(
-        state,
-        choice=Choice(ships, verdicts),
-        program=ships.contender.program,
-        examples=_examples(state, ships),
-    )
+    local = ships.contender.local
+    examples = local.trained.examples if local is not None else ()
+    return replace(state, choice=Choice(ships, verdicts), program=ships.contender.program, examples=examples)
 
 
 def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
@@ -47,13 +44,10 @@ def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
     if found is None:
         return Verdict(each, score, worth=-1.0, broken=("no turn says anything of it",))
     difference, error = found
-    prior = shipped_prior() if each.kind == "local" else None
-    gain = expected_gain(prior, context.labelled_conversations, difference.value, error)
+    gain = Gain(difference.value, error)
+    if each.kind == "local" and each.name == "local":
+        # Of other kinds nothing was measured elsewhere: what is measured here is all that is known.
+        gain = expected_gain(package_prior(), context.labelled_conversations, difference.value, error)
     broken = context.objective.broken_constraints(each.evaluation, base.evaluation)
     worth = gain.mean - price
     return Verdict(each, score, difference, gain.mean, gain.sd, worth, broken)
-
-
-def _examples(state: RunState, ships: Verdict) -> tuple[tuple[str, str, str], ...]:
-    local = state.local
-    return () if ships.contender.kind in ("base", "before") or local is None else local.trained.examples

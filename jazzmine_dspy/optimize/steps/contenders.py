@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from jazzmine_dspy.artifacts import BASE
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
+from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.optimize.confidence import Judged, set_gate
 from jazzmine_dspy.optimize.context import COMPILE_TIME, JUDGE_TIME, RunContext
 from jazzmine_dspy.optimize.measuring import asking_all, evaluate_within
@@ -20,7 +21,6 @@ from jazzmine_dspy.optimize.steps.prompts import Tried
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 
-LOCAL = "local"
 BEFORE = "before"
 """The program that the run starts from, as it was compiled."""
 
@@ -28,19 +28,24 @@ BEFORE = "before"
 def evaluate_contenders(context: RunContext, state: RunState) -> RunState:
     """Judge the base program, the local decider, the language model, other deciders, and the cascades of these."""
     local = state.local
-    assert local is not None, "the local decider is trained first"
-    held = [
-        Contender(BASE, "base", state.base, local.base),
-        Contender(LOCAL, "local", _local_program(local), local.evaluation),
+    held = [Contender(BASE, "base", state.base, local.base)]
+    held += [
+        Contender(each.name, "local", _program(each), each.evaluation, local=each) for each in state.locals
     ]
     if (before := _before(context, local)) is not None:
         held.append(before)
-    held += [*judged_deciders(context, local), *_asked(context, state)]
+    held += judged_deciders(context, local)
+    unanswered = state.unanswered
+    try:
+        held += _asked(context, state)
+    except LMUnansweredError as error:
+        unanswered = error.message
+        context.progress.note(f"{unanswered}; the run goes on without it")
     models = [each for each in held if each.kind == "lm"]
     for first in [each for each in held if each.kind in ("local", "other")]:
-        made = (cascade(local, first, model) for model in models)
+        made = (cascade(first, model) for model in models)
         held += [each for each in made if each is not None]
-    return replace(state, contenders=tuple(held))
+    return replace(state, contenders=tuple(held), unanswered=unanswered)
 
 
 def _before(context: RunContext, local: LocalFit) -> Contender | None:
@@ -56,6 +61,7 @@ def _before(context: RunContext, local: LocalFit) -> Contender | None:
         )
         return None
     asks = calls_per_turn(earlier.program) > 0
+    unseen = context.sample(unseen, context.recipe.sample.dev_b if asks else 0, salt=2)
     if asks and context.lm is None:
         context.progress.note("the program asks a language model and the run has none: it is not judged")
         return None
@@ -68,18 +74,22 @@ def _before(context: RunContext, local: LocalFit) -> Contender | None:
     return Contender(BEFORE, "before", earlier.program, found, found.usage["lm_calls_per_turn"])
 
 
-def _local_program(local: LocalFit) -> TurnProgram:
+def _program(local: LocalFit) -> TurnProgram:
     program = local.trained.program
     model = local.confidence.model if local.confidence is not None else None
     return program.with_policy(program.policy.model_copy(update={"turn_confidence": model}))
 
 
-def _asked(context: RunContext, state: RunState) -> Iterator[Contender]:
-    """The language model as written and as compiled, on the same turns of dev-B."""
+def _asked(context: RunContext, state: RunState) -> list[Contender]:
+    """The language model as written and as compiled, on the same turns of dev-B.
+
+    Raises:
+        LMUnansweredError: it did not answer more than 5 % of the turns.
+    """
     prompts = state.prompts
     uncompiled, best = prompts.uncompiled, prompts.best
     if context.lm is None or uncompiled is None or best is None:
-        return
+        return []
     models = [("LM as written", uncompiled), *([("LM compiled", best)] if best is not uncompiled else [])]
     dev_b = context.dataset.examples("dev_b")
     wanted = context.recipe.sample.dev_b or len(dev_b)
@@ -87,7 +97,7 @@ def _asked(context: RunContext, state: RunState) -> Iterator[Contender]:
     size = context.affordable(wanted, context.calls_per_turn * len(models), keep_calls=keep)
     if not size:
         context.progress.note("the budget leaves no call to judge the language model: it does not ship")
-        return
+        return []
     sample = context.sample(dev_b, size, salt=2)
     found: list[Contender] = []
     with asking_all() as ask:
@@ -96,7 +106,7 @@ def _asked(context: RunContext, state: RunState) -> Iterator[Contender]:
             work = functools.partial(_judged, context, name, tried, sample, keep, time)
             if (one := ask(work)) is not None and not ask.awaited:
                 found.append(one)
-    yield from found
+    return found
 
 
 def _judged(
@@ -117,19 +127,18 @@ def _judged(
     return Contender(name, "lm", tried.program, found, found.usage["lm_calls_per_turn"])
 
 
-def cascade(local: LocalFit, first: Contender, model: Contender) -> Contender | None:
+def cascade(first: Contender, model: Contender) -> Contender | None:
     """A program that decides what it is sure of, and leaves the rest to a language model; no call is made for it.
 
     None where too few turns tell from where on it is sure.
 
     Args:
-        local: Says which turns the local decider is sure of.
         first: The program that decides first.
         model: The language model.
     """
     asked = {turn.example.key for turn in model.evaluation.turns}
     if first.kind == "local":
-        fitted = local.confidence
+        fitted = first.local.confidence if first.local is not None else None
         gate, passing = (fitted.gate.threshold, fitted.passing) if fitted else (None, {})
     else:
         gate, passing = _gate_of(first, asked)
@@ -148,7 +157,9 @@ def cascade(local: LocalFit, first: Contender, model: Contender) -> Contender | 
     program = with_states(first.program.with_policy(policy), states_of(model.program))
     calls = sum(turn.decision.usage.lm_calls for turn in turns if turn.decision is not None)
     evaluation = replace(model.evaluation, turns=tuple(turns))
-    return Contender(f"{first.name}, then {model.name}", "cascade", program, evaluation, calls / len(turns))
+    return Contender(
+        f"{first.name}, then {model.name}", "cascade", program, evaluation, calls / len(turns), first.local
+    )
 
 
 def mixed(
@@ -175,7 +186,7 @@ def _gate_of(first: Contender, asked: Collection[str]) -> tuple[float | None, di
         Judged({}, bool(turn.scores["commands_exact"].value), turn.example.conversation_id) for turn in rest
     ]
     gate = set_gate([_sure(turn) for turn in rest], rows).threshold
-    return gate, {turn.example.key: _sure(turn) >= gate and not turn.degraded for turn in judged}
+    return gate, {turn.example.key: turn.decision is not None and _sure(turn) >= gate for turn in judged}
 
 
 def _sure(turn: TurnResult) -> float:

@@ -6,14 +6,19 @@ from collections.abc import Iterator, Sequence
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation
-from jazzmine_dspy.models.errors import ExtensionError, RecipeError
+from jazzmine_dspy.models.errors import ExtensionError, RecipeError, format_error
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.measuring import evaluate_within
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.state import Contender, LocalFit
 from jazzmine_dspy.optimize.steps.local import PARTS, holdouts
-from jazzmine_dspy.program.decider import BUILT_IN, DECIDERS, DecidedTurn
+from jazzmine_dspy.program.bindings import BUILT_IN
+from jazzmine_dspy.program.decider import DECIDERS, DecidedTurn
+from jazzmine_dspy.program.patience import DEADLINE
 from jazzmine_dspy.program.turn import TurnProgram
+
+SECONDS = float(DEADLINE)
+"""For a turn: a decider that hangs ends no run."""
 
 
 def check_deciders(recipe: Recipe) -> None:
@@ -38,20 +43,35 @@ def check_deciders(recipe: Recipe) -> None:
 
 
 def judged_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]:
-    """Each decider of the recipe alone, on the turns on which the local decider was judged."""
+    """Each decider of the recipe alone, on the turns on which the local decider was judged.
+
+    Turns on which it fails are wrong. One that cannot be made or trained is left out, and a note says why.
+    """
     program = local.trained.program
     for name in context.recipe.deciders:
 
         def train(examples: Sequence[Example], name: str = name) -> TurnProgram:
             return with_decider(context, program, name, examples)
 
-        whole = train(context.dataset.examples("train"))
-        if callable(getattr(DECIDERS[name], "train", None)):
-            rounds = list(holdouts(context, train, whole))
-        else:
-            rounds = [(whole, [turn.example for turn in local.evaluation.turns])]
-        found = [evaluate_within(context, f"judge {name}", each, held) for each, held in rounds if held]
+        try:
+            whole = train(context.dataset.examples("train"))
+            if callable(getattr(DECIDERS[name], "train", None)):
+                rounds = list(holdouts(context, train, whole))
+            else:
+                rounds = [(whole, [turn.example for turn in local.evaluation.turns])]
+        except Exception as error:
+            context.progress.note(f"the decider {name!r} is left out: {format_error(error)}")
+            continue
+        found = [
+            evaluate_within(context, f"judge {name}", each, held, judge_lm=True, deadline=SECONDS)
+            for each, held in rounds
+            if held
+        ]
         turns = tuple(turn for evaluation in found if evaluation is not None for turn in evaluation.turns)
+        if failed := [turn.error for turn in turns if turn.error]:
+            context.progress.note(
+                f"the decider {name!r} failed on {len(failed)} of {len(turns)} turns: {failed[0]}"
+            )
         if turns:
             evaluation = Evaluation(turns, seed=context.recipe.seed)
             yield Contender(name, "other", whole, evaluation, evaluation.usage["lm_calls_per_turn"])

@@ -99,14 +99,18 @@ def turns_to_compile_on(context: RunContext, program: TurnProgram, dev_a: Sequen
 def compile_prompts(context: RunContext, state: RunState) -> RunState:
     """Try candidates of prompts, and keep the best; the one that the budget cut short cannot be the best.
 
+    A language model that did not answer more than 5 % of the turns is judged no further: the run goes on without it.
+
     Raises:
         RecipeError: the language model failed on every call.
-        LMUnansweredError: it did not answer more than 5 % of the turns.
         DeadCompileError: a candidate claims predictors that its making did not reach.
     """
-    assert state.local is not None, "the local decider is trained first"
     train, dev_a = (context.dataset.examples(role) for role in ("train", "dev_a"))
-    prompts = _fit(context, state.local.trained.program, train, dev_a)
+    try:
+        prompts = _fit(context, state.local.trained.program, train, dev_a)
+    except LMUnansweredError as error:
+        context.progress.note(f"{error.message}; the run goes on without it")
+        return replace(state, unanswered=error.message)
     for tried in prompts.tried:
         track_candidate(context, tried, dev_a)
     return replace(state, prompts=prompts)

@@ -12,13 +12,19 @@ from jazzmine_dspy.optimize.steps.local import PARTS
 
 
 def refit(context: RunContext, state: RunState) -> RunState:
-    """The same program, with its trained parts from more turns; the base, and what the run starts from, stay."""
-    if not context.recipe.refit or state.choice is None or state.local is None:
+    """The same program, with its head and other deciders trained on more turns.
+
+    The base, and what the run starts from, stay; what labels add to the package's weights has learnt from all already.
+    """
+    if not context.recipe.refit or state.choice is None:
         return state
-    if state.choice.ships.contender.kind in ("base", "before"):
+    contender = state.choice.ships.contender
+    local, program = contender.local, state.program
+    if contender.kind in ("base", "before"):
         return state
     context.progress.phase("train again on all parts", None)
-    every = context.dataset.examples(*PARTS)
-    trained = retrain_local(context, state.local.trained, state.program, every)
-    program = retrained(context, trained.program)
-    return replace(state, program=program, examples=trained.examples, refitted=len(trained.rows))
+    if local is not None and local.trained.head is not None:
+        every = context.dataset.examples(*PARTS)
+        trained = retrain_local(context, local.trained, program, every)
+        state = replace(state, program=trained.program, examples=trained.examples, refitted=trained.turns)
+    return replace(state, program=retrained(context, state.program))

@@ -1,4 +1,4 @@
-"""What a head of selection knows, as arrays and JSON, and as a safetensors file of its own."""
+"""What a head of selection knows, as arrays and JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jazzmine_dspy.program.clauses import ClauseRule
 from jazzmine_dspy.program.heads._blend import Blend, Trust
 from jazzmine_dspy.program.heads._lexical import Lexical
 from jazzmine_dspy.program.heads._open import NEAR, OpenSet, Space
-from jazzmine_dspy.program.heads.registry import HeadState
+from jazzmine_dspy.program.ports import HeadState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,23 +93,6 @@ def from_state(state: HeadState) -> tuple[list[str], NDArray[Any], NDArray[Any],
     if said["rule"] is not None:
         parts["rule"] = ClauseRule.model_validate(said["rule"])
     return said["labels"], arrays["weights"], arrays["bias"], parts
-
-
-def to_bytes(state: HeadState) -> bytes:
-    """A lone head; equal heads give equal bytes."""
-    from safetensors.numpy import save
-
-    arrays = {name: np.ascontiguousarray(array) for name, array in state.arrays.items()}
-    return save(arrays, {"head": canonical_json(state.settings)})
-
-
-def from_bytes(data: bytes) -> HeadState:
-    """The inverse of :func:`to_bytes`."""
-    from safetensors.numpy import load
-
-    # safetensors tells the metadata of files only; they are in the JSON that its length precedes.
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    return HeadState(load(data), json.loads(header["__metadata__"]["head"]))
 
 
 def _tupled(kind: Any, said: dict[str, Any]) -> Any:

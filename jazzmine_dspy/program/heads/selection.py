@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.program.clarify import NONE
 from jazzmine_dspy.program.heads import _blend, _files, _open
 from jazzmine_dspy.program.heads._blend import Blend, Trust
 from jazzmine_dspy.program.heads._open import NEAR, OpenSet, Space, near_enough
 from jazzmine_dspy.program.heads.features import SIMILARITY_SCALE, STATE_SIZE, busy, evidence, state_features
-from jazzmine_dspy.program.heads.registry import HeadState, head
-from jazzmine_dspy.program.ports import HeadInput, SelectionOutput
+from jazzmine_dspy.program.ports import HeadInput, HeadState, SelectionOutput
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -43,7 +41,6 @@ class _Ranked(NamedTuple):
     reason: str = ""
 
 
-@head("select", "selection")
 class SelectionHead:
     """Ranks the flows that may be chosen, and says how sure it is of its choice.
 
@@ -125,7 +122,7 @@ class SelectionHead:
         """SHA-256 over all that it knows."""
         # Kept, since a runtime reads it on every turn and a head never changes.
         if self._fingerprint is None:
-            self._fingerprint = sha256(self.to_bytes())
+            self._fingerprint = self.to_state().fingerprint
         return self._fingerprint
 
     @property
@@ -303,29 +300,6 @@ class SelectionHead:
         """
         labels, weights, bias, parts = _files.from_state(state)
         return cls(labels, weights, bias, **parts)
-
-    def to_bytes(self) -> bytes:
-        """The head as a safetensors file of its own; equal heads give equal bytes."""
-        return _files.to_bytes(self.to_state())
-
-    @classmethod
-    def from_bytes(cls, data: bytes, *, where: str = "heads.safetensors") -> SelectionHead:
-        """The inverse of :meth:`to_bytes`.
-
-        Args:
-            data: A whole safetensors file.
-            where: What errors call it.
-
-        Raises:
-            ArtifactError: the data are damaged, no head, of another format, or of other features.
-        """
-        try:
-            return cls.from_state(_files.from_bytes(data))
-        except ArtifactError as error:
-            raise ArtifactError(error.message, where=where, remedy=error.remedy or _REMEDY) from error
-        except Exception as error:
-            message = f"The head cannot be read: {type(error).__name__}: {error}"
-            raise ArtifactError(message, where=where, remedy=_REMEDY) from error
 
 
 def _ordered(ranked: _Ranked, *, plain: bool = False) -> tuple[tuple[str, float], ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.program.ports import Clause, HeadInput, HeadPort, SeesTurn
 from jazzmine_dspy.program.state import TurnState, tasks_of
 
@@ -38,3 +39,13 @@ def head_input(
         turn, rows[0], state.recalled, flows, clauses, state.hidden, query, state.slots,
         tasks, starting, state.at,
     )  # fmt: skip
+
+
+def check_share(confidence: float) -> None:
+    """See that a head's confidence is a probability.
+
+    Raises:
+        InputError: it is not.
+    """
+    if not 0.0 <= confidence <= 1.0:
+        raise InputError(f"The head's confidence is {confidence}, which is no probability")

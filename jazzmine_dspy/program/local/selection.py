@@ -11,7 +11,7 @@ from jazzmine_dspy.program.clarify import NONE, TOO_CLOSE, close_pair, margin_of
 from jazzmine_dspy.program.clauses import selection_of
 from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_NEAR
 from jazzmine_dspy.program.local.closed import Closed
-from jazzmine_dspy.program.local.head_input import head_input
+from jazzmine_dspy.program.local.head_input import check_share, head_input
 from jazzmine_dspy.program.local.starting import (
     HEAD_LIKELY,
     LIKELY,
@@ -86,6 +86,7 @@ def _by_head(state: TurnState, head: HeadPort[Any]) -> Chosen | str:
     if not flows:
         return Chosen(Selection(reason="no flow may be chosen"), source="local")
     output: SelectionOutput = head.predict(head_input(head, state, flows))
+    check_share(output.confidence)
     if unasked := _unasked(output.flows, state):
         flows = [name for name in flows if name not in unasked]
         output = head.predict(head_input(head, state, flows))

@@ -67,7 +67,7 @@ def read_starts(state: TurnState) -> StartReading:
         and any(whole_value(slot, free_text(corrected), state.at) is not None for slot in flow.slots)
     ):
         # It corrects a value of the running flow, and wants no other.
-        return StartReading(_none_of(state))
+        return StartReading(_NOTHING)
     if flow is not None and any(
         whole_value(slot, free_text(turn.text), state.at) is not None for slot in flow.slots
     ):
@@ -75,12 +75,12 @@ def read_starts(state: TurnState) -> StartReading:
         return StartReading()
     try:
         given = head_input(head, state, state.choosable, rewritten=False)
-        acts = head.probabilities(given)
+        acts, added = head.read(given)
     except Exception:
         # The stage of the commands, which asks the same, says what is broken.
         return StartReading()
     if state.awaited is not None and only_answers(state.awaited, turn.text):
-        return StartReading(_none_of(state), acts)
+        return StartReading(_NOTHING, acts)
     if turn.awaiting and len(turn.text.split()) <= SHORT and acts["start"] < LIKELY:
         # First of all a short message answers what was asked, however near to a flow it is.
         return StartReading(None, acts)
@@ -93,12 +93,11 @@ def read_starts(state: TurnState) -> StartReading:
             is_opposite(state.registry[name], turn, state.registry) or is_denied(turn, state.registry[name])
         ),
     )
-    return StartReading(found, acts)
+    return StartReading(None if found is None else found.moved(added), acts)
 
 
-def _none_of(state: TurnState) -> Starts:
-    """No wish for another flow."""
-    return Starts(tuple((one.name, 0.0) for one in state.recalled if one.name != state.turn.flow), 0.0)
+_NOTHING = Starts((), 0.0)
+"""No wish for another flow, whatever labels add."""
 
 
 def chosen_of(told: Starts, kind: str, state: TurnState) -> tuple[list[str], list[str]]:

@@ -15,7 +15,7 @@ from jazzmine_dspy.program.heads.acts.readings import free_text
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.local.choices import meant_options
 from jazzmine_dspy.program.local.closed import Closed
-from jazzmine_dspy.program.local.head_input import head_input
+from jazzmine_dspy.program.local.head_input import check_share, head_input
 from jazzmine_dspy.program.ports import HeadOutput, HeadPort
 from jazzmine_dspy.program.recall_query import asked_about
 from jazzmine_dspy.program.state import TurnState
@@ -78,6 +78,7 @@ def _by_head(
     output: HeadOutput[list[Command]]
     if not isinstance(head, Acts):
         output = head.predict(given)
+        check_share(output.confidence)
         return output
     acts = acts or head.probabilities(given)
     output = head.told(given, acts)

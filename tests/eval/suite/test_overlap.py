@@ -54,7 +54,7 @@ def test_training_texts_hold_no_test_message_and_the_shipped_phrases(tmp_path: P
 def test_the_command_prints_shares_and_the_worst(tmp_path: Path) -> None:
     folder, data = small.suite(tmp_path / "suite"), small.dataset(tmp_path / "data")
     flows = FlowRegistry.from_yaml(folder / "home.yaml")
-    save(TurnProgram(flows).with_policy("floor"), tmp_path / "program", name="library")
+    save(TurnProgram(flows).with_policy("fallback"), tmp_path / "program", name="library")
     command = ["test", str(folder), str(tmp_path / "program"), "--at-least", "0", "--overlap", str(data)]
     said = CliRunner().invoke(app, command)
     assert said.exit_code == 0, said.output

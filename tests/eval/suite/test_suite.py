@@ -74,7 +74,7 @@ class Scripted(TurnProgram):  # type: ignore[misc]
 
 
 def program(folder: Path) -> TurnProgram:
-    return Scripted(FlowRegistry.from_yaml(folder / "library.yaml")).with_policy("floor")
+    return Scripted(FlowRegistry.from_yaml(folder / "library.yaml")).with_policy("fallback")
 
 
 @pytest.mark.row("U13")
@@ -114,7 +114,7 @@ def test_awaited_answers_of_all_conversations_are_gathered(folder: Path) -> None
             raise Awaiting("answers", [f"key-{len(asked)}"])
 
     asked: list[str] = []
-    waiting = Deferred(FlowRegistry.from_yaml(folder / "library.yaml")).with_policy("floor")
+    waiting = Deferred(FlowRegistry.from_yaml(folder / "library.yaml")).with_policy("fallback")
     with pytest.raises(Awaiting) as caught:
         run_suite(load_suite(folder), waiting)
     assert len(asked) == 2
@@ -168,7 +168,7 @@ def test_one_of_several_values_is_right(folder: Path) -> None:
 @pytest.mark.row("U13")
 def test_the_command_tells_and_logs_what_it_opened(folder: Path, tmp_path: Path) -> None:
     (folder / "unseen.txt").write_text("# kept apart\nlibrary\n")
-    plain = TurnProgram(FlowRegistry.from_yaml(folder / "library.yaml")).with_policy("floor")
+    plain = TurnProgram(FlowRegistry.from_yaml(folder / "library.yaml")).with_policy("fallback")
     saved = save(plain, tmp_path / "plain", name="plain", facts={}, run={})
     done = CliRunner().invoke(app, ["test", str(folder), str(saved), "--json", "--only", "library-01"])
     assert done.exit_code == 1

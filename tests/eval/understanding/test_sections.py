@@ -34,7 +34,7 @@ def held(tmp_path: Path) -> Any:
 @pytest.fixture
 def program(tmp_path: Path) -> str:
     flows = FlowRegistry.from_yaml_text(small.FLOWS, where="here")
-    save(TurnProgram(flows).with_policy("floor"), tmp_path / "program", name="library")
+    save(TurnProgram(flows).with_policy("fallback"), tmp_path / "program", name="library")
     return str(tmp_path / "program")
 
 

@@ -234,7 +234,7 @@ async def test_a_graph_resumed_with_other_flows(make_graph: Callable[..., Any], 
     others = FlowRegistry(
         [{"name": "opening_hours", "description": "Hours.", "examples": ["when are you open"]}]
     )
-    program = TurnProgram(others).bind(recall=overlap(others)).with_policy("floor")
+    program = TurnProgram(others).bind(recall=overlap(others)).with_policy("fallback")
     service = Runtime(program, working_memory=graph.service.working_memory, messages=graph.service.messages)
     result = await send(build_graph(service, saver), "4471", thread())
     assert result["flow_stack"] == []

@@ -169,7 +169,7 @@ async def test_the_offer_of_a_person_has_a_payload(make_graph: Callable[..., Any
             )
 
     flows = make_graph().service.registry
-    service = Runtime(Angry(flows).bind(recall=overlap(flows)).with_policy("floor"))
+    service = Runtime(Angry(flows).bind(recall=overlap(flows)).with_policy("fallback"))
     result = await send(make_graph(service=service), "hello", thread())
     one = payload(result)
     assert (one["type"], one["flow"], one["options"]) == ("offer", None, ["yes", "no"])

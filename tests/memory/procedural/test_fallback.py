@@ -204,7 +204,7 @@ async def test_a_runtime_goes_on_while_the_server_is_down(running: qdrant_server
     registry = FlowRegistry(FLOWS, agent_id="shop")
     async with _memory(running) as memory:
         await memory.sync(registry, "shop")
-        program = TurnProgram(registry).with_policy("floor").bind(embedder=WordEmbedder())
+        program = TurnProgram(registry).with_policy("fallback").bind(embedder=WordEmbedder())
         runtime = Runtime(program, procedural_memory=memory, agent_id="shop")
         found, degraded, _ = await _decided(runtime, "a hat please")
         assert (found[0], degraded) == ("buy_hat", False)
@@ -217,7 +217,7 @@ async def test_a_runtime_goes_on_while_the_server_is_down(running: qdrant_server
 @pytest.mark.row("F15")
 async def test_a_runtime_without_a_stand_in_selects_nothing() -> None:
     registry = FlowRegistry(FLOWS, agent_id="shop")
-    program = TurnProgram(registry).with_policy("floor")
+    program = TurnProgram(registry).with_policy("fallback")
     primary = Port()
     primary.failing = DOWN
     runtime = Runtime(program, procedural_memory=primary, agent_id="shop")
@@ -233,7 +233,7 @@ async def test_a_stale_entry_reaches_no_decision(
     gone = {"name": "buy_shoes", "description": "Sell shoes.", "examples": ["I want shoes", "shoes please"]}
     async with _memory(running) as memory:
         await memory.sync(FlowRegistry([*FLOWS, gone]), "shop")
-        program = TurnProgram(FlowRegistry(FLOWS)).with_policy("floor")
+        program = TurnProgram(FlowRegistry(FLOWS)).with_policy("fallback")
         runtime = Runtime(program, procedural_memory=memory, agent_id="shop")
         with caplog.at_level(logging.WARNING, logger="jazzmine_dspy"):
             found, degraded, _ = await _decided(runtime, "shoes please")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -11,7 +10,7 @@ from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.optimize.heads.feeling import fit_feeling
-from jazzmine_dspy.optimize.pipeline.feeling import FEWEST, fit_own_feeling
+from jazzmine_dspy.optimize.local.feeling import FEWEST, fit_own_feeling
 from jazzmine_dspy.program.heads.feeling import shipped_feeling
 from jazzmine_dspy.program.heads.feeling.head import learnt_dataset
 from jazzmine_dspy.program.turn import TurnProgram
@@ -44,33 +43,24 @@ def program() -> TurnProgram:
     return made
 
 
-def context(dataset: str, **recipe: Any) -> Any:
-    return SimpleNamespace(
-        recipe=SimpleNamespace(**{"heads": {}, "seed": 0, **recipe}),
-        dataset=SimpleNamespace(fingerprint=dataset),
-        progress=SimpleNamespace(phase=lambda *_: None),
-    )
-
-
 def test_a_run_learns_what_the_labels_say_and_keeps_what_none_labels(program: TurnProgram) -> None:
-    head = fit_own_feeling(context("other"), program, examples())
+    head = fit_own_feeling(program, examples(), "other", 0)
     start = shipped_feeling(program.bindings.embedder)
     assert head is not None
     assert start is not None
     assert head.topic is start.topic
-    bound = program.with_policy("floor").bind(heads={"enhance": head})
+    bound = program.with_policy("local").bind(heads={"enhance": head})
     cross = "barnacles at the middle pier"
     assert bound.decide(text=cross).enhancement.sentiment_score <= -0.2
     assert abs(bound.decide(text="a berth at the middle pier").enhancement.sentiment_score) < 0.2
-    assert abs(program.with_policy("floor").decide(text=cross).enhancement.sentiment_score) < 0.2
+    assert abs(program.with_policy("local").decide(text=cross).enhancement.sentiment_score) < 0.2
 
 
-def test_the_weights_stay_where_they_have_learnt_the_dataset_or_another_head_is_named(
+def test_the_weights_stay_where_they_have_learnt_the_dataset_or_too_little_is_labelled(
     program: TurnProgram,
 ) -> None:
-    assert fit_own_feeling(context(learnt_dataset()), program, examples()) is None
-    assert fit_own_feeling(context("other", heads={"enhance": "own"}), program, examples()) is None
-    assert fit_own_feeling(context("other"), program, examples()[: FEWEST - 1]) is None
+    assert fit_own_feeling(program, examples(), learnt_dataset(), 0) is None
+    assert fit_own_feeling(program, examples()[: FEWEST - 1], "other", 0) is None
 
 
 def test_nothing_labelled_leaves_the_start(program: TurnProgram) -> None:

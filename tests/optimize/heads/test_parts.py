@@ -10,6 +10,7 @@ import pytest
 
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.heads.storing import heads_to_bytes
 from word_embedder import WordEmbedder
 
 pytest.importorskip("sklearn")
@@ -120,7 +121,7 @@ def test_a_head_that_is_trained_again_keeps_its_ngrams(monkeypatch: pytest.Monke
     monkeypatch.setattr(_head_parts, "_MANY_LABELS", 0)
     monkeypatch.setattr(_head_parts, "_MOST_WORK", 0)
     again = retrain_selection_head(trained, rows, embedder=embedder, seed=1)
-    assert again.to_bytes() == trained.head.to_bytes()
+    assert heads_to_bytes({"select": again}) == heads_to_bytes({"select": trained.head})
     fresh = train_selection_head(rows, embedder=embedder, seed=1, c=1.0)
     assert fresh.scope == "none"
-    assert fresh.head.to_bytes() != trained.head.to_bytes()
+    assert heads_to_bytes({"select": fresh.head}) != heads_to_bytes({"select": trained.head})

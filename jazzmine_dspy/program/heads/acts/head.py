@@ -9,11 +9,9 @@ from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.program.heads.acts.fit import fit_bank, fit_labelled
 from jazzmine_dspy.program.heads.acts.model import Acts
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
-from jazzmine_dspy.program.heads.registry import head
 from jazzmine_dspy.program.ports import EmbedderPort, HeadExample
 
 
-@head("understand", "acts")
 class ActsHead(Acts):
     """The head of acts, trained on the labels of a run."""
 

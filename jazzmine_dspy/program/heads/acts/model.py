@@ -15,8 +15,7 @@ from jazzmine_dspy.models.turn import Confirming
 from jazzmine_dspy.program.heads.acts import view
 from jazzmine_dspy.program.heads.acts.compose import acts_on, compose
 from jazzmine_dspy.program.heads.acts.scene import Scene
-from jazzmine_dspy.program.heads.registry import HeadState
-from jazzmine_dspy.program.ports import HeadInput, HeadOutput
+from jazzmine_dspy.program.ports import HeadInput, HeadOutput, HeadState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

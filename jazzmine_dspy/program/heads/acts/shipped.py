@@ -25,7 +25,7 @@ def _read() -> tuple[Acts, str, tuple[str, str]]:
 
     from safetensors.numpy import load
 
-    from jazzmine_dspy.program.heads.registry import HeadState
+    from jazzmine_dspy.program.ports import HeadState
 
     data = files(__package__).joinpath(WEIGHTS).read_bytes()
     metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]

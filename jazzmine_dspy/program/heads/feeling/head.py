@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.models.errors import ArtifactError, InputError
@@ -18,8 +17,7 @@ from jazzmine_dspy.program.heads.feeling import sentiment, topic
 from jazzmine_dspy.program.heads.feeling.linear import Linear
 from jazzmine_dspy.program.heads.feeling.sentiment import Sentiment
 from jazzmine_dspy.program.heads.feeling.topic import Topic
-from jazzmine_dspy.program.heads.registry import HeadState, head
-from jazzmine_dspy.program.ports import HeadInput, HeadOutput
+from jazzmine_dspy.program.ports import HeadInput, HeadOutput, HeadState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +34,6 @@ SHIPPED = "9290535a90a27be2c95721ffe0c8dfbc2f09249ac6f29ab82b3d0d34d065550b"
 _FORMAT = 1
 
 
-@head("enhance", "feeling")
 class FeelingHead:
     """Sentiment and change of topic.
 
@@ -51,9 +48,7 @@ class FeelingHead:
     def __init__(self, sentiment: Sentiment, topic: Topic) -> None:
         self.sentiment = sentiment
         self.topic = topic
-        state = self.to_state()
-        arrays = [sha256(array.tobytes()) for _, array in sorted(state.arrays.items())]
-        self.fingerprint = sha256([arrays, state.settings])
+        self.fingerprint = self.to_state().fingerprint
         """SHA-256 over all that decides."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FeelingHead:

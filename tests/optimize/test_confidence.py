@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jazzmine_dspy.program.sureness import Sureness
+from jazzmine_dspy.program.turn_confidence import TurnConfidence
 
 pytest.importorskip("scipy")
 
-from jazzmine_dspy.optimize.calibration.sureness import Judged, fit, left_out, set_gate
+from jazzmine_dspy.optimize.confidence import Judged, fit, left_out, set_gate
 
 
 def turns(n: int, seed: int = 0) -> list[Judged]:
@@ -26,28 +26,28 @@ def turns(n: int, seed: int = 0) -> list[Judged]:
 def test_what_is_left_out_of_the_fit_is_told_honestly() -> None:
     """Of the turns that are 80 to 100 % sure about that many are right, though no fit has seen their registry."""
     rows = turns(600)
-    sure = np.array(left_out(rows, Sureness()))
+    sure = np.array(left_out(rows, TurnConfidence()))
     right = np.array([row.right for row in rows])
     for low in (0.0, 0.2, 0.8):
         held = (sure >= low) & (sure <= low + 0.2)
         assert abs(right[held].mean() - sure[held].mean()) < 0.08
-    assert fit(rows, Sureness()).factors["told"] > 1.5
+    assert fit(rows, TurnConfidence()).factors["told"] > 1.5
 
 
 @pytest.mark.row("C3")
 def test_a_registry_has_no_part_in_what_is_said_of_it() -> None:
     """One whose labels are all turned round is misjudged: its own labels did not help."""
     rows = [row._replace(right=not row.right) if row.among == "r0" else row for row in turns(600)]
-    sure = left_out(rows, Sureness())
+    sure = left_out(rows, TurnConfidence())
     own = [
-        share for share, row in zip(sure, rows, strict=True) if row.among == "r0" and row.signs["told"] > 1
+        share for share, row in zip(sure, rows, strict=True) if row.among == "r0" and row.features["told"] > 1
     ]
     assert min(own) > 0.7
 
 
 @pytest.mark.row("C3")
 def test_few_turns_move_the_shipped_fit_little() -> None:
-    start = Sureness(factors={"told": 1.0}, offset=0.5)
+    start = TurnConfidence(factors={"told": 1.0}, offset=0.5)
     few = [Judged({"told": 1.0}, False, "a"), Judged({"told": 1.0}, False, "b")]
     assert fit([], start) == start
     assert 0.0 < fit(few, start).factors["told"] < 1.0

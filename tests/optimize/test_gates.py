@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.optimize.calibration.gates import (
+from jazzmine_dspy.optimize.gates import (
     NEVER,
     certified_gate,
     crossing,

@@ -1,0 +1,236 @@
+"""The choice among whole programs: the highest expected gain over the base, its calls paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jazzmine_dspy.datasets import load_dataset
+from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
+from jazzmine_dspy.eval.metrics import score_turn
+from jazzmine_dspy.eval.score_terms import mean
+from jazzmine_dspy.models.decision import Enhancement, Selection, StageRecord, TurnDecision
+from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.optimize.budget import Budget
+from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.prior import Gain, Prior, expected_gain
+from jazzmine_dspy.optimize.progress import NullProgress
+from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.optimize.state import Choice, Contender, Kind, RunState
+from jazzmine_dspy.optimize.steps import choose as choose_module
+from jazzmine_dspy.optimize.steps.choose import choose
+
+HALF = [True, False] * 20
+ALL = [True] * 40
+
+
+def evaluation(right: Sequence[bool]) -> Evaluation:
+    """Turns that want the flow "a", two for each conversation."""
+    return Evaluation(tuple(_turn(number, hit) for number, hit in enumerate(right)))
+
+
+def _turn(number: int, right: bool) -> TurnResult:
+    turn, labels = Turn(text=f"message {number}"), Labels(flows=("a",))
+    decision = TurnDecision(
+        enhancement=Enhancement(enhanced_query=turn.text),
+        selection=Selection(flows=["a"] if right else []),
+        stages={"select": StageRecord(source="local")},
+    )
+    conversation = f"c{number // 2}"
+    example = Example(
+        conversation_id=conversation, turn_id=f"t{number}", turn=turn, labels=labels, role="dev_b", line=1
+    )
+    return TurnResult(example, decision, None, score_turn(decision, labels, turn))
+
+
+def contender(name: str, kind: Kind, right: Sequence[bool] | Evaluation, calls: float = 0.0) -> Contender:
+    found = right if isinstance(right, Evaluation) else evaluation(right)
+    return Contender(name, kind, cast("Any", name), found, calls)
+
+
+BASE = contender("base", "base", HALF)
+
+
+@pytest.fixture(scope="module")
+def choice_of(library: Any) -> Callable[..., Choice]:
+    """Chooses among contenders, the base first, by a recipe."""
+    dataset = load_dataset(library)
+
+    def chosen(*others: Contender, base: Contender = BASE, **settings: Any) -> Choice:
+        settings = {"objective": "flow_set_exact", "lm": "none", **settings}
+        recipe = Recipe.model_validate({"name": "check", "dataset": str(library), **settings})
+        context = RunContext(recipe, dataset, NullProgress(), Budget(recipe.budget))
+        program = cast("Any", None)
+        state = RunState(program, program, program, contenders=(base, *others))
+        found = choose(context, state)
+        assert found.choice is not None
+        assert found.program == found.choice.ships.contender.name
+        return found.choice
+
+    return chosen
+
+
+@pytest.fixture
+def ships(choice_of: Callable[..., Choice]) -> Callable[..., str]:
+    """The name of what ships."""
+    return lambda *others, **settings: choice_of(*others, **settings).ships.contender.name
+
+
+@pytest.mark.row("C5", "O5")
+@pytest.mark.parametrize(
+    ("right", "name"),
+    [
+        (ALL, "local"),
+        ([True, False] * 19 + [True, True], "local"),  # better once: expected to be better
+        (HALF, "base"),  # a tie
+        ([False, True] * 20, "base"),  # as often better as worse
+        ([False, False] * 20, "base"),
+    ],
+)
+def test_a_program_ships_where_it_is_expected_to_be_better(
+    ships: Callable[..., str], right: list[bool], name: str
+) -> None:
+    assert ships(contender("local", "local", right)) == name
+
+
+@pytest.mark.row("C5", "O5")
+def test_on_a_tie_what_was_there_stays(ships: Callable[..., str]) -> None:
+    before = contender("before", "before", HALF)
+    assert ships(contender("local", "local", HALF)) == "base"
+    assert ships(contender("local", "local", HALF), before) == "before"
+    assert ships(contender("local", "local", ALL), replace(before, evaluation=evaluation(ALL))) == "before"
+    assert ships(contender("local", "local", ALL), before) == "local"
+    # Of equal ones that cost nothing the one that asks nobody.
+    lm = contender("LM as written", "lm", ALL, calls=1.0)
+    assert ships(contender("local", "local", ALL), lm, prefer="quality") == "local"
+
+
+@pytest.mark.row("C5", "O5")
+@pytest.mark.parametrize(
+    ("prefer", "name"), [("quality", "LM as written"), ("cost", "LM as written"), ("calls", "base")]
+)
+def test_a_call_has_to_bring_its_price(ships: Callable[..., str], prefer: str, name: str) -> None:
+    """One turn of forty more is 2.5 points: more than a call costs by default, less than where calls are dear."""
+    once = [True, False] * 19 + [True, True]
+    assert ships(contender("LM as written", "lm", once, calls=1.0), prefer=prefer) == name
+
+
+@pytest.mark.row("C5")
+def test_a_cascade_ships_for_the_calls_that_it_spares(ships: Callable[..., str]) -> None:
+    lm = contender("LM as written", "lm", ALL, calls=1.0)
+    nearly = [True] * 39 + [False]
+    both = contender("local, then LM as written", "cascade", nearly, calls=0.4)
+    assert ships(lm, both, prefer="quality") == "LM as written"
+    assert ships(lm, replace(both, evaluation=evaluation(ALL))) == "local, then LM as written"
+    assert ships(lm, both, prefer="calls") == "LM as written"
+    assert ships(lm, replace(both, calls=0.2), prefer="calls") == "local, then LM as written"
+
+
+@pytest.mark.row("C5", "O5")
+@pytest.mark.parametrize("turns", [2, 7, 40])
+def test_a_language_model_that_is_right_on_every_turn_ships_where_quality_is_preferred(
+    ships: Callable[..., str], turns: int
+) -> None:
+    """However few turns there are: seven of them can prove nothing."""
+    base = contender("base", "base", HALF[:turns])
+    lm = contender("LM as written", "lm", [True] * turns, calls=1.0)
+    assert ships(contender("local", "local", HALF[:turns]), lm, base=base, prefer="quality") == lm.name
+
+
+@pytest.mark.row("O5")
+def test_what_breaks_a_constraint_does_not_ship(choice_of: Callable[..., Choice]) -> None:
+    def held(right: Sequence[bool], kept: float) -> Evaluation:
+        turns = [
+            replace(turn, scores={**turn.scores, "unchanged_kept": mean(kept)})
+            for turn in evaluation(right).turns
+        ]
+        return Evaluation(tuple(turns))
+
+    base = contender("base", "base", held(HALF, 1.0))
+    better = contender("local", "local", held(ALL, 0.7))
+    assert choice_of(better, base=base).ships.contender.name == "local"
+    for allowed, name in ((0.3, "local"), (0.29, "base")):
+        found = choice_of(better, base=base, constraints={"unchanged_kept": allowed})
+        assert found.ships.contender.name == name
+    assert found.verdicts[1].broken == ("unchanged_kept loses 0.300, 0.29 is allowed",)
+
+
+@pytest.mark.row("C5", "V2")
+def test_a_verdict_says_what_is_sure_and_what_could_have_been_seen(choice_of: Callable[..., Choice]) -> None:
+    found = choice_of(contender("local", "local", [True, False] * 19 + [True, True])).ships
+    assert found.difference.value == pytest.approx(1 / 40)
+    assert found.difference.lower_bound_one_sided < 0 < found.difference.detectable
+    assert found.expected == pytest.approx(1 / 40)
+    assert found.spread > 0
+
+
+def test_programs_are_compared_on_the_turns_that_both_answered(choice_of: Callable[..., Choice]) -> None:
+    """A language model is judged on fewer turns than the base."""
+    lm = contender("LM as written", "lm", HALF[:10], calls=1.0)
+    verdict = choice_of(lm, base=contender("base", "base", HALF)).verdicts[1]
+    assert (verdict.difference.n, verdict.difference.value) == (10, 0.0)
+    strange = contender("other", "other", Evaluation((replace(_turn(99, True)),)))
+    found = choice_of(strange)
+    assert found.ships.contender.name == "base"
+    assert found.verdicts[1].broken == ("no turn says anything of it",)
+
+
+@pytest.mark.row("C5")
+def test_a_prior_holds_against_a_lucky_draw(
+    ships: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kind that lost elsewhere with so few conversations needs more than one turn to ship."""
+    known = Prior(((15, Gain(-0.05, 0.02)), (100, Gain(0.05, 0.02))))
+    monkeypatch.setattr(choose_module, "shipped_prior", lambda: known)
+    once = contender("local", "local", [True, False] * 19 + [True, True])
+    assert ships(once) == "base"
+    assert ships(contender("local", "local", ALL)) == "local"
+
+
+@given(
+    mean=st.floats(-0.3, 0.3), sd=st.floats(0.01, 0.3), found=st.floats(-1, 1), error=st.floats(0.001, 0.5)
+)
+def test_an_expected_gain_lies_between_what_was_known_and_what_is_measured(
+    mean: float, sd: float, found: float, error: float
+) -> None:
+    gain = expected_gain(Prior(((25, Gain(mean, sd)),)), 25, found, error)
+    assert min(mean, found) - 1e-9 <= gain.mean <= max(mean, found) + 1e-9
+    assert gain.sd <= min(sd, error) + 1e-9
+    assert expected_gain(None, 25, found, error) == Gain(found, error)
+
+
+DRAWS = st.lists(
+    st.tuples(st.lists(st.booleans(), min_size=12, max_size=12), st.sampled_from((0.0, 0.3, 0.55, 1.0, 3.0))),
+    max_size=5,
+)
+
+
+@pytest.mark.row("C5", "O5")
+@settings(max_examples=60)
+@given(base=st.lists(st.booleans(), min_size=12, max_size=12), draws=DRAWS)
+def test_whatever_is_measured_the_best_for_its_price_ships(
+    choice_of: Callable[..., Choice], base: list[bool], draws: list[tuple[list[bool], float]]
+) -> None:
+    """Nothing ships that is expected to be worse than the base; dearer calls never make more of them."""
+    first = contender("base", "base", base)
+    others = [
+        contender(f"p{at}", "lm" if calls else "local", right, calls)
+        for at, (right, calls) in enumerate(draws)
+    ]
+    calls = []
+    for prefer in ("quality", "cost", "calls"):
+        found = choice_of(*others, base=first, prefer=prefer)
+        assert found.ships.worth >= 0.0
+        assert round(found.ships.worth, 9) == max(round(each.worth, 9) for each in found.verdicts)
+        gain = (
+            sum(turn.scores["flow_set_exact"].value for turn in found.ships.contender.evaluation.turns) / 12
+        )
+        assert gain >= sum(base) / 12
+        calls.append(found.ships.contender.calls)
+    assert calls == sorted(calls, reverse=True)
