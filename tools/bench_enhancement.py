@@ -21,6 +21,7 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 sys.path.append(str(Path(__file__).resolve().parent))
 
+from jazzmine_dspy.program.gate import without_lm
 from understanding.rehearsal import staged
 from weights.feelings import key_of, labels, messages
 
@@ -34,7 +35,6 @@ from jazzmine_dspy.eval.score_terms import TurnScores
 from jazzmine_dspy.eval.suite import load_suite, log_opening
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.feeling import feeling_head
-from jazzmine_dspy.program.gate import without_lm
 from jazzmine_dspy.program.heads.feeling.sentiment import ANGRY
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram

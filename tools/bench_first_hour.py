@@ -233,12 +233,12 @@ def outages(turns: int) -> None:
 def overhead(calls: int) -> None:
     """Milliseconds of a call that a scripted engine answers at once."""
     import dspy
+    from jazzmine_dspy.program.sources.lm import call_for
+    from jazzmine_dspy.program.stage import Context
 
     from jazzmine_dspy.datasets import load_dataset
     from jazzmine_dspy.lm import scripted_lm
     from jazzmine_dspy.program.policy import Policy
-    from jazzmine_dspy.program.sources.lm import call_for
-    from jazzmine_dspy.program.stage import Context
     from jazzmine_dspy.program.turn import TurnProgram
     from jazzmine_dspy.signatures.adapter import DecisionAdapter
 

@@ -18,7 +18,6 @@ from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.optimize.heads.feeling import fit_feeling
 from jazzmine_dspy.program import steps
-from jazzmine_dspy.program.gate import without_lm
 from jazzmine_dspy.program.heads.feeling import head
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram

@@ -21,6 +21,8 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
+from jazzmine_dspy.optimize.calibration.sureness import Judged, fit, judged, left_out, set_gate
+from jazzmine_dspy.program.sureness import Sureness, signs
 from understanding.rehearsal import judged as judged_staged
 from understanding.rehearsal import staged
 
@@ -31,12 +33,9 @@ from jazzmine_dspy.datasets.importers import import_dataset
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.suite import load_suite
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.optimize.calibration.sureness import Judged, fit, judged, left_out, set_gate
 from jazzmine_dspy.program import sureness
-from jazzmine_dspy.program.gate import without_lm
 from jazzmine_dspy.program.heads.acts.shipped import SHIPPED
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.sureness import Sureness, signs
 from jazzmine_dspy.program.turn import TurnProgram
 
 ROOT = Path(__file__).resolve().parents[1]

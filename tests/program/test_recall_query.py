@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from jazzmine_dspy.optimize.pipeline.recall import _as_written
+from jazzmine_dspy.optimize.pipeline.rows import questions
 
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize.pipeline.recall import _as_written
-from jazzmine_dspy.optimize.pipeline.rows import questions
 from jazzmine_dspy.program.episodes import recent
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.recall_query import SHORT, recall_query

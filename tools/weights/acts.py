@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-
 from jazzmine_dspy.optimize.pipeline.acts import shown
+
 from jazzmine_dspy.program.heads.acts import Acts, fit
 from jazzmine_dspy.program.heads.acts.fit import Rows
 from jazzmine_dspy.program.heads.acts.view import Stack
-from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import EmbedderPort
 from weights.ground import FOLDS, Registry
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from jazzmine_dspy.models import Command
-from jazzmine_dspy.models.commands import SetSlot
 from jazzmine_dspy.program.sources import source
 from jazzmine_dspy.program.stage import Answer, Context, Declined, Source, Steps
+
+from jazzmine_dspy.models import Command
+from jazzmine_dspy.models.commands import SetSlot
 
 PLACES = {"the town hall": "M1 1AE", "the old mill": "B33 8TH", "the harbour": "DN55 1PT"}
 
