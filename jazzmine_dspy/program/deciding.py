@@ -1,4 +1,4 @@
-"""Deciding one turn: the deciders in their order, until one is sure enough; or the decision cache.
+"""Deciding one turn: the deciders in their order, until one reaches its gate; or the decision cache.
 
 :func:`decide` and :func:`adecide` are the same lines twice: one waits, one awaits.
 """

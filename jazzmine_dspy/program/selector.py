@@ -1,4 +1,4 @@
-"""FlowSelector: flow selection on its own, over the same stage that a whole turn goes through (S3)."""
+"""FlowSelector: flow selection on its own, by the language model or the local decider."""
 
 from __future__ import annotations
 
@@ -79,8 +79,7 @@ class FlowSelector:
     Args:
         llm: What :func:`~jazzmine_dspy.lm.resolve.as_lm` takes: a language model, the name of one, an object with
             ``async agenerate(messages)`` as jazzmine has it, or an asynchronous method from a prompt to a text. Or a
-            program, whose selection stage is then used in its own order of sources (in the staged shape: of a fused
-            program the ``select`` prompt).
+            program: its ``select`` prompt is asked of the language model that is bound, else its local decider selects.
         flow_registry: The flows: a registry, or a mapping of names or ids to flows, those of jazzmine among
             them.
         proc_mem: A recall port, or an object with ``async recall(query, agent_id, top_k, rrf_k)`` that

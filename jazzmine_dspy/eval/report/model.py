@@ -106,9 +106,9 @@ class RecallChoice:
 
 @dataclass(frozen=True)
 class Curve:
-    """Quality against the share of turns that one source sends on to another, as (share, quality) pairs.
+    """Quality against the share of turns that one decider sends on to another, as (share, quality) pairs.
 
-    ``assumed`` marks a source that was not measured, such as one that is always right.
+    ``assumed`` marks a decider that was not measured, such as one that is always right.
     """
 
     name: str
