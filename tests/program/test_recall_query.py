@@ -102,7 +102,6 @@ def test_what_is_fitted_is_asked_as_what_is_served(overlap: Any) -> None:
         Example(conversation_id=f"c{number}", turn_id="t1", turn=one, labels=labels, role="train", line=1)
         for number, one in enumerate(turns)
     ]
-    assert [(asked.query, asked.summaries) for asked in questions(program, examples)] == served
     assert [(asked.query, asked.summaries) for asked in _as_written(FLOWS, examples)] == served
 
 
