@@ -21,12 +21,12 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 sys.path.append(str(Path(__file__).resolve().parent))
 
+from jazzmine_dspy.optimize.pipeline.acts import shown
 from weights import acts, choices, measure, starts
 from weights.ground import PRACTICE, practice, sha256_of
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.optimize.pipeline.acts import shown
 from jazzmine_dspy.program import starts as shipped_starts
 from jazzmine_dspy.program.heads import options as shipped_options
 from jazzmine_dspy.program.heads.acts import fit, shipped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -206,37 +206,22 @@ def by_kind(problems: Sequence[Problem]) -> list[str]:
 
     Problems are of one kind where their messages differ in names and numbers alone.
     """
-    groups: dict[tuple[str, str], list[Problem]] = {}
+    groups: dict[str, list[Problem]] = {}
     for problem in problems:
-        groups.setdefault((problem.severity, _NAMES.sub("…", problem.message)), []).append(problem)
-    kinds = list(groups.values())[:_KINDS]
-    lines = [line for kind in kinds for line in _kind_lines(kind)]
-    rest = len(problems) - sum(map(len, kinds))
-    if rest:
-        lines.append(f"and {rest} problems of {len(groups) - len(kinds)} other kinds")
-    if rest or any(len(kind) > 1 for kind in kinds):
+        groups.setdefault(f"{problem.severity}: {_NAMES.sub('…', problem.message)}", []).append(problem)
+    lines: list[str] = []
+    for heading, (first, *others) in list(groups.items())[:_KINDS]:
+        if others:
+            lines.append(f"{heading}: {len(others) + 1}, such as")
+            lines += [f"  {each.where}: {each.message}" for each in (first, *others)[:_EXAMPLES]]
+            lines.append(f"  {first.remedy}")
+        else:
+            lines.append(f"{first.severity}: {first.where}\n  {first.message}. {first.remedy}")
+    if rest := list(groups.values())[_KINDS:]:
+        lines.append(f"and {sum(map(len, rest))} problems of {len(rest)} other kinds")
+    if len(problems) > min(len(groups), _KINDS):
         lines.append(f"--all prints each of the {len(problems)} problems")
     return lines
-
-
-def _kind_lines(kind: Sequence[Problem]) -> Iterator[str]:
-    first, places = kind[0], {problem.where for problem in kind}
-    if len(kind) == 1:
-        yield f"{first.severity}: {first.where}\n  {first.message}. {first.remedy}"
-        return
-    # At odd places stand the names; the heading has those that all messages share.
-    pieces = [_NAMES.split(problem.message) for problem in kind]
-    differ = [at for at in range(1, len(pieces[0]), 2) if len({each[at] for each in pieces}) > 1]
-    heading = "".join("…" if at in differ else piece for at, piece in enumerate(pieces[0]))
-    names = [" ".join(each[at] for at in differ) for each in pieces]
-    heading = f"{first.severity}: {heading}: {len(kind)}, such as"
-    if len(places) == 1 and names[0]:
-        yield f"{heading} {', '.join(list(dict.fromkeys(names))[:_EXAMPLES])}\n  {first.where}. {first.remedy}"
-        return
-    yield heading
-    for problem, name in list(zip(kind, names, strict=True))[:_EXAMPLES]:
-        yield f"  {problem.where}{f': {name}' if name else ''}"
-    yield f"  {first.remedy}"
 
 
 @app.command("stats")

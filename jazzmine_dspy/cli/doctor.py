@@ -162,10 +162,10 @@ def _embedding_model() -> str:
 
 
 def _cache() -> str:
-    from jazzmine_dspy.lm.weights import cache_dir
     from jazzmine_dspy.models.errors import InputError
+    from jazzmine_dspy.models.parsing import cache_folder
 
-    folder = cache_dir()
+    folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder):

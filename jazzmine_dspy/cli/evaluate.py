@@ -1,4 +1,4 @@
-"""``evaluate``."""
+"""``evaluate`` and ``compare``."""
 
 from __future__ import annotations
 
@@ -9,26 +9,34 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from jazzmine_dspy.cli._errors import CHECK_FAILED
-from jazzmine_dspy.cli._output import AsJson, Quiet, output, table
-from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption
-from jazzmine_dspy.cli._scoring import (
-    Asked,
+from jazzmine_dspy.cli._evaluation import (
     Concurrency,
     DatasetFolder,
+    EvaluationOptions,
     ReportFolder,
     Sample,
-    Scored,
+    ScoredProgram,
     Seed,
     Split,
     Spread,
-    drawn,
-    replayed,
+    all_asked,
+    is_record,
+    objective_of,
+    record_of,
+    replay_conversations,
     reproduce,
+    sample_turns,
     score,
+    show,
+    side,
+    undecided,
 )
+from jazzmine_dspy.cli._output import AsJson, Quiet, output, table
+from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from jazzmine_dspy.cli._program_options import Opened
     from jazzmine_dspy.datasets.schema import Example
@@ -87,7 +95,6 @@ def evaluate(
     target of its gate allows.
     """
     from jazzmine_dspy.artifacts import find, read_manifest
-    from jazzmine_dspy.cli._against import all_asked, is_record, side
     from jazzmine_dspy.datasets import load_dataset
     from jazzmine_dspy.eval import Record
     from jazzmine_dspy.lm.recording import describe, recording_summary
@@ -96,25 +103,25 @@ def evaluate(
     labelled = load_dataset(dataset)
     if split == "test":
         labelled.open_test(f"evaluate {read_manifest(find(program)).get('name', program)}")
-    examples = drawn(labelled, split, sample, seed, spread)
-    asked = Asked(split, lm, api_base, policy, wording, seed, concurrency, quiet)
+    examples = sample_turns(labelled, split, sample, seed, spread)
+    options = EvaluationOptions(split, lm, api_base, policy, wording, seed, concurrency, quiet)
     # A baseline in a file that does not fit is told of before anything is asked.
-    tasks: list[Callable[[], Record | Scored | Replayed]] = [
-        lambda: score(program, labelled, examples, asked)
+    tasks: list[Callable[[], Record | ScoredProgram | Replayed]] = [
+        lambda: score(program, labelled, examples, options)
     ]
     if against is not None:
-        own = replace(asked, policy="shipped", wording=None)
+        own = replace(options, policy="shipped", wording=None)
         if is_record(against):
             held = side(against, labelled, examples, own)
             tasks.append(lambda: held)
         else:
             tasks.append(lambda: side(against, labelled, examples, own))
     if replay:
-        tasks.append(lambda: replayed(program, labelled, asked))
+        tasks.append(lambda: replay_conversations(program, labelled, options))
     scored, *others = all_asked(*tasks)
     whole = others.pop() if replay else None
-    assert isinstance(scored, Scored)
-    assert not isinstance(whole, Record | Scored)
+    assert isinstance(scored, ScoredProgram)
+    assert not isinstance(whole, Record | ScoredProgram)
     found, opened, price = scored.found, scored.opened, scored.price
     gated = _gate(scored, others[0], objective, margin) if others and not found.inconclusive_reason else None
     title = f"{scored.name} on {labelled.name}, {split}"
@@ -163,7 +170,7 @@ def evaluate(
     if audited is not None and audited.broken:
         raise typer.Exit(CHECK_FAILED)
     if gated is not None:
-        _judge(gated)
+        _exit_on_loss(gated)
 
 
 def _audit(opened: Opened, examples: list[Example]) -> Audit:
@@ -189,20 +196,18 @@ class _Gated(NamedTuple):
     undecided: str
 
 
-def _gate(scored: Scored, baseline: Any, objective: str | None, margin: float) -> _Gated:
+def _gate(scored: ScoredProgram, baseline: Any, objective: str | None, margin: float) -> _Gated:
     from jazzmine_dspy import eval as scoring
-    from jazzmine_dspy.cli._against import objective_of, record_of, undecided
 
     aim = objective_of(scored, name=objective)
-    old, new, seed = record_of(baseline), scored.record(), scored.asked.seed
+    old, new, seed = record_of(baseline), scored.record(), scored.options.seed
     compared = scoring.compare(old, new, objective=aim, names=("baseline", "program"), seed=seed)
     return _Gated(
         compared, scoring.gate(old, new, objective=aim, margin=margin, seed=seed), undecided(baseline)
     )
 
 
-def _judge(gated: _Gated) -> None:
-    from jazzmine_dspy.cli._against import show
+def _exit_on_loss(gated: _Gated) -> None:
 
     out = output()
     show(gated.comparison)
@@ -299,4 +304,89 @@ def _write(
         comparison=gated.comparison if gated is not None else None,
         replay=whole.to_json() if whole is not None else None,
     )  # fmt: skip
+    return write_report(made, folder).html
+
+
+Side = Annotated[
+    str,
+    typer.Argument(
+        help="Folder or name of a program, MLflow URI, or what 'evaluate --json' printed (FILE.json)."
+    ),
+]
+
+
+# --- compare ---------------------------------------------------------------------------------------------
+
+
+def compare(
+    context: typer.Context,
+    a: Side,
+    b: Side,
+    dataset: DatasetFolder,
+    split: Split = "test",
+    objective: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Metric that decides. Default: that of B's recipe, or of A's."),
+    ] = None,
+    lm: LM = None,
+    api_base: APIBase = None,
+    policy: PolicyOption = "shipped",
+    wording: WordingOption = None,
+    sample: Sample = None,
+    spread: Spread = False,
+    seed: Seed = 0,
+    report: ReportFolder = None,
+    concurrency: Concurrency = 8,
+    quiet: Quiet = False,
+    _json: AsJson = False,
+) -> None:
+    """Compare two programs on the same turns: paired tests, slices, and the turns that changed.
+
+    B is measured against A. The options --lm, --api-base, --policy and --wording hold for both; evaluate each with
+    --json, and compare the files, where they differ.
+    """
+    from jazzmine_dspy import eval as scoring
+    from jazzmine_dspy.datasets import load_dataset
+
+    out = output()
+    labelled = load_dataset(dataset)
+    if split == "test":
+        labelled.open_test(f"compare {a} {b}")
+    examples = sample_turns(labelled, split, sample, seed, spread)
+    options = EvaluationOptions(split, lm, api_base, policy, wording, seed, concurrency, quiet)
+    sides = [side(one, labelled, examples, options) for one in (a, b) if is_record(one)]
+    if len(sides) == 1:
+        # The program is asked about the turns that the file holds.
+        examples = [turn.example for turn in record_of(sides[0]).turns]
+    old, new = all_asked(*(lambda one=one: side(one, labelled, examples, options) for one in (a, b)))
+    aim = objective_of(old, new, name=objective)
+    names = ("A", "B")
+    found = scoring.compare(record_of(old), record_of(new), objective=aim, names=names, seed=seed)
+    out.document({**found.to_json(), "dataset": labelled.name, "split": split})
+    show(found)
+    for name, one in zip(names, found.facts, strict=True):
+        out.show(f"{name}: {', '.join(f'{what} {value}' for what, value in one.items() if what != 'flows')}")
+    if report is not None:
+        scored = {
+            name: one for name, one in zip(names, (old, new), strict=True) if isinstance(one, ScoredProgram)
+        }
+        title = f"A and B on {labelled.name}, {split}"
+        out.note(f"report: {_write_comparison(found, scored, report, title, reproduce(context))}")
+    if why := undecided(old, new):
+        out.note(why)
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _write_comparison(
+    found: Comparison, scored: dict[str, ScoredProgram], folder: Path, title: str, command: str
+) -> Path:
+    from jazzmine_dspy.eval.report import Report, System, write_report
+
+    systems = [System(name, one.found, note=one.name, shipped=name == "B") for name, one in scored.items()]
+    facts = {
+        f"{side}: {name}": value
+        for side, held in zip(found.names, found.facts, strict=True)
+        for name, value in held.items()
+    }
+    made = Report(title, found.verdict, systems, facts=facts, reproduce=command, comparison=found)
     return write_report(made, folder).html

@@ -7,7 +7,7 @@ import datetime as dt
 import json
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -72,11 +72,11 @@ def show(
         }
     )
     if state is None:
-        out.show(_printable(f"conversation {conversation}: {_WHY[presence]}"))
+        out.show(f"conversation {conversation}: {_WHY[presence]}")
         raise typer.Exit(CHECK_FAILED)
     heading = f"conversation {conversation}: {state.status.value}, turn {state.turn_number}, version {state.version}"
     held = state.model_dump(mode="json", exclude={"version", "conversation_id"}, exclude_defaults=True)
-    out.show(_printable(f"{heading}\n{json.dumps(held, ensure_ascii=False, indent=2)}"))
+    out.show(f"{heading}\n{json.dumps(held, ensure_ascii=False, indent=2)}")
 
 
 @app.command("quarantined")
@@ -103,7 +103,7 @@ def quarantined(
     out = output()
     out.document({"id": conversation, "quarantined": entries})
     lines = [f"{entry['at']}  {entry['cause']}\n{entry['data']}" for entry in entries]
-    out.show(_printable("\n".join(lines)) if lines else "nothing was moved aside")
+    out.show("\n".join(lines) or "nothing was moved aside")
 
 
 def _run(work: Callable[[WorkingMemoryStore], Awaitable[R]], redis: str, prefix: str, records: Records) -> R:
@@ -120,10 +120,3 @@ def _run(work: Callable[[WorkingMemoryStore], Awaitable[R]], redis: str, prefix:
             await store.close()
 
     return asyncio.run(run())
-
-
-def _printable(text: str) -> Any:
-    """A text without markup, and without characters that a terminal would obey."""
-    from rich.text import Text
-
-    return Text("".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04x}" for c in text))

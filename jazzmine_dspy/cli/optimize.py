@@ -71,8 +71,11 @@ def optimize(
             help="Start from a compiled program: it ships unless another one is better on flows and turns as they are.",
         ),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run that was stopped; nothing is asked again.")
+    _resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on with a run that was stopped, as the same command does without it."
+        ),
     ] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Ask the LM anew, whatever it has answered in earlier runs.")
@@ -86,7 +89,8 @@ def optimize(
     """Compile a program against labelled conversations, and report how it compares.
 
     The base program, the language model as written and a classic baseline are in the same table, all on turns that
-    nothing has seen. With --from, so is the program as it was.
+    nothing has seen. With --from, so is the program as it was. After a stop the same
+    command goes on: nothing is asked again.
     """
     from jazzmine_dspy.cli._progress import RichProgress
 
@@ -121,7 +125,6 @@ def optimize(
             out=out,
             progress=progress,
             start_from=start_from,
-            resume=resume,
             fresh=fresh,
         )
     finally:

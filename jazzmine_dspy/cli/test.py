@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from jazzmine_dspy.eval.suite import Overlap, SuiteResult
+    from jazzmine_dspy.eval.suite import SuiteResult
     from jazzmine_dspy.models.registry import FlowRegistry
     from jazzmine_dspy.program.turn import TurnProgram
 
@@ -40,20 +40,13 @@ def test(
     at_least: Annotated[
         float, typer.Option(min=0, max=1, metavar="SHARE", help="Conversations that must be right.")
     ] = 1.0,
-    overlap: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DATASET", help="Say how much of the suite's wording stands in its training texts."
-        ),
-    ] = None,
     _json: AsJson = False,
 ) -> None:
     """Hold a suite's conversations with a program, and compare each turn's state with the expected one.
 
     Exit code 1: fewer conversations are right than --at-least says. Opening unseen registries is logged in the suite.
     """
-    from jazzmine_dspy.datasets import load_dataset
-    from jazzmine_dspy.eval.suite import load_suite, log_opening, overlaps, run_suite, training_texts
+    from jazzmine_dspy.eval.suite import load_suite, log_opening, run_suite
     from jazzmine_dspy.lm.recording import describe, recording_summary
 
     out = output()
@@ -69,16 +62,14 @@ def test(
 
     if log_opening(loaded, f"test {program}"):
         out.note(f"note: unseen registries are opened, which is logged: {', '.join(sorted(loaded.unseen))}")
-    shared = [] if overlap is None else overlaps(loaded, training_texts(load_dataset(overlap)))
     result = run_suite(loaded, bound, turns=turns)
     recorded = recording_summary(lms)
     document = result.to_json() | {
         "unseen": sorted(loaded.unseen),
         "at_least": at_least,
         "recording": recorded,
-        **({} if overlap is None else {"overlap": [each.to_json() for each in shared]}),
     }
-    out.show(*_tables(result), *(line for each in shared for line in _overlap_lines(each)), document=document)
+    out.show(*_tables(result), document=document)
     if recorded is not None:
         out.show(f"recording: {describe(recorded)}")
     if result.share < at_least:
@@ -109,13 +100,3 @@ def _tables(result: SuiteResult) -> Iterator[RenderableType]:
         yield ""
     right = sum(each.right for each in result.conversations)
     yield f"{right} of {len(result.conversations)} conversations are right in every turn."
-
-
-def _overlap_lines(overlap: Overlap) -> Iterator[str]:
-    shares = overlap.to_json()
-    yield (
-        f"{overlap.n} words in a row: {overlap.shared} of {overlap.grams} ({shares['share']:.1%}) stand in training "
-        f"texts, {overlap.touched} of {overlap.messages} messages hold one ({shares['share_of_messages']:.1%})"
-    )
-    for worst in overlap.worst:
-        yield f"    {worst.message!r}: {worst.run!r}, in {worst.text!r}"

@@ -7,19 +7,18 @@ import json
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from jazzmine_dspy.datasets.redaction import Redactor
-from jazzmine_dspy.datasets.schema import FLOWS_FILE, LabelledConversation
-from jazzmine_dspy.memory.messages.store import Page
+from jazzmine_dspy.datasets.schema import FLOWS_FILE, LabelledConversation, as_written
+from jazzmine_dspy.memory.messages.store import MessageStore, Page
 from jazzmine_dspy.models.commands import Command, StartFlow
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.messages import Conversation, Message, MessageRole
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.traces import TurnTrace
 
 CANDIDATES_FILE = "candidates.jsonl"
 GUESS = "x-guess"
@@ -27,20 +26,6 @@ GUESS = "x-guess"
 
 _PAGE = 500
 _JUDGED = ("select", "understand")
-
-
-class Stored(Protocol):
-    """What candidates are read from: part of a `MessageStore`."""
-
-    async def get_messages_by_conversation_id(
-        self, conversation_id: str, *, limit: int = 100, offset: int = 0
-    ) -> Page[Message]:
-        """Messages of a conversation, the first stored first."""
-        ...
-
-    async def get_turn_trace_by_message_id(self, message_id: str) -> TurnTrace | None:
-        """The trace of the turn that a message belongs to, or None."""
-        ...
 
 
 class Candidates(NamedTuple):
@@ -76,7 +61,7 @@ async def ids_of(list_page: Callable[..., Awaitable[Page[Conversation]]], whose:
 
 
 async def export_candidates(
-    store: Stored,
+    store: MessageStore,
     conversation_ids: Iterable[str],
     *,
     flows: str | Path,
@@ -169,7 +154,7 @@ def _write(folder: Path, path: Path, lines: Sequence[dict[str, Any]], flows: Pat
 
 
 async def _conversation(
-    store: Stored, conversation_id: str, registry: FlowRegistry, left_out: list[str]
+    store: MessageStore, conversation_id: str, registry: FlowRegistry, left_out: list[str]
 ) -> tuple[float, dict[str, Any]] | None:
     """The line of a conversation, and its lowest confidence; None where it holds no user's message."""
     turns: list[dict[str, Any]] = []
@@ -187,7 +172,7 @@ async def _conversation(
             shown = {key: state.pop(key) for key in ("date", "timezone", "locale") if key in state} | shown
             guess = await _guess(store, message, registry)
             if message.state is not None:
-                turn["before"] = _before(state)
+                turn["before"] = as_written(state)
             if guess is not None:
                 confidence, turn["labels"], turn[GUESS] = guess
                 lowest = min(lowest, confidence)
@@ -204,7 +189,7 @@ async def _conversation(
     return lowest, line
 
 
-async def _messages(store: Stored, conversation_id: str, left_out: list[str]) -> AsyncIterator[Message]:
+async def _messages(store: MessageStore, conversation_id: str, left_out: list[str]) -> AsyncIterator[Message]:
     offset: int | None = 0
     while offset is not None:
         page = await store.get_messages_by_conversation_id(conversation_id, limit=_PAGE, offset=offset)
@@ -214,22 +199,13 @@ async def _messages(store: Stored, conversation_id: str, left_out: list[str]) ->
         offset = page.next_offset
 
 
-def _before(state: dict[str, Any]) -> dict[str, Any]:
-    """The state as a dataset's file has it: paused flows with their values."""
-    held = state.pop("paused_slots", {})
-    paused = [
-        {"flow": name, "slots": held[name]} if name in held else name for name in state.pop("paused", ())
-    ]
-    return {**state, **({"paused": paused} if paused else {})}
-
-
 def _labelled(command: Command, registry: FlowRegistry) -> bool:
     """Whether it can be a label: a question back is none, nor is a flow that is served no more."""
     return command.flow in registry if isinstance(command, StartFlow) else command.understood
 
 
 async def _guess(
-    store: Stored, message: Message, registry: FlowRegistry
+    store: MessageStore, message: Message, registry: FlowRegistry
 ) -> tuple[float, dict[str, Any], dict[str, Any]] | None:
     """Confidence, labels, and what the guess rests on; of the trace where the message has no decision."""
     try:

@@ -34,8 +34,8 @@ class Report(Value):
     Args:
         near_duplicate_share: Share of the users' messages that nearly repeat another one, digits, case and
             punctuation aside; in [0.0, 1.0].
-        nearest_train_label_accuracy: Share of test turns whose nearest training turn (TF-IDF over character
-            trigrams) has the same flows and the same sequence of command kinds; None where one of the two
+        nearest_train_label_accuracy: Share of test turns whose nearest training turn (by the edit distance of
+            the sorted words) has the same flows and the same sequence of command kinds; None where one of the two
             parts has no labels.
     """
 
@@ -126,7 +126,7 @@ def _sorted(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def _label_problems(said: Sequence[_Said], reading: Reading, file: str) -> Iterator[Problem]:
-    from jazzmine_dspy.datasets.replay import disagreements
+    from jazzmine_dspy.datasets.replay import disagreements, misplaced_commands
 
     flows: Mapping[str, Flow] = reading.registry or {}
     known = catalogue(flows)
@@ -134,7 +134,8 @@ def _label_problems(said: Sequence[_Said], reading: Reading, file: str) -> Itera
         (item.conversation, item.index, fault)
         for item in said
         for fault in (
-            *contradictions(item.turn, known),
+            *contradictions(item.turn),
+            *misplaced_commands(item.turn, flows),
             *doubtful_values(item.conversation, item.index, known),
         )
     ]
@@ -163,7 +164,7 @@ def _repeated(said: Sequence[_Said], file: str) -> tuple[float, list[Problem]]:
     problems = []
     for number, item in enumerate(said):
         # Each pair once, at the later of the two; the likest stands for all.
-        others = (n for n, _ in alike[number] if n < number and said[n].role != item.role)
+        others = (n for n in alike[number] if n < number and said[n].role != item.role)
         other = next(others, None)
         words = [word for word in texts[number].split() if word != "#"]
         if other is None or len(words) < _OWN_WORDS:
@@ -234,7 +235,7 @@ def _nearest_accuracy(said: Sequence[_Said]) -> float | None:
     test = [item.turn for item in said if item.role == "test" and _gold(item.turn)]
     if not train or not test:
         return None
-    found = nearest((turn.text for turn in test), [turn.text for turn in train])
+    found = nearest([turn.text for turn in test], [turn.text for turn in train])
     return sum(_gold(turn) == _gold(train[number]) for turn, number in zip(test, found, strict=True)) / len(
         test
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels
 from jazzmine_dspy.models.base import freeze, thaw
-from jazzmine_dspy.models.commands import Command, Dialogue, SlotValue, StartFlow
+from jazzmine_dspy.models.commands import Command, SlotValue, StartFlow
 from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.slot_types.boolean import NO, YES
 from jazzmine_dspy.models.slots import ReadingContext, call_type
@@ -62,7 +62,7 @@ def unknown_names(conversation: LabelledConversation, known: Catalogue) -> Itera
             seen.setdefault(name, index)
         at = f"turns.{index}"
         for field, flow in _flow_names(turn):
-            if flow not in known:
+            if flow is not None and flow not in known:
                 yield Fault(
                     "error",
                     f"{at}.{field}",
@@ -73,45 +73,38 @@ def unknown_names(conversation: LabelledConversation, known: Catalogue) -> Itera
             yield fault._replace(field=f"{at}.{fault.field}")
 
 
-def _flow_names(turn: LabelledTurn) -> Iterator[tuple[str, str]]:
-    before, labels = turn.before, turn.labels
-    if before.flow is not None:
-        yield "before.flow", before.flow
-    if before.confirming is not None and before.confirming.flow:
-        yield "before.confirming.flow", before.confirming.flow
-    if before.offering is not None:
-        yield "before.offering", before.offering
-    for number, name in enumerate(before.paused):
-        yield f"before.paused.{number}", name
-    if labels is None:
-        return
-    for number, name in enumerate(labels.flows or ()):
-        yield f"labels.flows.{number}", name
+def _flow_names(turn: LabelledTurn) -> Iterator[tuple[str, str | None]]:
+    """Every place that may name a flow, with the name; None where it names none."""
+    before, labels = turn.before, turn.labels or Labels()
+    yield "before.flow", before.flow
+    yield "before.confirming.flow", (before.confirming and before.confirming.flow) or None
+    yield "before.offering", before.offering
+    for place, names in (("before.paused", before.paused), ("labels.flows", labels.flows)):
+        yield from ((f"{place}.{number}", name) for number, name in enumerate(names or ()))
     for number, command in enumerate(labels.commands or ()):
         for field in command.flow_fields:
-            named = getattr(command, field)
-            if isinstance(named, tuple):
-                yield from ((f"labels.commands.{number}.{field}.{i}", name) for i, name in enumerate(named))
-            elif named is not None:
-                yield f"labels.commands.{number}.{field}", named
+            named, place = getattr(command, field), f"labels.commands.{number}.{field}"
+            several = isinstance(named, tuple)
+            yield from (
+                ((f"{place}.{i}", name) for i, name in enumerate(named)) if several else [(place, named)]
+            )
 
 
 def _unknown_slots(turn: LabelledTurn, known: Catalogue) -> Iterator[Fault]:
     before = turn.before
     held = [(f"before.slots.{name}", name) for name in before.slots.names]
-    held += [("before.awaiting", before.awaiting)] if before.awaiting is not None else []
-    if before.flow is not None and before.flow in known:
-        for field, name in held:
-            if name not in known[before.flow]:
-                yield _unknown_slot(field, name, [before.flow])
+    for field, slot in (*held, ("before.awaiting", before.awaiting)) if before.flow in known else ():
+        if slot is not None and slot not in known[str(before.flow)]:
+            yield _unknown_slot(field, slot, [str(before.flow)])
     for name, values in before.paused_slots.as_dict().items():
         yield from (
             _unknown_slot(f"before.paused.{before.paused.index(name)}.slots.{slot}", slot, [name])
             for slot in values
             if name in known and slot not in known[name]
         )
-    commands = (turn.labels.commands or ()) if turn.labels else ()
-    in_play = [before.flow, *before.paused, *(turn.labels.flows or () if turn.labels else ())]
+    labels = turn.labels or Labels()
+    commands = labels.commands or ()
+    in_play = [before.flow, *before.paused, *(labels.flows or ())]
     in_play += [command.opens(before) for command in commands]
     flows = [name for name in dict.fromkeys(in_play) if name is not None and name in known]
     for number, command in enumerate(commands):
@@ -131,7 +124,7 @@ def _unknown_slot(field: str, name: str, flows: list[str]) -> Fault:
 # --- contradictions --------------------------------------------------------------------------------
 
 
-def contradictions(turn: LabelledTurn, known: Catalogue) -> Iterator[Fault]:
+def contradictions(turn: LabelledTurn) -> Iterator[Fault]:
     """Labels that cannot be true at once, or not in the state before the turn. Fields count from the turn."""
     yield from _state(turn)
     yield from _unlabelled_answer(turn)
@@ -161,7 +154,6 @@ def contradictions(turn: LabelledTurn, known: Catalogue) -> Iterator[Fault]:
             "A flow is left or a value taken back, and the turn is no cancellation",
             "Make the label true, or leave cancel_flow and clear_slot out.",
         )
-    yield from _Followed(turn, known).faults(labels.commands)
 
 
 def _unlabelled_answer(turn: LabelledTurn) -> Iterator[Fault]:
@@ -209,102 +201,6 @@ def _state(turn: LabelledTurn) -> Iterator[Fault]:
             f"Slot {before.awaiting!r} is awaited and held",
             "Drop one of the two.",
         )
-
-
-class _Followed(Dialogue):
-    """Follows the commands one by one, as the state machine would, and notes what cannot be."""
-
-    def __init__(self, turn: LabelledTurn, known: Catalogue) -> None:
-        self._before, self._known = turn.before, known
-        self._flow, self._held = turn.before.flow, set(turn.before.slots.names)
-        self._resumed = False  # a turn need not say what a paused flow holds
-        self._at, self._kind = "", ""
-        self._found: list[Fault] = []
-
-    def faults(self, commands: Sequence[Command]) -> list[Fault]:
-        """The faults of a turn's commands."""
-        for number, command in enumerate(commands):
-            self._at, self._kind = f"labels.commands.{number}", command.type
-            command.apply(self)
-        return self._found
-
-    def start(self, name: str) -> bool:
-        if name == self._flow:
-            self._note("error", "flow", f"Flow {name!r} runs already", f"Leave {self._kind} out.")
-        if name in self._before.paused:
-            self._note("warning", "flow", f"Flow {name!r} is paused", "Use resume_flow.")
-        self._flow, self._held, self._resumed = name, set(), False
-        return True
-
-    def resume(self, name: str | None) -> bool:
-        paused = self._before.paused
-        if name not in paused if name is not None else not paused:
-            self._note("error", "flow", f"Flow {name!r} is not paused", "Correct the state or the name.")
-        self._flow = name or (paused[-1] if paused else None)
-        held = self._before.paused_slots.get(self._flow or "")
-        self._held, self._resumed = set(held or ()), held is None
-        return True
-
-    def leave(self, name: str | None) -> bool:
-        if name in (None, self._flow):
-            if self._flow is None:
-                self._note("error", "flow", "No flow runs that could be cancelled", "Leave it out.")
-            self._flow, self._held = None, set()
-        elif name not in self._before.paused:
-            self._note("error", "flow", f"Flow {name!r} neither runs nor is paused", "Correct the name.")
-        return True
-
-    def restart(self) -> bool:
-        self._held = set()
-        return True
-
-    def affirm(self) -> bool:
-        return self._answer()
-
-    def deny(self, name: str | None) -> bool:
-        # Without a question it rejects what the assistant has just understood.
-        return self._before.flow is not None or self._answer()
-
-    def put(self, name: str, value: object, flow: str | None = None) -> bool:
-        if flow not in (None, self._flow):
-            return True
-        if name in self._held:
-            self._note(
-                "error", "name", f"{self._kind} of {name!r}, which is held already", "Use correct_slot."
-            )
-        self._held.add(name)
-        return True
-
-    def correct(self, name: str, value: object, flow: str | None = None) -> bool:
-        if flow not in (None, self._flow):
-            return True
-        if self._surely_empty(name):
-            self._note("error", "name", f"{self._kind} of {name!r}, which is not held", "Use set_slot.")
-        self._held.add(name)
-        return True
-
-    def clear(self, name: str, flow: str | None = None) -> bool:
-        if flow not in (None, self._flow):
-            return True
-        if self._surely_empty(name):
-            message = f"{self._kind} of {name!r}, which is not held"
-            self._note("warning", "name", message, "Use skip_slot, or leave it.")
-        self._held.discard(name)
-        return True
-
-    def _answer(self) -> bool:
-        if self._before.confirming is None:
-            message = f"{self._kind} answers a confirmation, and none is open"
-            remedy = "Set before.confirming; a yes or no to a boolean slot is set_slot."
-            self._note("error", "type", message, remedy)
-        return True
-
-    def _surely_empty(self, name: str) -> bool:
-        of_flow = not self._resumed and name in self._known.get(self._flow or "", ())
-        return name not in self._held and of_flow
-
-    def _note(self, severity: Severity, field: str, message: str, remedy: str) -> None:
-        self._found.append(Fault(severity, f"{self._at}.{field}", message, remedy))
 
 
 # --- values ----------------------------------------------------------------------------------------

@@ -1,13 +1,14 @@
-"""Loading a labelled dataset, and keeping its test part closed until a final report."""
+"""Loading a labelled dataset, whose test part is closed until a final report; and what a program has seen of it."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
 import warnings
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.datasets.label_checks import with_normal_values
 from jazzmine_dspy.datasets.problems import Problem
@@ -208,17 +209,9 @@ class Dataset:
                 where=str(self.path),
                 remedy="Say which report needs it.",
             )
-        path = Path(log if log is not None else self.path) / OPENED_FILE
-        time = (now or dt.datetime.now(dt.UTC)).isoformat(timespec="seconds")
-        entry = {"time": time, "reason": reason, "dataset": self.name, "splits": self.splits_fingerprint}
         self._opened = True
-        try:
-            with path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(entry, ensure_ascii=False) + "\n")
-        except OSError as error:
-            warnings.warn(f"Opening the test split is not logged: {error}", UserWarning, stacklevel=2)
-            return None
-        return path
+        entry = {"reason": reason, "dataset": self.name, "splits": self.splits_fingerprint}
+        return append_opening(Path(log if log is not None else self.path), entry, now)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -230,6 +223,28 @@ class Dataset:
     def splits_fingerprint(self) -> str:
         """SHA-256 over the roles, as in ``splits.json``."""
         return roles_hash(group(self.roles))
+
+
+def append_opening(folder: Path, entry: Mapping[str, Any], now: dt.datetime | None = None) -> Path | None:
+    """Add a line to the log of what was opened for a final report.
+
+    Args:
+        folder: Of the log.
+        entry: What was opened, and what for.
+        now: Time of the line; the present where None.
+
+    Returns:
+        The log; None where it could not be written, which also gives a warning.
+    """
+    path = folder / OPENED_FILE
+    time = (now or dt.datetime.now(dt.UTC)).isoformat(timespec="seconds")
+    try:
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps({"time": time, **entry}, ensure_ascii=False) + "\n")
+    except OSError as error:
+        warnings.warn(f"The opening is not logged: {error}", UserWarning, stacklevel=3)
+        return None
+    return path
 
 
 def load_dataset(path: str | Path) -> Dataset:
@@ -264,3 +279,48 @@ def _history_message(turn: LabelledTurn) -> HistoryMessage:
     """The message as later turns see it; a label says whether it changes the topic."""
     changes = turn.labels is not None and turn.labels.is_continuation is False
     return HistoryMessage(role=turn.role, text=turn.text, is_continuation=not changes)
+
+
+def seen_conversations(manifest: Mapping[str, Any]) -> frozenset[str]:
+    """Ids of the conversations that a program was trained on: those of train, and of dev where it was refitted.
+
+    Example:
+        >>> roles = {"a": "train", "b": "dev_b", "c": "test"}
+        >>> sorted(seen_conversations({"dataset": {"roles": roles}, "recipe": {"refit": True}}))
+        ['a', 'b']
+        >>> sorted(seen_conversations({"dataset": {"roles": roles}}))
+        ['a']
+    """
+    refitted = bool((manifest.get("recipe") or {}).get("refit"))
+    parts = ("train", "dev_a", "dev_b") if refitted else ("train",)
+    return frozenset(name for name, role in _roles(manifest).items() if role in parts)
+
+
+def describe_exposure(manifest: Mapping[str, Any], dataset: Dataset, role: Role) -> str:
+    """A sentence on what a program has seen of a part; empty where the part is unchanged and unseen.
+
+    Also empty for a dataset with another name, whose ids are of other conversations.
+    """
+    compiled = manifest.get("dataset") or {}
+    if compiled.get("name") != dataset.name:
+        return ""
+    now = {each.id for each in dataset.conversations if dataset.roles[each.id] == role}
+    then = {name for name, part in _roles(manifest).items() if part == role}
+    seen = len(now & seen_conversations(manifest))
+    remarks = []
+    if seen:
+        remarks.append(
+            f"the program has learnt from {seen} of the {len(now)} conversations of {role}: figures flatter it"
+        )
+    if now != then:
+        remarks.append(
+            f"{role} is another part than when the program was compiled: {len(now - then)} conversations are new, "
+            f"{len(then - now)} are gone"
+        )
+    elif not seen and compiled.get("fingerprint") != dataset.fingerprint:
+        remarks.append("turns or labels of the dataset have changed since the program was compiled")
+    return "; ".join(remarks)
+
+
+def _roles(manifest: Mapping[str, Any]) -> dict[str, str]:
+    return dict((manifest.get("dataset") or {}).get("roles") or {})

@@ -1,19 +1,20 @@
-"""Turns that resemble each other, by shared words and character trigrams, through inverted lists in numpy."""
+"""Turns that resemble each other, by the edit distance of their words in sorted order."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-JACCARD = 0.8
-COSINE = 0.9
+LIKENESS = 90.0
+"""Likeness from which two texts are near-duplicates, in [0, 100]; 100 for the same words in any order."""
+
+_BLOCK = 500
+"""Texts that are compared with all others at a time, so that memory grows with their number alone."""
 
 
 def delexicalise(text: str) -> str:
@@ -28,80 +29,34 @@ def delexicalise(text: str) -> str:
     return plain or " ".join(text.split())
 
 
-def _trigrams(text: str) -> Counter[str]:
-    """Character trigrams of a text with a blank at both ends."""
-    padded = f" {text} "
-    return Counter(padded[i : i + 3] for i in range(max(1, len(padded) - 2)))
+def near_duplicates(texts: Sequence[str]) -> list[list[int]]:
+    """For each delexicalised text the numbers of the others that are nearly the same, the most alike first.
 
-
-class _InvertedLists:
-    """For each feature the rows that have it, so that a row meets only rows that share something."""
-
-    def __init__(self, rows: Sequence[Mapping[str, float]]) -> None:
-        import numpy as np
-
-        self._size = len(rows)
-        lists: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        for number, row in enumerate(rows):
-            for feature, weight in row.items():
-                lists[feature].append((number, weight))
-        self._lists = {
-            feature: (np.array([number for number, _ in pairs]), np.array([weight for _, weight in pairs]))
-            for feature, pairs in lists.items()
-        }
-
-    def dot(self, row: Mapping[str, float]) -> NDArray[np.float64]:
-        """The row's product with every row of the lists, shape (rows,)."""
-        import numpy as np
-
-        pairs = [(self._lists[feature], weight) for feature, weight in row.items() if feature in self._lists]
-        if not pairs:
-            return np.zeros(self._size)
-        numbers = np.concatenate([rows for (rows, _), _ in pairs])
-        weights = np.concatenate([weights * weight for (_, weights), weight in pairs])
-        return np.bincount(numbers, weights, minlength=self._size).astype(np.float64)
-
-
-def _unit(row: Mapping[str, float]) -> dict[str, float]:
-    length = math.sqrt(sum(weight * weight for weight in row.values())) or 1.0
-    return {feature: weight / length for feature, weight in row.items()}
-
-
-def near_duplicates(texts: Sequence[str]) -> list[list[tuple[int, float]]]:
-    """For each delexicalised text the others that are nearly the same: (number, likeness), likest first.
-
-    That is, Jaccard index of the words at least 0.8, or cosine of the character trigrams at least 0.9.
+    Example:
+        >>> near_duplicates(["where is order #", "is order # where", "a cake please"])
+        [[1], [0], []]
     """
-    import numpy as np
-
-    words = [dict.fromkeys(text.split(), 1.0) for text in texts]
-    grams = [_unit(_trigrams(text)) for text in texts]
-    by_word, by_gram = _InvertedLists(words), _InvertedLists(grams)
-    sizes = np.array([len(row) for row in words], dtype=np.float64)
-    pairs: list[list[tuple[int, float]]] = []
-    for number in range(len(texts)):
-        shared = by_word.dot(words[number])
-        jaccard = shared / np.maximum(sizes + sizes[number] - shared, 1.0)
-        cosine = by_gram.dot(grams[number])
-        alike = np.flatnonzero((jaccard >= JACCARD - 1e-9) | (cosine >= COSINE - 1e-9))
-        likeness = np.maximum(jaccard, cosine)
-        others = [(int(other), float(min(likeness[other], 1.0))) for other in alike if other != number]
-        pairs.append(sorted(others, key=lambda pair: (-pair[1], pair[0])))
-    return pairs
+    found = []
+    for number, row in enumerate(_likeness(texts, texts, LIKENESS)):
+        alike = sorted(row.nonzero()[0].tolist(), key=lambda other: (-row[other], other))
+        found.append([other for other in alike if other != number])
+    return found
 
 
-def nearest(queries: Iterable[str], texts: Sequence[str]) -> list[int]:
-    """For each query the number of the nearest text, by cosine of TF-IDF weighted character trigrams."""
-    import numpy as np
+def nearest(queries: Sequence[str], texts: Sequence[str]) -> list[int]:
+    """For each query the number of the text that is most alike."""
+    lowered = [text.casefold() for text in texts]
+    return [int(row.argmax()) for row in _likeness([query.casefold() for query in queries], lowered)]
 
-    counts = [_trigrams(text.casefold()) for text in texts]
-    documents = Counter(feature for row in counts for feature in row)
-    idf = {feature: math.log((1 + len(texts)) / (1 + n)) + 1.0 for feature, n in documents.items()}
-    lists = _InvertedLists(
-        [_unit({feature: n * idf[feature] for feature, n in row.items()}) for row in counts]
-    )
-    rare = math.log(1 + len(texts)) + 1.0
-    weighted = (
-        {f: n * idf.get(f, rare) for f, n in _trigrams(query.casefold()).items()} for query in queries
-    )
-    return [int(np.argmax(lists.dot(row))) for row in weighted]
+
+def _likeness(
+    queries: Sequence[str], texts: Sequence[str], least: float = 0.0
+) -> Iterator[NDArray[np.float32]]:
+    """The likeness of each query to all texts, in [0, 100]; 0 below ``least``."""
+    from rapidfuzz import fuzz, process
+
+    queries, texts = ([" ".join(sorted(text.split())) for text in each] for each in (queries, texts))
+    for start in range(0, len(queries), _BLOCK):
+        yield from process.cdist(
+            queries[start : start + _BLOCK], texts, scorer=fuzz.ratio, score_cutoff=least
+        )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jazzmine_dspy.datasets.label_checks import Fault
+from jazzmine_dspy.datasets.label_checks import Fault, Severity
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
+from jazzmine_dspy.dialogue.apply import CommandApplier
 from jazzmine_dspy.dialogue.escalation import open_yes_no
 from jazzmine_dspy.dialogue.next_step import apply_decision
 from jazzmine_dspy.dialogue.questions import reconcile
@@ -16,9 +17,16 @@ from jazzmine_dspy.models.commands import StartFlow
 from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.messages import Entity
+from jazzmine_dspy.models.registry import reading_context
 from jazzmine_dspy.models.turn import EntityView
 
 Flows = Mapping[str, Flow]
+
+_SLOT_FAULTS: dict[str, tuple[Severity, str]] = {
+    "set_slot": ("error", "Use correct_slot."),
+    "correct_slot": ("error", "Use set_slot."),
+    "clear_slot": ("warning", "Use skip_slot, or leave it."),
+}
 
 
 class Replay:
@@ -106,6 +114,42 @@ def disagreements(
         elif last is not None:
             yield from ((index, fault) for fault in _unlike(conversation.turns[last], turn, flows))
         last = index
+
+
+def misplaced_commands(turn: LabelledTurn, flows: Flows) -> Iterator[Fault]:
+    """Commands that the state before a turn refuses, and values that are set twice, or changed where there is none."""
+    before, labels = turn.before, turn.labels
+    if not flows or labels is None or labels.commands is None:
+        return
+    applier = CommandApplier(
+        state_of(before, flows),
+        flows,
+        _decision(turn),
+        reading_context(flows),
+        person_offered=before.confirming is not None and before.confirming.handoff,
+        validate=lambda *_: None,
+    )
+    for number, command in enumerate(labels.commands):
+        at, target = f"labels.commands.{number}", command.opens(before)
+        if command.type == "start_flow" and target in before.paused:
+            yield Fault("warning", f"{at}.flow", f"Flow {target!r} is paused", "Use resume_flow.")
+        slot = command.slot_name if command.type in _SLOT_FAULTS else None
+        owner = applier.find_owner(slot, command.owner) if slot is not None else None
+        if owner is not None and slot is not None:
+            filled, (severity, remedy) = owner.slots[slot].filled, _SLOT_FAULTS[command.type]
+            # A turn need not say what a paused flow holds, and a denial takes back the value that it names.
+            unknown = owner.flow_name in before.paused and owner.flow_name not in before.paused_slots.names
+            unknown |= any(getattr(other, "slot", None) == slot for other in labels.commands)
+            if filled == (command.type == "set_slot") and (filled or not unknown):
+                value = "a value already" if filled else "no value"
+                message = f"{command.type} of {slot!r}, which has {value}"
+                yield Fault(severity, f"{at}.name", message, remedy)
+        done = command.apply(applier)
+        if not done and (command.answers or command.order in ("opens", "leave")) and target in (None, *flows):
+            message = (
+                f"{command.type} does nothing in this state: what it is about is not open, paused or running"
+            )
+            yield Fault("error", f"{at}.type", message, "Leave it out, or correct the state or the name.")
 
 
 def _unlike(earlier: LabelledTurn, turn: LabelledTurn, flows: Flows) -> Iterator[Fault]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, StrictBool, StrictInt, field_validator, model_validator
@@ -101,6 +102,21 @@ class StateBefore(_Part):
             else:
                 names.append(one)
         return {**data, "paused": names, **({"paused_slots": held} if held else {})}
+
+
+def as_written(before: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON of a state as a dataset's file has it: paused flows with their values.
+
+    Example:
+        >>> as_written({"paused": ["a", "b"], "paused_slots": {"b": {"size": 2}}})
+        {'paused': ['a', {'flow': 'b', 'slots': {'size': 2}}]}
+    """
+    held = before.get("paused_slots") or {}
+    paused = [
+        {"flow": name, "slots": held[name]} if name in held else name for name in before.get("paused", ())
+    ]
+    state = {key: value for key, value in before.items() if key not in ("paused", "paused_slots")}
+    return state | ({"paused": paused} if paused else {})
 
 
 class LabelledTurn(_Part):

@@ -200,7 +200,7 @@ class CommandApplier(Dialogue):
 
     # --- slots -------------------------------------------------------------------------------------------
 
-    def _owner(self, name: str, of: str | None = None) -> ActiveFlowState | None:
+    def find_owner(self, name: str, of: str | None = None) -> ActiveFlowState | None:
         """The flow that a slot belongs to: the one named, else just started, running, or running before this turn."""
         alive = [self.state.active_flow, *self.state.paused]
         if of is not None:
@@ -214,7 +214,7 @@ class CommandApplier(Dialogue):
 
     def put(self, name: str, value: object, flow: str | None = None) -> bool:
         """Fill a slot, or note why the value is refused."""
-        owner = self._owner(name, flow)
+        owner = self.find_owner(name, flow)
         slot = self.registry[owner.flow_name].slot(name) if owner else None
         if owner is None or slot is None:
             return False
@@ -289,7 +289,7 @@ class CommandApplier(Dialogue):
 
     def clear(self, name: str, flow: str | None = None) -> bool:
         """Take a slot's value back."""
-        owner = self._owner(name, flow)
+        owner = self.find_owner(name, flow)
         if owner is not None and name == self.slot_to_change:
             self.slot_to_change = None
         if owner is not None:
@@ -302,7 +302,7 @@ class CommandApplier(Dialogue):
 
     def skip(self, name: str, flow: str | None = None) -> bool:
         """Go on without a slot."""
-        owner = self._owner(name, flow)
+        owner = self.find_owner(name, flow)
         slot = self.registry[owner.flow_name].slot(name) if owner else None
         if owner is None or slot is None or owner.slots[name].filled:
             return False

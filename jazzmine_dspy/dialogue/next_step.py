@@ -9,8 +9,7 @@ from jazzmine_dspy.dialogue import escalation, questions, slots, stack
 from jazzmine_dspy.dialogue.apply import CommandApplier, Validate, continues, turn_cache
 from jazzmine_dspy.dialogue.events import Events, turn_events
 from jazzmine_dspy.dialogue.questions import Flows, await_slot, pending_question, reconcile, wait
-from jazzmine_dspy.dialogue.replies import compose, join
-from jazzmine_dspy.dialogue.texts import choice, plain_question, say
+from jazzmine_dspy.dialogue.texts import choice, compose, join, plain_question, say
 from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
 from jazzmine_dspy.memory.working.operations import begin_turn
 from jazzmine_dspy.memory.working.operations.slots import count_attempt, exhaust_attempts

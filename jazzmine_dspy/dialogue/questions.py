@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from jazzmine_dspy.dialogue import slots, stack
 from jazzmine_dspy.dialogue.events import flow_changes
-from jazzmine_dspy.dialogue.replies import compose, join
-from jazzmine_dspy.dialogue.texts import fill, question, say
+from jazzmine_dspy.dialogue.texts import compose, fill, join, question, say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
 from jazzmine_dspy.memory.working.operations import finish_action, request_confirmation
 from jazzmine_dspy.memory.working.operations.flows import end_flow

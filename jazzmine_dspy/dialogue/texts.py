@@ -1,7 +1,8 @@
 """What the assistant says where a flow brings no words of its own.
 
 A flow's ``responses`` replace these texts under the same keys while it is the one spoken of. Texts hold the
-flow's slots in braces, ``{order_id}``, and of their own ``{task}``, ``{tasks}`` and ``{slot}``.
+flow's slots in braces, ``{order_id}``, and of their own ``{task}``, ``{tasks}`` and ``{slot}``. Here too: how replies
+are put together.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from jazzmine_dspy.models.commands import KINDS
 from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.next_step import NextStep
 
 DEFAULTS: dict[str, str] = {
     "unavailable": "Sorry, I can't do that right now. Please try again in a moment.",
@@ -129,3 +131,39 @@ def _said(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(_said(item) for item in value)
     return str(value)
+
+
+def join(*texts: str) -> str:
+    """Texts as one, without the empty ones.
+
+    Example:
+        >>> join("Hello!", "", "What can I do for you?")
+        'Hello! What can I do for you?'
+    """
+    return " ".join(text for text in texts if text)
+
+
+def compose(
+    answers: Sequence[str], step: NextStep, flow: Flow | None = None, values: Mapping[str, Any] | None = None
+) -> NextStep:
+    """The step with everything that is said.
+
+    The text of ``run_flow`` is for after the flow has run; until then its ``begun`` is said.
+
+    Args:
+        answers: What is said before the step's own text.
+        flow, values: What the texts belong to.
+    """
+    text = join(*answers, step.text)
+    if step.kind == "run_flow":
+        begun = join(*answers, say("begun", flow, values), step.question)
+        return step.model_copy(update={"text": text, "begun": begun})
+    if not text:
+        return step.model_copy(update={"text": say("idle"), "question": say("idle")})
+    question = step.question if text.endswith(step.question) else ""
+    return step.model_copy(update={"text": text, "question": question})
+
+
+def without_question(reply: str, question: str) -> str:
+    """A reply's answer alone."""
+    return reply.removesuffix(question).strip() if question else reply

@@ -1,7 +1,6 @@
 """Evaluation: scores with intervals, cost, and a report."""
 
 from jazzmine_dspy.eval.compare import Comparison, compare
-from jazzmine_dspy.eval.differences import Difference, paired_difference
 from jazzmine_dspy.eval.evaluation import Evaluation, Price, TurnResult
 from jazzmine_dspy.eval.gate import Gate, gate
 from jazzmine_dspy.eval.intervals import Metric, summarise
@@ -9,14 +8,14 @@ from jazzmine_dspy.eval.metrics import commands_f1, score_turn, stage_score
 from jazzmine_dspy.eval.objective import OBJECTIVES, Objective
 from jazzmine_dspy.eval.record import Record, read_record
 from jazzmine_dspy.eval.reliability import confusions, reliability
-from jazzmine_dspy.eval.run import Decides, DecidesAsync, aevaluate, evaluate
+from jazzmine_dspy.eval.run import Decides, evaluate
 from jazzmine_dspy.eval.score_terms import ScoreTerm, TurnScores
+from jazzmine_dspy.eval.significance import Difference, paired_difference
 
 __all__ = [
     "OBJECTIVES",
     "Comparison",
     "Decides",
-    "DecidesAsync",
     "Difference",
     "Evaluation",
     "Gate",
@@ -27,7 +26,6 @@ __all__ = [
     "ScoreTerm",
     "TurnResult",
     "TurnScores",
-    "aevaluate",
     "commands_f1",
     "compare",
     "confusions",

@@ -7,14 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from jazzmine_dspy.eval.evaluation import SLICE_METRICS, UNANSWERED, Evaluation
+from jazzmine_dspy.eval.evaluation import (
+    SLICE_METRICS,
+    Evaluation,
+    commands_of,
+    flows_of,
+    place_of,
+)
 from jazzmine_dspy.eval.feedback import describe_labels, describe_state
 from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.eval.record import Record, RecordedTurn
 from jazzmine_dspy.eval.significance import Paired, holm, mcnemar, paired
-from jazzmine_dspy.eval.slices import commands_of, flows_of, place_of
 from jazzmine_dspy.models.errors import InputError
 
 FLAGS = {"is_cancellation": "cancellation_f1", "is_continuation": "topic_shift_f1"}
@@ -330,11 +335,3 @@ def _changed(pair: Pair, gained: bool) -> ChangedTurn:
 
 def _counted(found: Paired) -> str:
     return f"{found.gained} turns gained, {found.lost} lost"
-
-
-def inconclusive_reason(record: Record) -> str:
-    """Why a record decides nothing, as ``Evaluation.inconclusive_reason``; empty where it may."""
-    silent = sum(turn.unanswered for turn in record.turns)
-    if silent <= UNANSWERED * len(record.turns):
-        return ""
-    return f"the language model did not answer {silent} of {len(record.turns)} turns: these figures decide nothing"

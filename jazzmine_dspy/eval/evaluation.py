@@ -9,13 +9,46 @@ from functools import cached_property
 from typing import Any
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.differences import Difference, paired_metric
 from jazzmine_dspy.eval.intervals import Metric, Resamples, summarise
 from jazzmine_dspy.eval.metrics import LARGEST
 from jazzmine_dspy.eval.score_terms import TurnScores
-from jazzmine_dspy.eval.slices import commands_of, flows_of, place_of
+from jazzmine_dspy.eval.significance import Difference, paired_metric
 from jazzmine_dspy.models.decision import STAGES, StageRecord, TurnDecision, Usage
 from jazzmine_dspy.models.errors import InputError
+
+OPENING, MID_FORM = "opening", "a flow is running"
+NOTHING = "no command"
+
+
+def flows_of(example: Example) -> tuple[str, ...]:
+    """The flows that a turn is about: those that it is labelled to start, and the running one.
+
+    Example:
+        >>> from jazzmine_dspy.datasets.schema import Labels
+        >>> from jazzmine_dspy.models.turn import Turn
+        >>> turn = Turn(text="and where is 4471?", flow="refund")
+        >>> example = Example(
+        ...     conversation_id="c", turn_id="t", turn=turn, labels=Labels(flows=("track",)), role="test", line=1
+        ... )
+        >>> flows_of(example), commands_of(example), place_of(example)
+        (('track', 'refund'), (), ('a flow is running',))
+    """
+    running = (example.turn.flow,) if example.turn.flow else ()
+    return tuple(dict.fromkeys((*(example.labels.flows or ()), *running)))
+
+
+def commands_of(example: Example) -> tuple[str, ...]:
+    """The kinds of the commands that a turn is labelled with; "no command" for none, nothing where it has no label."""
+    labelled = example.labels.commands
+    if labelled is None:
+        return ()
+    return tuple(dict.fromkeys(command.type for command in labelled)) or (NOTHING,)
+
+
+def place_of(example: Example) -> tuple[str, ...]:
+    """Whether the turn finds a flow running."""
+    return (MID_FORM if example.turn.flow else OPENING,)
+
 
 Price = tuple[float, float]
 """Money per million prompt tokens, and per million completion tokens."""
@@ -104,12 +137,7 @@ class Evaluation:
     @property
     def inconclusive_reason(self) -> str:
         """Why nothing may be decided by these figures; empty where it may."""
-        if self.unanswered <= UNANSWERED * self.n:
-            return ""
-        return (
-            f"the language model did not answer {self.unanswered} of {self.n} turns, more than {UNANSWERED:.0%}: "
-            "these figures decide nothing"
-        )
+        return inconclusive_reason(self.turns)
 
     @property
     def degraded(self) -> int:
@@ -173,33 +201,12 @@ class Evaluation:
         scores: list[TurnScores] = [turn.scores if keep(turn) else {} for turn in self.turns]
         return summarise(scores, clusters, resamples=self._draws, largest=LARGEST, only=only)
 
-    def difference(self, other: Evaluation, metric: str) -> Difference:
-        """How much higher this program scores than another on the same turns.
-
-        Raises:
-            InputError: the turns are not the same, or the metric says nothing about them.
-        """
-        keys = [turn.example.key for turn in self.turns]
-        if keys != [turn.example.key for turn in other.turns]:
-            raise InputError(
-                "The two evaluations are not of the same turns", remedy="Evaluate both on one split."
-            )
-        pairs = [
-            (one, two)
-            for one, two in zip(self.turns, other.turns, strict=True)
-            if not one.unanswered and not two.unanswered
-        ]
-        clusters = [one.example.conversation_id for one, _ in pairs]
-        return paired_metric(
-            [one.scores for one, _ in pairs],
-            [two.scores for _, two in pairs],
-            clusters,
-            metric,
-            largest=LARGEST.get(metric, 1.0),
-        )
-
     def shared_difference(self, other: Evaluation, metric: str) -> Difference | None:
-        """The same on the turns that both programs answered; None where the metric says nothing of any."""
+        """How much higher this program scores than another on the turns that both answered.
+
+        Returns:
+            The difference; None where the metric says nothing of any turn.
+        """
         theirs = {turn.example.key: turn.scores for turn in other.turns if not turn.unanswered}
         held = [
             turn
@@ -326,3 +333,14 @@ def quantiles(times: Sequence[float]) -> dict[str, float]:
 
     p50, p95 = (float(point) for point in np.percentile(times, [50, 95]))
     return {"p50": p50, "p95": p95}
+
+
+def inconclusive_reason(turns: Sequence[Any]) -> str:
+    """Why nothing may be decided by some turns: the language model did not answer too many; empty where it may."""
+    silent = sum(turn.unanswered for turn in turns)
+    if silent <= UNANSWERED * len(turns):
+        return ""
+    return (
+        f"the language model did not answer {silent} of {len(turns)} turns, more than {UNANSWERED:.0%}: "
+        "these figures decide nothing"
+    )

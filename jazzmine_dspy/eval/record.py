@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.eval.evaluation import Evaluation, inconclusive_reason
 from jazzmine_dspy.eval.feedback import describe_decision
 from jazzmine_dspy.eval.score_terms import Part, ScoreTerm, TurnScores
 from jazzmine_dspy.models.base import sha256
@@ -46,6 +46,11 @@ class Record:
 
     turns: tuple[RecordedTurn, ...]
     facts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def inconclusive_reason(self) -> str:
+        """Why nothing may be decided by these turns; empty where it may."""
+        return inconclusive_reason(self.turns)
 
     @classmethod
     def of(cls, found: Evaluation, facts: Mapping[str, str] | None = None) -> Record:

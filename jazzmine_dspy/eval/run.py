@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import threading
 import time
-from collections.abc import Callable, Collection, Coroutine, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import UNANSWERED, Evaluation, Price, TurnResult
@@ -16,7 +15,7 @@ from jazzmine_dspy.models.awaiting import conversation_scope
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import InputError, LMUnansweredError, format_error
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.batch import all_at_once, at_once
+from jazzmine_dspy.program.batch import at_once
 from jazzmine_dspy.program.patience import bearing_outages
 
 Progress = Callable[[int, int], None]
@@ -30,14 +29,6 @@ class Decides(Protocol):
     """
 
     def decide(self, turn: Turn, /, *, exclude: tuple[str, ...] = ()) -> TurnDecision:
-        """Decide one turn; ``exclude`` names conversations that recall must not show."""
-        ...
-
-
-class DecidesAsync(Protocol):
-    """The asynchronous twin of :class:`Decides`."""
-
-    def adecide(self, turn: Turn, /, *, exclude: tuple[str, ...] = ()) -> Coroutine[Any, Any, TurnDecision]:
         """Decide one turn; ``exclude`` names conversations that recall must not show."""
         ...
 
@@ -74,48 +65,25 @@ def evaluate(
     course, results = _Course(len(examples)), []
 
     def run(example: Example) -> TurnResult:
-        attempt = _Attempt(example, exclude, course)
-        with conversation_scope(example.conversation_id), attempt:
-            course.go_on()
-            attempt.decision = program.decide(example.turn, exclude=attempt.excluded)
-        return attempt.result
+        decision, error, started = None, None, time.perf_counter()
+        try:
+            with conversation_scope(example.conversation_id):
+                course.go_on()
+                excluded = tuple(exclude(example)) if exclude else ()
+                decision = program.decide(example.turn, exclude=excluded)
+        except LMUnansweredError as caught:
+            course.lose()
+            spent = (time.perf_counter() - started) * 1000.0
+            return TurnResult(example, None, format_error(caught), {}, spent, unanswered=True)
+        except Exception as caught:
+            error = format_error(caught)
+        return scored(example, decision, error, (time.perf_counter() - started) * 1000.0)
 
     with bearing_outages():
         for result in at_once(run, examples, concurrency):
             results.append(result)
             if progress:
                 progress(len(results), len(examples))
-    return Evaluation(tuple(results), seed=seed, price=price)
-
-
-async def aevaluate(
-    program: DecidesAsync,
-    examples: Sequence[Example],
-    *,
-    concurrency: int = 1,
-    progress: Progress | None = None,
-    exclude: Exclude | None = None,
-    price: Price | None = None,
-    seed: int = 0,
-) -> Evaluation:
-    """The same as :func:`evaluate`, with the same result, through ``adecide``."""
-    _check(examples, concurrency)
-    course, places, done = _Course(len(examples)), asyncio.Semaphore(concurrency), 0
-
-    async def run(example: Example) -> TurnResult:
-        nonlocal done
-        async with places:
-            attempt = _Attempt(example, exclude, course)
-            with conversation_scope(example.conversation_id), attempt:
-                course.go_on()
-                attempt.decision = await program.adecide(example.turn, exclude=attempt.excluded)
-        done += 1
-        if progress:
-            progress(done, len(examples))
-        return attempt.result
-
-    with bearing_outages():
-        results = await all_at_once(run(example) for example in examples)
     return Evaluation(tuple(results), seed=seed, price=price)
 
 
@@ -147,39 +115,6 @@ class _Course:
     def go_on(self) -> None:
         if self._left < 0:
             raise LMUnansweredError("not asked, since the language model does not answer")
-
-
-class _Attempt:
-    """One turn: times it, and makes a result of whatever comes of it."""
-
-    def __init__(self, example: Example, exclude: Exclude | None, course: _Course) -> None:
-        self.decision: TurnDecision | None = None
-        self._example, self._exclude, self._course = example, exclude, course
-        self._error: str | None = None
-        self._unanswered = False
-
-    @property
-    def excluded(self) -> tuple[str, ...]:
-        return tuple(self._exclude(self._example)) if self._exclude else ()
-
-    def __enter__(self) -> None:
-        self._started = time.perf_counter()
-
-    def __exit__(self, _kind: Any, caught: BaseException | None, _where: Any) -> bool:
-        self._ms = (time.perf_counter() - self._started) * 1000.0
-        if caught is None:
-            return False
-        self._unanswered = isinstance(caught, LMUnansweredError)
-        if self._unanswered:
-            self._course.lose()
-        self._error = format_error(caught)
-        return isinstance(caught, Exception)
-
-    @property
-    def result(self) -> TurnResult:
-        if self._unanswered:
-            return TurnResult(self._example, None, self._error, {}, self._ms, unanswered=True)
-        return scored(self._example, self.decision, self._error, self._ms)
 
 
 def scored(

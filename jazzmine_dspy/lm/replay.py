@@ -42,8 +42,6 @@ class ReplayStore:
         fresh: Whether to ignore what the file holds; what is asked now takes its place.
     """
 
-    all_requests = False
-
     def __init__(self, path: str | Path, *, fresh: bool = False) -> None:
         self.path = str(path)
         self._own: set[str] | None = set() if fresh else None
@@ -86,8 +84,15 @@ class ReplayStore:
             raise
         return connection
 
+    def key(self, request: Request, identity: str) -> str | None:
+        """The key of a request at temperature 0; None for the others, whose answers are not stored.
+
+        A request without a temperature counts as sampled, since its default is the model's.
+        """
+        return request_key(request, identity) if request.config.temperature == 0 else None
+
     def get(self, key: str) -> Response | None:
-        """The stored answer, or None. `key` is that of `request_key`."""
+        """The stored answer, or None. `key` is that of `key()`."""
         with self._lock:
             if self._own is not None and key not in self._own:
                 return None
@@ -128,10 +133,13 @@ class ReplayStore:
 
 
 class AnswerStore(Protocol):
-    """Where answers are looked up before a model is called, by the key of `request_key`."""
+    """Where answers are looked up before a model is called."""
 
-    all_requests: bool
-    """Whether answers to sampled requests are stored too, and not only those at temperature 0."""
+    def key(self, request: Request, identity: str) -> str | None:
+        """The key of a request to a model with this identity; None if its answer is not stored.
+
+        It begins with two hexadecimal digits.
+        """
 
     def get(self, key: str) -> Response | None:
         """The stored answer; None where the model is to be called."""
@@ -143,8 +151,8 @@ class AnswerStore(Protocol):
 class ReplayEngine(Wrapper):
     """An engine that answers a repeated request from a store.
 
-    A request without a temperature counts as sampled, since its default is the model's. A replayed answer carries the
-    usage of the first time, and `is_replay` recognises it. A failed call, or one without an answer, leaves nothing.
+    A replayed answer carries the usage of the first time, and `is_replay` recognises it. A failed call, or one without
+    an answer, leaves nothing.
 
     Args:
         inner: The engine within.
@@ -159,8 +167,7 @@ class ReplayEngine(Wrapper):
 
     def key(self, request: Request) -> str | None:
         """The request's key in the store; None if it is not to be stored."""
-        stored = self.store.all_requests or request.config.temperature == 0
-        return request_key(request, self._identity) if stored else None
+        return self.store.key(request, self._identity)
 
     def complete(self, request: Request) -> Response:
         """The stored answer, else that of the engine within; threads with the same request call it once."""

@@ -11,7 +11,6 @@ import hashlib
 import importlib.util
 import json
 import logging
-import os
 import tempfile
 import threading
 import warnings
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from jazzmine_dspy.lm.errors import LMNotFoundError, LMWarning
+from jazzmine_dspy.models.parsing import cache_folder
 
 logger = logging.getLogger(__name__)
 
@@ -42,14 +42,6 @@ class ModelFile:
 
     path: Path
     sha256: str
-
-
-def cache_dir() -> Path:
-    """Where converted weights are kept: `$JAZZMINE_CACHE_DIR`, else a folder in the user's cache."""
-    if own := os.environ.get("JAZZMINE_CACHE_DIR"):
-        return Path(own)
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "jazzmine-dspy"
 
 
 def shipped_path() -> Path:
@@ -92,7 +84,7 @@ def embedded_weights() -> ModelFile:
         LMNotFoundError: The model is not installed, or its file is not the one that is expected.
     """
     with _lock:
-        target = cache_dir() / CONVERTED_NAME
+        target = cache_folder() / CONVERTED_NAME
         if (digest := _recorded(target)) is not None:
             return ModelFile(target, digest)
         source = file_weights(shipped_path())

@@ -7,6 +7,7 @@ for a number of 5,000 digits, `KeyError` for a wrong YAML tag), and read deeper 
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
@@ -240,3 +241,11 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         repeated = next(key for i, (key, _) in enumerate(pairs) if key in dict(pairs[:i]))
         raise MalformedError(f"the key {repeated!r} stands twice in one object")
     return data
+
+
+def cache_folder() -> Path:
+    """Where files of models are kept: `$JAZZMINE_CACHE_DIR`, else `jazzmine-dspy` in the user's cache."""
+    if own := os.environ.get("JAZZMINE_CACHE_DIR"):
+        return Path(own)
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "jazzmine-dspy"

@@ -87,8 +87,8 @@ def audit(
         )
     fitted = dict(policy.deciders).get("local")
     gate = model.gate if fitted is None else fitted
-    turns = evaluate(program.with_policy("local"), examples).turns
-    turns = [turn for turn in turns if turn.decision is not None and turn.scores.get("commands_exact")]
+    decided = evaluate(program.with_policy("local"), examples).turns
+    turns = [turn for turn in decided if turn.decision is not None and turn.scores.get("commands_exact")]
     rows = judged(turns, program.registry)
     if not rows:
         raise InputError("No turn has labelled commands", remedy="Label the commands of some turns.")

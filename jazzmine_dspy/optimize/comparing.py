@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jazzmine_dspy.eval.differences import Difference, Linear, paired_metric
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.metrics import score_turn
+from jazzmine_dspy.eval.significance import Difference, Linear, paired_metric
 from jazzmine_dspy.models.errors import InputError
 
 MARGIN = 0.02

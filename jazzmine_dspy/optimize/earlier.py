@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import Dataset
-from jazzmine_dspy.datasets.exposure import seen_conversations
+from jazzmine_dspy.datasets.load import seen_conversations
 from jazzmine_dspy.datasets.schema import Role
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.registry import FlowChange, changes_between

@@ -8,7 +8,6 @@ from typing import Any
 from jazzmine_dspy.artifacts import BASE
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.compare import Comparison, compare
-from jazzmine_dspy.eval.differences import Difference
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.feedback import describe_decision, describe_labels
 from jazzmine_dspy.eval.objective import Objective
@@ -25,6 +24,7 @@ from jazzmine_dspy.eval.report import (
     System,
 )
 from jazzmine_dspy.eval.report.shown import label
+from jazzmine_dspy.eval.significance import Difference
 from jazzmine_dspy.lm.recording import Recording
 from jazzmine_dspy.models.errors import InputError, JazzmineError
 from jazzmine_dspy.optimize.budget import price_in_words, spending

@@ -79,7 +79,7 @@ class BestSoFar:
             if self.saved is not None:
                 shutil.rmtree(self.saved, ignore_errors=True)
             return
-        further = "its report is there too" if self.complete else "optimize --resume goes on"
+        further = "its report is there too" if self.complete else "the same command goes on"
         if not isinstance(error, KeyboardInterrupt):
             if self.saved is not None:
                 error.add_note(f"The program is in {self.saved} and can be loaded; {further}.")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +16,10 @@ from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.demos import unlabelled_fields
 from jazzmine_dspy.lm.meter import Meter
 from jazzmine_dspy.lm.prices import price_of
+from jazzmine_dspy.models.errors import RecipeError
+from jazzmine_dspy.optimize.answers import RunAnswers
 from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.journal import Journal, journaled
 from jazzmine_dspy.optimize.progress import Progress
 from jazzmine_dspy.optimize.recipe import BudgetPart, Recipe
 from jazzmine_dspy.program.policy import Policy
@@ -31,7 +36,6 @@ def open_context(
     started_from: str | None = None,
     lm: dspy.LM | None = None,
     teacher: dspy.LM | None = None,
-    journal: Journal | None = None,
     fresh: bool = False,
 ) -> RunContext:
     """What the phases of a run are given.
@@ -44,7 +48,6 @@ def open_context(
         started_from: Hash of the program whose prompts are the start.
         lm: A language model instead of the recipe's.
         teacher: A teacher instead of the recipe's.
-        journal: Keeps all answers, so that the run can go on after it was stopped.
         fresh: Whether to ignore the answers of earlier runs.
 
     Raises:
@@ -56,15 +59,16 @@ def open_context(
     if recipe.lm != "none":
         from jazzmine_dspy.lm import lm_identity, resolve_lm
 
+        answers = functools.partial(RunAnswers, work / "replay.db", recipe.fingerprint, fresh=fresh)
         lm = lm or resolve_lm(recipe.lm, **recipe.lm_settings)
         given["lm_facts"] = {"model": lm.model, "identity": lm_identity(lm)}
-        given["lm"] = _kept(lm, budget.meter, work, journal, fresh=fresh)
+        given["lm"] = _replayed(lm, budget.meter, answers)
         if teacher is not None or recipe.teacher.lm:
             part = recipe.teacher
             teacher = teacher or resolve_lm(part.lm, **part.lm_settings)
             limits = BudgetPart(lm_calls=part.lm_calls, tokens=part.tokens)
             given["teacher_budget"] = apart = Budget(limits, price=price_of(teacher.model, part.price))
-            given["teacher"] = _kept(teacher, apart.meter, work, journal, fresh=fresh)
+            given["teacher"] = _replayed(teacher, apart.meter, answers)
             given["lm_facts"]["teacher"] = {"model": teacher.model, "identity": lm_identity(teacher)}
     elif recipe.optimizer != "none":
         progress.note("no language model is asked, so no prompt is compiled")
@@ -100,18 +104,44 @@ def start_program(
     return program, started_from
 
 
-def _kept(lm: dspy.LM, meter: Meter, work: Path, journal: Journal | None, *, fresh: bool) -> dspy.LM:
-    """The model, counted; what it has answered at temperature 0 it is not asked again, in this run or another.
-
-    Where the run is to be fresh, only what was answered in this run counts.
-    """
+def _replayed(lm: dspy.LM, meter: Meter, answers: Callable[[], RunAnswers]) -> dspy.LM:
+    """The model, counted; what it has answered it is not asked again, in this run or another."""
     from jazzmine_dspy.lm import ReplayStore, metered, replayed
     from jazzmine_dspy.lm.deferred import DeferredLM
 
+    # DSPy's own cache would hide that a run is fresh.
+    lm = lm.copy(cache=False) if lm.cache else lm
     # The folder of a deferred model is its store; another would hide an answer that was corrected there.
-    lm = lm.copy(cache=False) if fresh and lm.cache else lm
-    kept = lm if isinstance(lm, DeferredLM) else replayed(lm, ReplayStore(work / "replay.db", fresh=fresh))
-    if journal is not None and not isinstance(lm, DeferredLM):
-        kept = journaled(kept, journal)
-    # What this run has asked before it need not ask again: it costs no call.
-    return replayed(metered(kept, meter), ReplayStore(":memory:"))
+    stored = lm if isinstance(lm, DeferredLM) else replayed(lm, answers())
+    # What this run has asked before at temperature 0 costs no call.
+    return replayed(metered(stored, meter), ReplayStore(":memory:"))
+
+
+@contextlib.contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Within it, no other run writes into a folder.
+
+    Raises:
+        RecipeError: another run is under way there.
+    """
+    import portalocker
+
+    path = out.parent / f".{out.name}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        try:
+            portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
+            # Another run may just have ended, and have taken this file away.
+            if not path.exists() or path.stat().st_ino != os.fstat(file.fileno()).st_ino:
+                raise portalocker.exceptions.AlreadyLocked("taken away")
+        except portalocker.exceptions.LockException as error:
+            raise RecipeError(
+                "Another run is under way into this folder",
+                where=str(out),
+                remedy="Wait for it, or name another --out.",
+            ) from error
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            portalocker.unlock(file)

@@ -6,21 +6,19 @@ import datetime as dt
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import dspy
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.artifacts.loading import base_policy
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
+from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.optimize.checks import check_labels, check_lm
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.delivery import RunResult, run_facts, stopped_facts
 from jazzmine_dspy.optimize.earlier import read_earlier
-from jazzmine_dspy.optimize.journal import alone, identity_of, open_journal
 from jazzmine_dspy.optimize.local.training import documents
-from jazzmine_dspy.optimize.opening import open_context, start_program
+from jazzmine_dspy.optimize.opening import alone, open_context, start_program
 from jazzmine_dspy.optimize.optimizers.registry import Optimizer, calls_per_turn, named
 from jazzmine_dspy.optimize.progress import NullProgress, Progress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
@@ -53,10 +51,11 @@ def optimize(
     lm: dspy.LM | None = None,
     optimizer: Optimizer | None = None,
     teacher: dspy.LM | None = None,
-    resume: bool = False,
     fresh: bool = False,
 ) -> RunResult:
     """Run a recipe: what ``jazzmine-dspy optimize`` does. Works in a notebook too, where an event loop runs already.
+
+    Call it again after a run was stopped: what was answered is not asked again, and it ends in the same program.
 
     Args:
         recipe: A recipe, or its file.
@@ -68,27 +67,18 @@ def optimize(
         lm: A language model to ask instead of the one that the recipe names.
         optimizer: Makes the candidates of prompts instead of the optimizer that the recipe names.
         teacher: A language model that shows right answers and writes prompts, instead of the recipe's ``teacher``.
-        resume: Go on with the run that was stopped in this folder: what it was answered is not asked again, and it ends
-            in what it would have made.
         fresh: Ask the language model anew, whatever it has answered in earlier runs: behind its name stand other
             weights, or what it answered was wrong. The new answers are stored in place of the old ones.
 
     Raises:
         RecipeError: the recipe cannot be run: the dataset lacks the labels of its objective, or the language model
-            cannot be reached; another run is under way into the folder; there is none to resume, or one of another
-            recipe, other data or other code; or both ``resume`` and ``fresh`` are given. A language model that is down
-            is none of these: the run goes on without it, and its report says so.
+            cannot be reached, or another run is under way into the folder. A language model that is down is none of
+            these: the run goes on without it, and its report says so.
         KeyboardInterrupt: the run was stopped; the best so far is in its folder, or next to a program that is there.
         DatasetError: the dataset is broken, or one of its parts is empty.
         LMNotFoundError: the language model's name does not resolve.
     """  # fmt: skip
     recipe = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
-    if resume and fresh:
-        raise RecipeError(
-            "A run that goes on keeps its answers, and a fresh one ignores them",
-            where="resume and fresh",
-            remedy="Give one of the two.",
-        )
     if lm is not None:
         recipe = recipe.model_copy(update={"lm": lm.model, "lm_settings": {}})
     if teacher is not None:
@@ -99,7 +89,7 @@ def optimize(
     progress = progress or NullProgress()
 
     def run() -> RunResult:
-        return _run(recipe, folder, progress, start_from, lm, optimizer, teacher, resume=resume, fresh=fresh)
+        return _run(recipe, folder, progress, start_from, lm, optimizer, teacher, fresh=fresh)
 
     try:
         with alone(folder):
@@ -117,7 +107,6 @@ def _run(
     optimizer: Optimizer | None,
     teacher: dspy.LM | None,
     *,
-    resume: bool,
     fresh: bool,
 ) -> RunResult:
     started = dt.datetime.now(dt.UTC)
@@ -131,8 +120,6 @@ def _run(
     for line in earlier.in_words() if earlier is not None else ():
         progress.note(line)
     start, started_from = start_program(recipe, dataset, start_from)
-    given: dict[str, Any] = {"start": started_from, "optimizer": getattr(optimizer, "__qualname__", None)}
-    journal = open_journal(_WORK, folder, identity_of(recipe, dataset, **given), resume=resume)
     context = open_context(
         recipe,
         dataset,
@@ -141,7 +128,6 @@ def _run(
         started_from=started_from,
         lm=lm,
         teacher=teacher,
-        journal=journal,
         fresh=fresh,
     )
     context = replace(context, earlier=earlier, optimizer=optimizer, folder=folder, started=started)
@@ -172,8 +158,6 @@ def _run(
             context.tracker.close("FAILED")
         context.best.stop(error, folder, stopped_facts(context), run_facts(context), progress.note)
         raise
-    finally:
-        journal.close(over=context.best.complete)
 
 
 def base_of(program: TurnProgram) -> TurnProgram:

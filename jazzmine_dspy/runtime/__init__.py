@@ -6,7 +6,7 @@ from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.runtime.episodes import Episode, EpisodeHook
 from jazzmine_dspy.runtime.hooks import RecallHook
 from jazzmine_dspy.runtime.outcome import ActionOutcome, MessageRoute, TurnOutcome, route
-from jazzmine_dspy.runtime.runtime import Runtime, process_message
+from jazzmine_dspy.runtime.service import Runtime, process_message
 
 __all__ = [
     "ActionOutcome",

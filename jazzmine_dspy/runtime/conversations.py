@@ -1,23 +1,122 @@
-"""The conversations of a runtime: their states in working memory, and what they leave to the store of messages."""
+"""The conversations of a runtime: their states in working memory, what they leave to the store of messages, and calls
+of stores that end in time."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import cast
+from contextvars import ContextVar
+from typing import Any, TypeVar, cast
 
 from jazzmine_dspy.memory.errors import ConflictError, NotStoredError
 from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working import QueuedMessage, WorkingMemory, WorkingMemoryStore
 from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError, format_error
 from jazzmine_dspy.models.messages import Conversation
-from jazzmine_dspy.runtime.bounded import BoundedStore
-from jazzmine_dspy.runtime.clock import Clock
-from jazzmine_dspy.runtime.delivery import deliver, ensure_conversation
-from jazzmine_dspy.runtime.loading import Loading
-from jazzmine_dspy.runtime.turns import resume_counting
+from jazzmine_dspy.runtime.hooks import Loading
+from jazzmine_dspy.runtime.tracing import deliver, ensure_conversation
+from jazzmine_dspy.runtime.turns import milliseconds, resume_counting
+
+T = TypeVar("T")
+
+_LETTING_GO_S = 1.0
+"""Seconds that a cancelled call may take to end."""
+
+_SILENT: ContextVar[set[str] | None] = ContextVar("silent_stores", default=None)
+
+
+@contextmanager
+def one_turn() -> Iterator[None]:
+    """A store that did not answer once is not asked again within this block."""
+    token = _SILENT.set(set())
+    try:
+        yield
+    finally:
+        _SILENT.reset(token)
+
+
+async def answered(call: Awaitable[T], name: str, seconds: float | None) -> T:
+    """The result of a call of a store.
+
+    Args:
+        call: The call, not begun.
+        name: What the store is called in errors.
+        seconds: Time for it; None for no limit.
+
+    Raises:
+        MemoryUnavailableError: it failed, or did not answer in time. Other errors of this package are let through.
+    """
+    silent = _SILENT.get()
+    if silent is not None and name in silent:
+        if inspect.iscoroutine(call):
+            call.close()
+        raise _late(name, seconds)
+    task = asyncio.ensure_future(call)
+    try:
+        # Unlike a timeout this does not wait for a call that refuses to be cancelled.
+        await asyncio.wait([task], timeout=seconds)
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait([task], timeout=_LETTING_GO_S)
+        _forget(task)
+        raise
+    if not task.done():
+        task.cancel()
+        _forget(task)
+        if silent is not None:
+            silent.add(name)
+        raise _late(name, seconds)
+    if task.cancelled():
+        raise MemoryUnavailableError(f"The {name} gave up", remedy="Look at its log.")
+    error = task.exception()
+    if error is None:
+        return task.result()
+    if isinstance(error, JazzmineError) or not isinstance(error, Exception):
+        raise error
+    raise MemoryUnavailableError(
+        f"The {name} failed: {format_error(error)}", remedy="See whether it is up."
+    ) from error
+
+
+class BoundedStore:
+    """A store whose asynchronous methods are :func:`answered`; all else is the store's own.
+
+    Args:
+        store: A working memory or a store of messages.
+        name: What it is called in errors.
+        seconds: Time for each call; None for no limit.
+    """
+
+    def __init__(self, store: Any, name: str, seconds: float | None) -> None:
+        self._store = store
+        self._name = name
+        self._seconds = seconds
+
+    def __getattr__(self, attribute: str) -> Any:
+        found = getattr(self._store, attribute)
+        if not callable(found):
+            return found
+
+        def call(*args: Any, **options: Any) -> Any:
+            result = found(*args, **options)
+            return answered(result, self._name, self._seconds) if inspect.isawaitable(result) else result
+
+        return call
+
+
+def _late(name: str, seconds: float | None) -> MemoryUnavailableError:
+    return MemoryUnavailableError(
+        f"The {name} did not answer within {seconds or 0:g} s", remedy="See whether it is up."
+    )
+
+
+def _forget(task: asyncio.Future[Any]) -> None:
+    """Look at a call's error when it ends, so that it is not reported as forgotten."""
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
 
 WORKING_MEMORY, MESSAGES = "working memory", "store of messages"
 """What the stores are called in errors and causes."""
@@ -39,7 +138,7 @@ class Conversations:
         working_memory: WorkingMemoryStore,
         messages: MessageStore,
         agent_id: str,
-        clock: Clock,
+        clock: Callable[[], float],
         deadline: float | None = None,
     ) -> None:
         half, quarter = (None, None) if deadline is None else (deadline / 2, deadline / 4)
@@ -93,7 +192,7 @@ class Conversations:
             ConflictError: the conversation belongs to another user.
             MemoryUnavailableError: working memory is down, or the state carries as much as it may.
         """
-        stamp = self._clock.milliseconds(incoming.now)
+        stamp = milliseconds(self._clock, incoming.now)
         user, agent = incoming.user_id, self._agent_id
         conversation = Conversation(
             id=conversation_id, user_id=user, agent_id=agent, created_at=stamp, last_updated_at=stamp

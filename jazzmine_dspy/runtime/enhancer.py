@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import time
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 from weakref import WeakValueDictionary
 
 from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.models.decision import Enhancement, StageRecord
 from jazzmine_dspy.models.errors import MAX_SHOWN, InputError, format_error
 from jazzmine_dspy.models.history import MAX_WINDOW
-from jazzmine_dspy.models.messages import Message, next_episode
+from jazzmine_dspy.models.messages import Conversation, Entity, Message, next_episode
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.turn import MAX_TEXT, HistoryMessage, Turn
 from jazzmine_dspy.program.enhance_stage import aenhance, enhancing_program
-from jazzmine_dspy.runtime.bounded import answered, one_turn
-from jazzmine_dspy.runtime.conversations import MESSAGES
-from jazzmine_dspy.runtime.message_access import MessageAccess, set_fields
+from jazzmine_dspy.runtime.conversations import MESSAGES, answered, one_turn
 from jazzmine_dspy.runtime.outcome import EnhancementOutcome
-from jazzmine_dspy.runtime.tracing import call_records
+from jazzmine_dspy.runtime.tracing import call_records, ensure_conversation
 from jazzmine_dspy.runtime.turns import clean_snippets
 
 if TYPE_CHECKING:
@@ -263,3 +262,99 @@ def _errors(stored: Sequence[str], reasons: Sequence[str]) -> list[str] | None:
     """The stored errors, with the reasons of this enhancement in the place of those of an earlier one."""
     others = [each for each in stored if not each.startswith(_CAUSE)]
     return [*others, *(f"{_CAUSE}{reason}"[:MAX_SHOWN] for reason in reasons)] or None
+
+
+MAX_READ = 10_000
+"""Messages that are read at once at most, which is what stores give."""
+
+_READ_AT_ONCE = 24
+
+
+class MessageAccess:
+    """Reads and writes messages of a store.
+
+    Args:
+        store: A ``MessageStore``, or an object with jazzmine's ``get_message_by_id``, ``get_immediate_context``,
+            ``store_message``, ``update_message``, ``get_conversation_by_id`` and ``store_conversation``.
+    """
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self._get = getattr(store, "get_message", None) or getattr(store, "get_message_by_id", None)
+        self._partial = "fields" in _parameters(getattr(store, "update_message", None))
+
+    async def get(self, message_id: str) -> Any | None:
+        """The stored message, or None."""
+        return None if self._get is None else await self._get(message_id)
+
+    async def add(self, message: Any, agent_id: str) -> None:
+        """Store a message, and its conversation where there is none.
+
+        Raises:
+            ConflictError: the conversation belongs to another user, or the message's id to another message.
+        """
+        conversation = Conversation(
+            id=message.conversation_id,
+            user_id=message.user_id,
+            agent_id=agent_id,
+            created_at=message.timestamp,
+            last_updated_at=message.timestamp,
+        )
+        if hasattr(self._store, "ensure_conversation"):
+            await ensure_conversation(conversation, self._store)
+        elif await self._store.get_conversation_by_id(conversation.id) is None:
+            await self._store.store_conversation(conversation)
+        await self._store.store_message(message)
+
+    async def before(self, message: Any, user_turns: int, *, listed: bool) -> list[Any]:
+        """The messages before one, oldest first, as far back as some turns of the user reach, and a few more.
+
+        Args:
+            listed: Whether the message itself is among those that the store lists: what comes after it is left out.
+        """
+        read = max(_READ_AT_ONCE, 4 * user_turns)
+        while True:
+            read = min(read, MAX_READ)
+            messages = list(await self._store.get_immediate_context(message.conversation_id, read))
+            place = next((at for at, each in enumerate(messages) if each.id == message.id), None)
+            earlier = [each for each in messages[:place] if not getattr(each, "is_flagged", False)]
+            turns = sum(each.role.value == "user" for each in earlier)
+            enough = turns >= user_turns and (place is not None or not listed)
+            if enough or len(messages) < read or read == MAX_READ:
+                return earlier
+            read *= 4
+
+    async def update(self, message: Any, fields: Mapping[str, Any]) -> None:
+        """Write some fields of a message that is stored, and no others as far as the store can.
+
+        A store that writes whole messages gets the stored one with these fields changed.
+
+        Raises:
+            NotStoredError: there is no such message any more.
+        """
+        if self._partial:
+            await self._store.update_message(message, fields=frozenset(fields))
+            return
+        stored = await self.get(message.id)
+        if stored is not None:
+            set_fields(stored, fields)
+        await self._store.update_message(message if stored is None else stored)
+
+
+def set_fields(message: Any, fields: Mapping[str, Any]) -> None:
+    """Set fields of a message; entities become those of the message's own model, and what it does not have is left."""
+    known = getattr(type(message), "model_fields", None)
+    for name, value in fields.items():
+        if known is not None and name not in known:
+            continue
+        if name == "entities" and known is not None and not isinstance(message, Message):
+            [kind] = get_args(known[name].annotation) or (Entity,)
+            value = [kind(name=entity.name, attributes=list(entity.attributes)) for entity in value]
+        setattr(message, name, value)
+
+
+def _parameters(method: Any) -> Collection[str]:
+    try:
+        return inspect.signature(method).parameters
+    except (TypeError, ValueError):
+        return ()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from jazzmine_dspy.dialogue.replies import without_question
+from jazzmine_dspy.dialogue.texts import without_question
+from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.decision import TurnDecision
@@ -63,7 +64,25 @@ class EnhancementOutcome:
     llm_calls: tuple[LLMCallRecord, ...] = ()
 
 
-class TurnOutcome(Value):
+class _Outcome(Value):
+    """What there is to say, and to do next."""
+
+    state: WorkingMemory
+    next: NextStep
+    reply: str
+
+    @property
+    def question(self) -> str:
+        """The question at the end of the reply; empty where it has none."""
+        return self.next.question if self.reply.endswith(self.next.question) else ""
+
+    @property
+    def answer(self) -> str:
+        """The reply without its question."""
+        return without_question(self.reply, self.question)
+
+
+class TurnOutcome(_Outcome):
     """All that came of one message.
 
     ``reply`` is what to say now: ``answer`` and then ``question``, each of which may be empty. It never claims that an
@@ -80,9 +99,6 @@ class TurnOutcome(Value):
     """
 
     decision: TurnDecision | None
-    state: WorkingMemory
-    next: NextStep
-    reply: str
     route: MessageRoute
     repeated: bool = False
     stored: bool = True
@@ -91,18 +107,8 @@ class TurnOutcome(Value):
     message_id: str = ""
     drained: tuple[TurnOutcome, ...] = ()
 
-    @property
-    def question(self) -> str:
-        """The question at the end of the reply; empty where it has none."""
-        return self.next.question if self.reply.endswith(self.next.question) else ""
 
-    @property
-    def answer(self) -> str:
-        """The reply without its question."""
-        return without_question(self.reply, self.question)
-
-
-class ActionOutcome(Value):
+class ActionOutcome(_Outcome):
     """What came of an action's end: the step that follows, and the turns of the messages that had waited.
 
     ``message_id`` is of the message that led to the action, to say what the reply is to. ``repeated`` says that
@@ -110,24 +116,24 @@ class ActionOutcome(Value):
     part is down, wait on, and are taken before the next one.
     """
 
-    state: WorkingMemory
-    next: NextStep
-    reply: str
     drained: tuple[TurnOutcome, ...] = ()
     message_id: str = ""
     repeated: bool = False
-
-    @property
-    def question(self) -> str:
-        """The question at the end of the reply; empty where it has none."""
-        return self.next.question if self.reply.endswith(self.next.question) else ""
-
-    @property
-    def answer(self) -> str:
-        """The reply without its question."""
-        return without_question(self.reply, self.question)
 
 
 def stored_step(stored: NextStep | dict[str, Any]) -> NextStep:
     """A stored next step; of one that only another version can read, that nothing is to be done."""
     return stored if isinstance(stored, NextStep) else NextStep(kind="none")
+
+
+def finished_before(state: WorkingMemory, action_id: str) -> ActionOutcome:
+    """The answer to an end that was told before."""
+    done = next((action for action in state.action_results if action.action_id == action_id), None)
+    if done is None:
+        raise StateError(
+            f"Action {action_id!r} is not running",
+            where=f"conversation {state.conversation_id!r}",
+            remedy="Pass the action_id that begin_action gave.",
+        )
+    step = stored_step(done.next_step)
+    return ActionOutcome(state=state, next=step, reply=done.reply, message_id=done.message_id, repeated=True)

@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -228,6 +228,37 @@ def _shown(message: Message) -> HistoryMessage:
         enhanced=message.enhanced_message,
         is_continuation=message.is_continuation,
     )
+
+
+def read_clock(clock: Callable[[], float]) -> dt.datetime:
+    """The time of a clock, in UTC.
+
+    Args:
+        clock: Gives Unix time in seconds.
+
+    Raises:
+        InputError: what it gives is no such time, as are milliseconds, NaN or infinity.
+    """
+    time = clock()
+    try:
+        return dt.datetime.fromtimestamp(time, dt.UTC)
+    except (TypeError, ValueError, OverflowError, OSError) as error:
+        raise InputError(
+            f"The clock gives {time!r}, which is no Unix time in seconds",
+            where="clock",
+            remedy="Pass one that gives seconds since 1970, such as time.time.",
+        ) from error
+
+
+def milliseconds(clock: Callable[[], float], now: dt.datetime | None = None) -> int:
+    """Unix time in milliseconds, from 0: of ``now`` where it has a zone, else of the clock.
+
+    Example:
+        >>> milliseconds(lambda: 1_700_000_000.5)
+        1700000000500
+    """
+    time = now if now is not None and now.tzinfo is not None else read_clock(clock)
+    return max(0, int(time.timestamp() * 1000))
 
 
 def zone_of(now: dt.datetime) -> str:

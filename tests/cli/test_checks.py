@@ -32,8 +32,8 @@ def test_problems_are_told_by_kind_with_counts(run: Any, dataset: Path) -> None:
     assert len(lacking) > 20
     out = run("datasets", "check", dataset).out
     assert f"The split … has no turn with the command …: {len(lacking)}, such as\n" in out
-    assert "No turn has the command …: 2, such as 'clear_slot', 'restart'\n" in out
-    assert len(out.splitlines()) <= 20
+    assert "No turn has the command …: 2, such as\n" in out
+    assert len(out.splitlines()) <= 30
     assert f"--all prints each of the {len(report['problems'])} problems" in out
     everything = run("datasets", "check", dataset, "--all").out
     for problem in report["problems"]:
@@ -52,8 +52,9 @@ def test_ten_kinds_are_shown_and_the_rest_is_counted() -> None:
     same = by_kind(
         [problem("Input should be 'a' or 'b', not 'c'", 1), problem("Input should be 'a' or 'b', not 'd'", 2)]
     )
-    assert same[0] == "warning: Input should be 'a' or 'b', not …: 2, such as"
-    assert same[1:4] == ["  f:1: 'c'", "  f:2: 'd'", "  Do it."]
+    assert same[0] == "warning: Input should be … or …, not …: 2, such as"
+    assert same[1] == "  f:1: Input should be 'a' or 'b', not 'c'"
+    assert same[3] == "  Do it."
     assert by_kind([]) == []
 
 

@@ -115,7 +115,7 @@ def test_options_change_the_recipe(run: Any, monkeypatch: pytest.MonkeyPatch, tm
     assert (recipe.dataset, recipe.lm, recipe.seed) == ("d", "openai/x", 3)
     assert (recipe.budget.minutes, recipe.budget.lm_calls) == (1.5, 7)
     assert given == {
-        "out": Path("o"), "progress": None, "start_from": "f", "resume": False, "fresh": False,
+        "out": Path("o"), "progress": None, "start_from": "f", "fresh": False,
     }  # fmt: skip
 
 

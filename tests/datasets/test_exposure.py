@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from jazzmine_dspy.cli import app
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.datasets.exposure import describe_exposure
+from jazzmine_dspy.datasets.load import describe_exposure
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "tests" / "optimize" / "library"

@@ -45,9 +45,14 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str, str, str]] = {
         {"before": RUNNING, "labels": {"commands": [{"type": "affirm"}]}},
         "error",
         "labels.commands.0.type",
-        "none is open",
+        "affirm does nothing in this state",
     ),
-    "deny": ({"labels": {"commands": [{"type": "deny"}]}}, "error", "labels.commands.0.type", "none is open"),
+    "deny": (
+        {"labels": {"commands": [{"type": "deny"}]}},
+        "error",
+        "labels.commands.0.type",
+        "deny does nothing in this state",
+    ),
     "set what is held": (
         {
             "before": RUNNING,
@@ -55,7 +60,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str, str, str]] = {
         },
         "error",
         "labels.commands.0.name",
-        "held already",
+        "which has a value already",
     ),
     "set twice": (
         {
@@ -69,7 +74,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str, str, str]] = {
         },
         "error",
         "labels.commands.1.name",
-        "held already",
+        "which has a value already",
     ),
     "correct what is not held": (
         {
@@ -78,19 +83,19 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str, str, str]] = {
         },
         "error",
         "labels.commands.0.name",
-        "not held",
+        "which has no value",
     ),
     "clear what is not held": (
         {"before": RUNNING, "labels": {"commands": [{"type": "clear_slot", "name": "size"}]}},
         "warning",
         "labels.commands.0.name",
-        "not held",
+        "which has no value",
     ),
     "start what runs": (
         {"before": RUNNING, "labels": {"commands": [{"type": "start_flow", "flow": "order_cake"}]}},
         "error",
-        "labels.commands.0.flow",
-        "runs already",
+        "labels.commands.0.type",
+        "start_flow does nothing",
     ),
     "start what is paused": (
         {
@@ -104,20 +109,20 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "resume what is not paused": (
         {"before": RUNNING, "labels": {"commands": [{"type": "resume_flow", "flow": "opening_alarm"}]}},
         "error",
-        "labels.commands.0.flow",
-        "is not paused",
+        "labels.commands.0.type",
+        "resume_flow does nothing",
     ),
     "cancel nothing": (
         {"labels": {"commands": [{"type": "cancel_flow"}]}},
         "error",
-        "labels.commands.0.flow",
-        "No flow runs",
+        "labels.commands.0.type",
+        "cancel_flow does nothing",
     ),
     "cancel another": (
         {"before": RUNNING, "labels": {"commands": [{"type": "cancel_flow", "flow": "opening_alarm"}]}},
         "error",
-        "labels.commands.0.flow",
-        "neither runs nor is paused",
+        "labels.commands.0.type",
+        "cancel_flow does nothing",
     ),
     "cancellation without a command": (
         {"before": RUNNING, "labels": {"is_cancellation": True, "commands": [{"type": "repeat"}]}},

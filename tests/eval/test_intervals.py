@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jazzmine_dspy.eval import paired_difference, summarise
-from jazzmine_dspy.eval.differences import paired_metric
 from jazzmine_dspy.eval.intervals import Resamples, wilson
 from jazzmine_dspy.eval.score_terms import ScoreTerm, f1, mean
+from jazzmine_dspy.eval.significance import paired_metric
 from jazzmine_dspy.models import JazzmineError
 
 pytestmark = pytest.mark.row("V2")

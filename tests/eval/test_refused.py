@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +12,7 @@ from rich.console import Console
 
 from fake_openai import FakeOpenAI
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.eval import aevaluate, evaluate
+from jazzmine_dspy.eval import evaluate
 from jazzmine_dspy.eval.report import Report, System, terminal_table, write_report
 from jazzmine_dspy.lm import resolve_lm
 from jazzmine_dspy.program.policy import Policy
@@ -67,16 +66,15 @@ class First:
 
 
 @pytest.mark.row("L3", "V1")
-@pytest.mark.parametrize("style", ["sync", "async"])
 @pytest.mark.parametrize("kind", FILTERED)
-def test_refused_turns_are_counted_apart_and_asked_once(kind: str, style: str, tmp_path: Path) -> None:
+def test_refused_turns_are_counted_apart_and_asked_once(kind: str, tmp_path: Path) -> None:
     dataset = load_dataset(LIBRARY)
     examples = dataset.examples("train")[:9]
     with Filtering(*FILTERED[kind]) as server:
         lm = resolve_lm("openai/x", api_base=server.address, api_key="k")
         program = TurnProgram(dataset.flows, policy=Policy(shape="fused")).with_policy("lm")
         program.bind(lm=lm, recall=First(dataset.flows))
-        found = evaluate(program, examples) if style == "sync" else asyncio.run(aevaluate(program, examples))
+        found = evaluate(program, examples)
     assert len(server.calls) == len(server.places) == 9
     assert (found.refused, found.degraded, found.unanswered, found.crashed) == (3, 3, 0, 0)
     assert found.inconclusive_reason == ""

@@ -87,7 +87,13 @@ def report(support: list[Example], support_flows: list[str], noisy: Any) -> Repo
         candidates=[
             CandidateRow("base", 0.5, False, NASTY),
             CandidateRow(
-                f"local {NASTY}", 0.9, True, "best", 0.4, shipped.difference(base, "flow_set_exact"), 0.35
+                f"local {NASTY}",
+                0.9,
+                True,
+                "best",
+                0.4,
+                shipped.shared_difference(base, "flow_set_exact"),
+                0.35,
             ),
         ],
         learning=[
@@ -96,7 +102,7 @@ def report(support: list[Example], support_flows: list[str], noisy: Any) -> Repo
             LearningPoint(80, shipped.metrics["flow_set_exact"]),
         ],
         learning_words=f"Twice the labels bring more {NASTY}",
-        gains=[Gain("Compiling", "commands_exact", compiled.difference(plain, "commands_exact"))],
+        gains=[Gain("Compiling", "commands_exact", compiled.shared_difference(plain, "commands_exact"))],
         facts={"Recipe": NASTY, "Seed": "0"},
         reproduce=f"jazzmine-dspy optimize {NASTY}",
         examples_changed=[Change(NASTY, "a", "b", "c", True), Change("x", "a", "b", "c", None)],
@@ -355,8 +361,10 @@ def test_where_conversations_are_too_few_the_report_says_so(
     kept = set(list(dict.fromkeys(example.conversation_id for example in support))[:9])
     turns = [example for example in support if example.conversation_id in kept]
     good, bad = (evaluate(noisy(turns, support_flows, quality=quality), turns) for quality in (0.9, 0.4))
-    gain = Gain("Compiling", "commands_exact", good.difference(bad, "commands_exact"))
-    judged = [CandidateRow("local", 0.9, True, "best", 0.0, good.difference(bad, "flow_set_exact"), 0.4)]
+    gain = Gain("Compiling", "commands_exact", good.shared_difference(bad, "commands_exact"))
+    judged = [
+        CandidateRow("local", 0.9, True, "best", 0.0, good.shared_difference(bad, "flow_set_exact"), 0.4)
+    ]
     curve = [
         LearningPoint(number, found.metrics["flow_set_exact"]) for number, found in ((0, bad), (9, good))
     ]

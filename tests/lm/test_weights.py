@@ -8,6 +8,7 @@ import pytest
 
 from jazzmine_dspy.lm import weights
 from jazzmine_dspy.lm.errors import LMNotFoundError, LMWarning
+from jazzmine_dspy.models.parsing import cache_folder
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_without_a_conversion_the_shipped_file_serves_with_a_warning(
     monkeypatch.setattr(weights, "_requantise", fail)
     with pytest.warns(LMWarning, match="half speed"):
         assert weights.embedded_weights().path == shipped
-    assert list(weights.cache_dir().iterdir()) == []
+    assert list(cache_folder().iterdir()) == []
 
 
 def test_a_damaged_shipped_file_is_refused(shipped: Path) -> None:

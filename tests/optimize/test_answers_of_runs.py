@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.lm import ReplayStore
-from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
+from jazzmine_dspy.lm import ReplayStore, replayed, scripted_lm
+from jazzmine_dspy.models.errors import LMUnansweredError
+from jazzmine_dspy.optimize.answers import RunAnswers
 from jazzmine_dspy.optimize.recipe import Recipe
-from jazzmine_dspy.optimize.run import optimize
 
 NAME = "scripted/served"
 
@@ -35,10 +35,24 @@ def test_a_fresh_run_asks_anew_and_others_replay(
     assert after.requests == []
 
 
-@pytest.mark.row("O3", "O4")
-def test_a_run_that_goes_on_is_not_fresh(tiny: Any, tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="resume and fresh"):
-        optimize(tiny(), out=tmp_path / "program", resume=True, fresh=True)
+@pytest.mark.row("O4", "O6")
+def test_samples_are_stored_by_their_number_for_each_recipe(tmp_path: Path) -> None:
+    """Of a sampled request each repetition has an answer of its own; one at temperature 0 has one for all recipes."""
+    numbers = itertools.count()
+
+    def run(recipe: str, times: int, temperature: float) -> list[str]:
+        lm = scripted_lm(lambda _request: f"answer {next(numbers)}", model=NAME)
+        kept = replayed(lm, RunAnswers(tmp_path / "answers.db", recipe))
+        return [kept("hi", temperature=temperature)[0] for _ in range(times)]
+
+    first = run("one", 2, 1.0)
+    assert len(set(first)) == 2
+    again = run("one", 3, 1.0)
+    assert again[:2] == first
+    assert again[2] not in first
+    assert not {*run("other", 2, 1.0)} & {*again}
+    (held,) = {*run("one", 2, 0.0), *run("other", 1, 0.0)}
+    assert held not in again
 
 
 @pytest.mark.row("L3")

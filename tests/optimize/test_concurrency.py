@@ -107,8 +107,8 @@ def test_a_turn_that_was_never_answered_has_no_score(scripts: Any, concurrency: 
     # Against a program that answered them, these turns are left out of the pairs.
     lost.clear()
     answered = evaluate(program, examples, concurrency=concurrency)
-    assert answered.difference(whole, "flow_set_exact").n == whole.metrics["flow_set_exact"].n
-    assert answered.difference(whole, "flow_set_exact").value == 0.0
+    assert answered.shared_difference(whole, "flow_set_exact").n == whole.metrics["flow_set_exact"].n
+    assert answered.shared_difference(whole, "flow_set_exact").value == 0.0
     assert not answered.inconclusive_reason
     # More than 5 %: the rest is not asked, and the figures decide nothing.
     lost.update(example.turn.text for example in examples)

@@ -70,7 +70,7 @@ def test_a_misspelt_key_is_refused_with_a_suggestion(
 
 
 def test_a_key_like_no_other_is_refused_with_the_known_ones(write: Callable[[str], Path]) -> None:
-    with pytest.raises(RecipeError, match=r"Known keys: .*minutes.*lm_calls"):
+    with pytest.raises(RecipeError, match=r"Known: minutes.*lm_calls"):
         read_recipe(write('name = "a"\ndataset = "d"\n[budget]\nxyzzy = 1\n'))
 
 
@@ -80,7 +80,6 @@ def test_a_key_like_no_other_is_refused_with_the_known_ones(write: Callable[[str
         ('name = "a"\n', "dataset"),
         ('name = "a"\ndataset = "d"\nseed = -1\n', "seed"),
         ('name = "a/../b"\ndataset = "d"\n', "name"),
-        ('name = "a"\ndataset = "d"\noptimizer = "magic"\n', "optimizer"),
         ('name = "a"\ndataset = "d"\n[budget]\nminutes = 0\n', "budget.minutes"),
         ('name = "a"\ndataset = "d"\n[gates]\ntarget_error = 1\n', "gates.target_error"),
         ('name = "a"\ndataset = "d"\n[clarify]\ncost = 0\n', "clarify.cost"),

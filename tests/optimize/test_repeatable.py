@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("own_embedding_models")
 
 RUN = """
 import sys
-sys.path[:0] = sys.argv[1:2] + [sys.argv[1].replace("optimize", "support")]
+sys.path[:0] = sys.argv[1:3]
 import scripts
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize import run
@@ -49,7 +49,8 @@ def test_two_processes_make_the_same_bytes(library: Path, tmp_path: Path, files_
         cwd = tmp_path / f"place {number}"
         shutil.copytree(library, cwd / "library")
         variables = {"PYTHONHASHSEED": hash_seed, "TZ": zone, "DSPY_CACHEDIR": str(cwd / "cache")}
-        command = [sys.executable, "-c", RUN, str(Path(__file__).parent)]
+        here = Path(__file__).parent
+        command = [sys.executable, "-c", RUN, str(here), str(here.parent / "support")]
         env = {**os.environ, **variables}
         started.append(subprocess.Popen(command, cwd=cwd, env=env, stderr=subprocess.PIPE, text=True))
     for process in started:

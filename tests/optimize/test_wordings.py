@@ -105,7 +105,7 @@ def test_hosted_models_are_tried_in_both_wordings_and_local_ones_in_the_brief(
 ) -> None:
     recipe = Recipe(name="a", dataset="d", lm=lm, wording=given)
     assert recipe.wordings == tried
-    assert ("wording" in recipe.facts) is (given is not None)
+    assert recipe.facts["wording"] == given
 
 
 @pytest.mark.row("O1")

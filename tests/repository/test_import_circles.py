@@ -1,12 +1,15 @@
 """Imports run one way: no module comes back to itself, and serving needs nothing of what compiles it.
 
 Every import statement counts: a name needed only for a type, or only inside a function, ties two modules together
-all the same. What the top package imports is left out, since it names everything and imports it only when asked.
+all the same, and so does a module's name in a call of ``import_module``. What the top package imports is left out,
+since it names everything and imports it only when asked.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
+import importlib.util
 from pathlib import Path
 
 import grimp
@@ -22,7 +25,25 @@ def _read(package: str) -> grimp.ImportGraph:
     graph = grimp.build_graph(package, cache_dir=None)
     for name in graph.find_modules_directly_imported_by(package):
         graph.remove_import(importer=package, imported=name)
+    spec = importlib.util.find_spec(package)
+    assert spec is not None
+    folder = Path(str(spec.origin)).parent
+    for path in folder.rglob("*.py"):
+        parts = path.relative_to(folder.parent).with_suffix("").parts
+        module = ".".join(parts).removesuffix(".__init__")
+        for imported in _imported_by_string(path.read_text("utf-8")):
+            if module != package and imported in graph.modules:
+                graph.add_import(importer=module, imported=imported)
     return graph
+
+
+def _imported_by_string(source: str) -> list[str]:
+    """The names in calls such as ``import_module("package.module")``."""
+    if "import_module" not in source:
+        return []
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    named = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] == "import_module"]
+    return [arg.value for call in named for arg in call.args if isinstance(arg, ast.Constant)]
 
 
 def _circles(graph: grimp.ImportGraph) -> set[frozenset[str]]:
@@ -71,6 +92,7 @@ def test_serving_imports_nothing_that_compiles_or_measures(graph: grimp.ImportGr
         "import circling.first",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from circling.first import FIRST",
         "def later():\n    from circling.first import FIRST",
+        "import importlib\ndef later():\n    importlib.import_module('circling.first')",
     ],
 )
 def test_a_circle_is_seen_however_it_is_closed(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-
 from jazzmine_dspy.optimize.pipeline.acts import shown
+
 from jazzmine_dspy.program.heads.acts import Acts, fit
 from jazzmine_dspy.program.heads.acts.fit import Rows
 from jazzmine_dspy.program.heads.acts.view import Stack

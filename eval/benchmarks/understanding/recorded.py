@@ -22,9 +22,9 @@ from jazzmine_dspy.lm import resolve_lm
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.optimize.optimizers.means import Means
-from jazzmine_dspy.optimize.optimizers.nearest import nearest
-from jazzmine_dspy.optimize.optimizers.search import labeled
+from jazzmine_dspy.optimize.optimizers.knn import nearest
+from jazzmine_dspy.optimize.optimizers.labeled_few_shot import labeled
+from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
@@ -39,7 +39,7 @@ COMPILED_DEV, COMPILED_TEST = 60, 120
 FEWEST = 30
 """Turns of a line that a recording has to hold an answer for, so that it says anything."""
 
-RECIPE = Recipe(name="compiled", dataset="datasets/support", seed=7)
+TOOLS = OptimizerTools(Recipe(name="compiled", dataset="datasets/support", seed=7))
 """How prompts are compiled that are compared with those as written: three demonstrations, as runs have them."""
 
 Make = Callable[[FlowRegistry, dspy.LM], Any]
@@ -93,12 +93,12 @@ def plain(flows: FlowRegistry, lm: dspy.LM) -> Plain:
 
 def few_shot(train: Sequence[Example]) -> Make:
     """The same with labelled demonstrations in every prompt, drawn by seed as a run draws them."""
-    return lambda flows, lm: labeled("few-shot", RECIPE, ours(flows, lm), train, RECIPE.seed * 1000).program
+    return lambda flows, lm: labeled(ours(flows, lm), train, TOOLS)
 
 
 def knn(train: Sequence[Example]) -> Make:
     """The same with the labelled turns that are nearest to each message."""
-    return lambda flows, lm: nearest("nearest", ours(flows, lm), train, Means(RECIPE)).program
+    return lambda flows, lm: nearest(ours(flows, lm), train, TOOLS)
 
 
 def soni_in(folder: Path) -> Make:

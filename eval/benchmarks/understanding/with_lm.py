@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from jazzmine_dspy.eval.differences import paired_difference
 from jazzmine_dspy.eval.intervals import summarise
+from jazzmine_dspy.eval.significance import paired_difference
 from jazzmine_dspy.lm.recording import Recording
 from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.errors import JazzmineError

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from jazzmine_dspy.eval.intervals import summarise
 from jazzmine_dspy.eval.score_terms import TurnScores, mean
-from jazzmine_dspy.eval.suite import Suite, overlaps, run_suite, training_texts
+from jazzmine_dspy.eval.suite import Suite, run_suite
 from understanding.figures import Figure, by_part, figure
 from understanding.ground import Ground
+from understanding.overlap import overlaps, training_texts
 from understanding.programs import Programs
 from understanding.rehearsal import Staged, decided, judged
 

@@ -23,8 +23,8 @@ from jazzmine_dspy.datasets.importers import disfl_qa as disfl_qa
 from jazzmine_dspy.datasets.importers import tiage as tiage
 from jazzmine_dspy.datasets.importers import rasa_nlu as rasa_nlu
 from jazzmine_dspy.datasets.importers import calm_e2e as calm_e2e
-from jazzmine_dspy.datasets.importers.messages import label_flows, labels_in, of_label, single, words
-from jazzmine_dspy.datasets.importers.registry import IMPORTERS, Importer, importer
+from jazzmine_dspy.datasets.importers.importer import label_flows, labels_in, of_label, single, words
+from jazzmine_dspy.datasets.importers.importer import IMPORTERS, Importer, importer
 from jazzmine_dspy.datasets.importers.run import DEV_SHARE, ImportReport, import_dataset
 from jazzmine_dspy.datasets.importers.source_reader import (
     PARTS,
@@ -34,9 +34,11 @@ from jazzmine_dspy.datasets.importers.source_reader import (
     SourceReader,
     named_files,
     one_file,
+    one_part,
 )
 
 __all__ = [
     "DEV_SHARE", "IMPORTERS", "PARTS", "BadRow", "BadRowError", "ImportReport", "Importer", "Part", "SourceReader",
-    "import_dataset", "importer", "label_flows", "labels_in", "named_files", "of_label", "one_file", "single", "words",
+    "import_dataset", "importer", "label_flows", "labels_in", "named_files", "of_label", "one_file", "one_part",
+    "single", "words",
 ]  # fmt: skip

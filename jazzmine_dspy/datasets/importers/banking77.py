@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jazzmine_dspy.datasets.importers.messages import label_flows, labels_in, of_label, single
-from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.importer import importer, label_flows, labels_in, of_label, single
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, SourceReader, named_files, one_file
 from jazzmine_dspy.models.flows import Flow
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.messages import assistant, labels_in, user, words
+from jazzmine_dspy.datasets.importers.importer import assistant, importer, labels_in, user, words
 from jazzmine_dspy.datasets.importers.rasa_nlu import elements, members, yaml_files, yaml_node
-from jazzmine_dspy.datasets.importers.registry import importer
-from jazzmine_dspy.datasets.importers.source_reader import BadRowError, PartName, SourceReader
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError, SourceReader, one_part
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
 from jazzmine_dspy.models.base import FrozenMap
 from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot, StartFlow
@@ -17,14 +15,6 @@ from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.turn import ConversationStatus
 
 _FINISHED = ("flow_completed", "flow_cancelled")
-
-
-def layout(src: Path) -> dict[PartName, Path]:
-    """A file of test cases, or a folder of such files: all of them are for training."""
-    for name in ("e2e_tests", "tests"):
-        if (src / name).is_dir():
-            return {"train": src / name}
-    return {"train": src}
 
 
 @importer(
@@ -45,7 +35,7 @@ def layout(src: Path) -> dict[PartName, Path]:
         "Responses that are named and not written out, fixtures, metadata and other assertions.",
         "Which flows are paused; rewrites, sentiments and intents.",
     ),
-    layout=layout,
+    layout=one_part("e2e_tests", "tests"),
 )
 def calm_e2e(reader: SourceReader) -> Sequence[Flow]:
     """Read YAML files; files without the key ``test_cases`` are passed over."""

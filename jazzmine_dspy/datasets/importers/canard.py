@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jazzmine_dspy.datasets.importers.messages import assistant, user
-from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.importer import assistant, importer, user
 from jazzmine_dspy.datasets.importers.source_reader import SourceReader, named_files, one_file
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
 from jazzmine_dspy.models.flows import Flow

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jazzmine_dspy.datasets.candidates import CANDIDATES_FILE, GUESS
-from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.importer import importer
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, PartName, SourceReader
 from jazzmine_dspy.datasets.schema import FLOWS_FILE, LabelledConversation
 from jazzmine_dspy.models.errors import DatasetError

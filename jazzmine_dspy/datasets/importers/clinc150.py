@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from jazzmine_dspy.datasets.importers.messages import label_flows, labels_in, of_label, single
-from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.importer import (
+    importer,
+    label_flows,
+    labels_in,
+    of_label,
+    only_file,
+    single,
+)
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, PartName, SourceReader
 from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.models.errors import DatasetError
@@ -27,17 +33,8 @@ def layout(src: Path) -> dict[PartName, Path]:
 
 
 def _one(src: Path) -> Path:
-    if not src.is_dir():
-        return src
     folder = src / "data" if (src / "data").is_dir() else src
-    files = sorted(path for path in folder.glob("data_*.json"))
-    if len(files) != 1:
-        raise DatasetError(
-            f"The folder has {len(files)} files data_*.json",
-            where=str(folder),
-            remedy=f"Name the one that you mean, such as {_FILES[1]}.",
-        )
-    return files[0]
+    return only_file(folder, "data_*.json", f"Name the one that you mean, such as {_FILES[1]}.")
 
 
 @importer(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jazzmine_dspy.datasets.importers.messages import single
-from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.importer import importer, single
 from jazzmine_dspy.datasets.importers.source_reader import SourceReader, named_files, one_file
 from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.models.flows import Flow

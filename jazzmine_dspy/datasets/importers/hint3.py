@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from jazzmine_dspy.datasets.importers.messages import label_flows, labels_in, of_label, single
-from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.importer import (
+    importer,
+    label_flows,
+    labels_in,
+    of_label,
+    only_file,
+    single,
+)
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, PartName, SourceReader
-from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow
 
 NOTHING_FITS = "NO_NODES_DETECTED"
@@ -24,16 +29,9 @@ def layout(src: Path) -> dict[PartName, Path]:
 
 
 def _one_bot(path: Path) -> Path:
-    if not path.is_dir():
-        return path
-    files = sorted(path.glob("*.csv"))
-    if len(files) != 1:
-        raise DatasetError(
-            f"The folder has {len(files)} CSV files" + ": each is another bot" * (len(files) > 1),
-            where=str(path),
-            remedy="Name one bot's file; bots do not share their labels.",
-        )
-    return files[0]
+    return only_file(
+        path, "*.csv", "Name one bot's file: each is another bot, and bots do not share their labels."
+    )
 
 
 @importer(

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jazzmine_dspy.datasets.importers.messages import labels_in, single, words
-from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.importer import importer, labels_in, single, words
 from jazzmine_dspy.datasets.importers.source_reader import (
     BadRowError,
     Part,

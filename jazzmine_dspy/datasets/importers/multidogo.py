@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from jazzmine_dspy.datasets.importers.messages import OUT_OF_SCOPE, labels_in, user, words
-from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.importer import OUT_OF_SCOPE, importer, labels_in, user, words
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, SourceReader, named_files, one_file
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
 from jazzmine_dspy.models.base import FrozenMap

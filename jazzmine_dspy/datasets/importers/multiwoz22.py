@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jazzmine_dspy.datasets.importers import sgd
-from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.importer import importer
 from jazzmine_dspy.datasets.importers.source_reader import SourceReader
 from jazzmine_dspy.models.flows import Flow
 

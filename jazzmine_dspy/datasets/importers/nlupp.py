@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.messages import single
-from jazzmine_dspy.datasets.importers.registry import importer
-from jazzmine_dspy.datasets.importers.source_reader import BadRowError, PartName, SourceReader
+from jazzmine_dspy.datasets.importers.importer import importer, single
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError, SourceReader, one_part
 from jazzmine_dspy.datasets.schema import LabelledConversation, Labels
 from jazzmine_dspy.models.commands import ChitChat, Command, Handoff, Repeat, SetSlot, StartFlow
 from jazzmine_dspy.models.errors import DatasetError
@@ -47,12 +46,6 @@ class _Ontology:
         )
 
 
-def layout(src: Path) -> dict[PartName, Path]:
-    """The source has folds and no parts: all of them are for training."""
-    inner = src / "data"
-    return {"train": inner if inner.is_dir() else src}
-
-
 @importer(
     "nlupp",
     title="NLU++",
@@ -74,7 +67,7 @@ def layout(src: Path) -> dict[PartName, Path]:
         "No message is out of scope: an empty list of flows means that only an act or a value was said.",
         "No rewrites or sentiments, which the source does not label.",
     ),
-    layout=layout,
+    layout=one_part("data"),
 )
 def nlupp(reader: SourceReader) -> Sequence[Flow]:
     """Read folds; a fold's domain is its folder's name, or what its intents belong to."""

@@ -9,21 +9,14 @@ from typing import Any
 
 import yaml
 
-from jazzmine_dspy.datasets.importers.messages import labels_in, of_label, single, words
-from jazzmine_dspy.datasets.importers.registry import importer
-from jazzmine_dspy.datasets.importers.source_reader import PartName, SourceReader
+from jazzmine_dspy.datasets.importers.importer import importer, labels_in, of_label, single, words
+from jazzmine_dspy.datasets.importers.source_reader import SourceReader, one_part
 from jazzmine_dspy.models.commands import Command, SetSlot, StartFlow
 from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.parsing import from_json
 
 _ENTITY = re.compile(r"\[(?P<text>[^\]]+)\](?:\((?P<name>[^)]+)\)|(?P<facts>\{[^}]+\}))")
 _NO_FLOW = {"out_of_scope", "nlu_fallback"}
-
-
-def layout(src: Path) -> dict[PartName, Path]:
-    """A file of training data, or a folder of such files: all of it is for training."""
-    inner = src / "data"
-    return {"train": inner if inner.is_dir() else src}
 
 
 @importer(
@@ -42,7 +35,7 @@ def layout(src: Path) -> dict[PartName, Path]:
         "Synonyms, lookup tables, regular expressions, roles and groups of entities.",
         "No rewrites, sentiments and states, which the source does not label.",
     ),
-    layout=layout,
+    layout=one_part("data"),
 )
 def rasa_nlu(reader: SourceReader) -> Sequence[Flow]:
     """Read YAML files; files without the key ``nlu`` are passed over."""

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from jazzmine_dspy.datasets.importers import writer
-from jazzmine_dspy.datasets.importers.registry import IMPORTERS, Importer
+from jazzmine_dspy.datasets.importers.importer import IMPORTERS, Importer
 from jazzmine_dspy.datasets.importers.source_reader import PARTS, BadRow, Part, PartName, SourceReader
 from jazzmine_dspy.datasets.schema import FLOWS_FILE, ROLES, Role
 from jazzmine_dspy.datasets.split import FRACTIONS, divide

@@ -6,8 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.registry import importer
-from jazzmine_dspy.datasets.importers.source_reader import BadRowError, Part, PartName, SourceReader
+from jazzmine_dspy.datasets.importers.importer import importer
+from jazzmine_dspy.datasets.importers.source_reader import (
+    BadRowError,
+    Part,
+    PartName,
+    SourceReader,
+    named_files,
+)
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
 from jazzmine_dspy.models import commands as c
 from jazzmine_dspy.models.base import FrozenMap
@@ -26,12 +32,7 @@ Values = dict[str, Any]
 
 def layout(src: Path) -> dict[PartName, Path]:
     """The folders ``train``, ``dev`` and ``test``; a folder of dialogues alone is for training."""
-    if src.is_dir():
-        names: tuple[PartName, ...] = ("train", "dev", "test")
-        there: dict[PartName, Path] = {name: src / name for name in names if (src / name).is_dir()}
-        if there:
-            return there
-    return {"train": src}
+    return named_files("")(src) or {"train": src}
 
 
 @importer(

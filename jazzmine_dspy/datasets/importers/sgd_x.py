@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from jazzmine_dspy.datasets.importers import sgd
-from jazzmine_dspy.datasets.importers.registry import importer
-from jazzmine_dspy.datasets.importers.source_reader import PartName, SourceReader
+from jazzmine_dspy.datasets.importers.importer import importer
+from jazzmine_dspy.datasets.importers.source_reader import SourceReader
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow
 
@@ -17,13 +17,6 @@ _SCHEMA = "schema.json"
 
 Names = dict[str, tuple[str, Mapping[str, str]]]
 """For each service of SGD its name in the variant, and there the names of its intents and slots."""
-
-
-def layout(src: Path) -> dict[PartName, Path]:
-    """The folders ``train``, ``dev`` and ``test`` of a variant, such as ``sgd_x/data/v1``; each has a schema."""
-    names: tuple[PartName, ...] = ("train", "dev", "test")
-    parts: dict[PartName, Path] = {name: src / name for name in names if (src / name / _SCHEMA).is_file()}
-    return parts or {"train": src}
 
 
 @importer(
@@ -40,7 +33,7 @@ def layout(src: Path) -> dict[PartName, Path]:
         "What the importer sgd leaves out.",
         "The texts do not change with the schema: they are those of SGD.",
     ),
-    layout=layout,
+    layout=sgd.layout,
 )
 def read(reader: SourceReader) -> Sequence[Flow]:
     """Read the schemas of a variant, and the dialogues of SGD three folders above, as the source publishes them."""

@@ -320,10 +320,10 @@ class SourceReader:
 
 
 def named_files(suffix: str, *inner: str) -> Callable[[Path], dict[PartName, Path]]:
-    """The layout of sources with one file for each part: ``train``, ``dev`` and ``test`` with a suffix.
+    """The layout of sources with one file or folder for each part: ``train``, ``dev`` and ``test`` with a suffix.
 
     Args:
-        suffix: Such as ``.csv``.
+        suffix: Such as ``.csv``; empty for folders.
         inner: Folders inside the source in which the files may lie.
     """
 
@@ -332,12 +332,21 @@ def named_files(suffix: str, *inner: str) -> Callable[[Path], dict[PartName, Pat
             return {"train": src}
         names: Iterable[PartName] = ("train", "dev", "test")
         for folder in (src, *(src / name for name in inner)):
-            files = {name: path for name in names if (path := folder / f"{name}{suffix}").is_file()}
+            files = {name: path for name in names if (path := folder / f"{name}{suffix}").exists()}
             if files:
                 return files
         return {}
 
     return layout
+
+
+def one_part(*inner: str) -> Callable[[Path], dict[PartName, Path]]:
+    """The layout of sources without parts: all of it is for training, from the first of some folders that is there.
+
+    Args:
+        inner: Folders inside the source.
+    """
+    return lambda src: {"train": next((src / name for name in inner if (src / name).is_dir()), src)}
 
 
 def one_file(part: Part, suffix: str) -> Path:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.messages import OUT_OF_SCOPE, words
-from jazzmine_dspy.datasets.importers.registry import importer
-from jazzmine_dspy.datasets.importers.source_reader import BadRowError, PartName, SourceReader
+from jazzmine_dspy.datasets.importers.importer import OUT_OF_SCOPE, importer, words
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError, SourceReader, one_part
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow, Slot
@@ -30,12 +29,6 @@ _REFUSED = "out_of_scope"
 _FREE = "custom"
 _TALK = {"hello", "anything_else", "goodbye_1", "goodbye_2", _REFUSED, _FREE}
 """Replies that do nothing for a task."""
-
-
-def layout(src: Path) -> dict[PartName, Path]:
-    """The source has no parts: all dialogues are for training."""
-    inner = src / "dialogues"
-    return {"train": inner if inner.is_dir() else src}
 
 
 @importer(
@@ -60,7 +53,7 @@ def layout(src: Path) -> dict[PartName, Path]:
         "the wizard turned, since nothing in the source says where the user asked.",
         "Which tasks are paused or finished, values of slots, commands, rewrites and sentiments.",
     ),
-    layout=layout,
+    layout=one_part("dialogues"),
 )
 def star(reader: SourceReader) -> Sequence[Flow]:
     """Read folders of dialogues; the folder ``tasks`` near them lists the tasks."""

@@ -9,14 +9,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.messages import label_flows
-from jazzmine_dspy.datasets.importers.order import OrderError, Place, in_order, place_of
-from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.importer import importer, label_flows
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, Part, SourceReader, named_files
-from jazzmine_dspy.datasets.importers.table_rows import Row, csv_rows, json_rows
+from jazzmine_dspy.datasets.importers.table_rows import (
+    OrderError,
+    Place,
+    Row,
+    csv_rows,
+    in_order,
+    json_rows,
+    place_of,
+)
 from jazzmine_dspy.datasets.replay import Replay
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
-from jazzmine_dspy.models.commands import COMMAND_KINDS, COMMANDS
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.parsing import MalformedError, from_json
@@ -228,21 +233,13 @@ class _Table:
 
     def _sorted(self, name: str, rows: Sequence[Row]) -> Sequence[Row]:
         places = [row.place for row in rows if row.place is not None]
-        if not places:
-            return rows
         try:
-            return [rows[number] for number in in_order(places)]
+            order = in_order(places, [row.line for row in rows]) if places else range(len(rows))
         except OrderError as error:
-            one, other = (rows[number].line for number in error.rows)
             self._spoilt.add(name)
-            problem = str(error)
-            if error.same:
-                problem = (
-                    f"the place is that of line {one} in conversation {name!r} already; number the rows anew, or "
-                    "rename one conversation"
-                )
-            self._reader.bad(self._path, other, str(self._bad("order", problem)))
+            self._reader.bad(self._path, rows[error.row].line, str(self._bad("order", str(error))))
             return rows
+        return [rows[number] for number in order]
 
     def _turn(self, cells: Mapping[str, Any], replay: Replay) -> LabelledTurn:
         role = self._role(cells)
@@ -258,17 +255,14 @@ class _Table:
         if "role" not in self._columns:
             return "user"
         word = str(self._cell(cells, "role") or "")
-        if word.casefold() not in self._role_words:
-            known = [
+        if (role := self._role_words.get(word.casefold())) is None:
+            known = ", or ".join(
                 ", ".join(known for known, role in _ROLE_WORDS.items() if role == wanted)
                 for wanted in ("user", "assistant")
-            ]
-            raise self._bad(
-                "role",
-                f"{word!r} is no role; write {', or '.join(known)}; or say whose word it is: "
-                f"--map user={word} or --map assistant={word}",
             )
-        return self._role_words[word.casefold()]
+            problem = f"{word!r} is no role; write {known}; or say whose word it is"
+            raise self._bad("role", f"{problem}: --map user={word} or --map assistant={word}")
+        return role
 
     # --- labels ----------------------------------------------------------------------------------------
 
@@ -335,17 +329,7 @@ class _Table:
         if isinstance(value, str) and not value.startswith("["):
             value = [{"type": name.strip()} for name in value.split(";") if name.strip()]
         data = self._json("commands", value)
-        for command in data if isinstance(data, list) else ():
-            if not isinstance(command, dict) or command.get("type") not in COMMAND_KINDS:
-                said = command.get("type") if isinstance(command, dict) else command
-                raise self._bad("commands", f"unknown command {said!r}; use: {', '.join(COMMAND_KINDS)}")
-            try:
-                COMMANDS.validate_python(command)
-            except ValueError as error:
-                raise self._bad(
-                    "commands", f"{command['type']} lacks a field, or has a wrong one: {error}"
-                ) from None
-        if not isinstance(data, list):
+        if not isinstance(data, list) or not all(isinstance(command, dict) for command in data):
             raise self._bad(
                 "commands", "write a JSON list as in conversations.jsonl, or names with ';' between them"
             )
@@ -362,21 +346,19 @@ class _Table:
     def _filled(
         self, values: Mapping[str, Any], flows: list[str | None], held: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
+        registry: Mapping[str, Flow] = self._registry or {}
         found: list[dict[str, Any]] = []
         for name, value in values.items():
-            known = [
-                self._registry[flow] for flow in flows if flow and self._registry and flow in self._registry
-            ]
-            slot = next((flow.slot(name) for flow in known if flow.slot(name) is not None), None)
+            known = [flow for each in flows if (flow := registry.get(each or "")) is not None]
+            slot = next((slot for flow in known if (slot := flow.slot(name)) is not None), None)
             if slot is None:
                 of = (
                     f"the flow {', '.join(flow.name for flow in known)}"
                     if known
                     else "any flow that runs here"
                 )
-                raise self._bad(
-                    "slots", f"unknown slot {name!r} of {of}; correct the name, or add it to flows.yaml"
-                )
+                problem = f"unknown slot {name!r} of {of}; correct the name, or add it to flows.yaml"
+                raise self._bad("slots", problem)
             if value is None:
                 found.append({"type": "clear_slot" if name in held else "skip_slot", "name": name})
             else:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.messages import assistant, user
-from jazzmine_dspy.datasets.importers.registry import importer
+from jazzmine_dspy.datasets.importers.importer import assistant, importer, user
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, PartName, SourceReader
 from jazzmine_dspy.datasets.schema import LabelledConversation
 from jazzmine_dspy.models.flows import Flow

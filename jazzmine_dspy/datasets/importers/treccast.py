@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from jazzmine_dspy.datasets.importers.messages import user
-from jazzmine_dspy.datasets.importers.registry import importer
-from jazzmine_dspy.datasets.importers.source_reader import PartName, SourceReader
+from jazzmine_dspy.datasets.importers.importer import importer, user
+from jazzmine_dspy.datasets.importers.source_reader import SourceReader, one_part
 from jazzmine_dspy.datasets.schema import LabelledConversation
 from jazzmine_dspy.models.flows import Flow
 
 _RESOLVED = "evaluation_topics_annotated_resolved_v1.0.tsv"
-
-
-def layout(src: Path) -> dict[PartName, Path]:
-    """The source has no parts: all topics are for training."""
-    return {"train": src}
 
 
 @importer(
@@ -32,7 +25,7 @@ def layout(src: Path) -> dict[PartName, Path]:
         "The answers: the source names documents, so the assistant says nothing.",
         "No flows, commands, intents or sentiments, which the source does not label.",
     ),
-    layout=layout,
+    layout=one_part(),
 )
 def treccast(reader: SourceReader) -> Sequence[Flow]:
     """Read files of topics, of 2019 with the file of resolved questions near them."""

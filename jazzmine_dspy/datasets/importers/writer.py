@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.registry import Importer
-from jazzmine_dspy.datasets.importers.source_reader import Part, SourceReader
+from jazzmine_dspy.datasets.importers.importer import Importer
+from jazzmine_dspy.datasets.importers.source_reader import SourceReader
+from jazzmine_dspy.datasets.load import CARD_FILE
 from jazzmine_dspy.datasets.schema import (
     CONVERSATIONS_FILE,
     FLOWS_FILE,
@@ -19,12 +21,12 @@ from jazzmine_dspy.datasets.schema import (
     LabelledConversation,
     Role,
     StateBefore,
+    as_written,
 )
 from jazzmine_dspy.datasets.split import write_splits
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.registry import FlowRegistry
 
-CARD_FILE = "card.md"
 _FEW = 3
 """Files that the card names one by one; of more it gives their number."""
 
@@ -108,10 +110,7 @@ def _line(conversation: LabelledConversation) -> str:
         "before" in t.model_fields_set for t in said
     )
     for turn, dumped in zip(conversation.turns, data["turns"], strict=True):
-        if held := dumped["before"].pop("paused_slots", None):
-            dumped["before"]["paused"] = [
-                {"flow": name, "slots": held[name]} if name in held else name for name in turn.before.paused
-            ]
+        dumped["before"] = as_written(dumped["before"])
         for name, empty in (
             ("before", turn.before == StateBefore() and not (idle and turn.role == "user" and len(said) > 1)),
             ("tags", not turn.tags),
@@ -143,7 +142,7 @@ def card(importer: Importer, reader: SourceReader, *, roles: Mapping[str, Role],
         "",
         "| file read | SHA-256 |",
         "|---|---|",
-        *(f"| {name} | `{digest}` |" for name, digest in _files(reader.parts, reader.opened)),
+        *(f"| {name} | `{digest}` |" for name, digest in _files(reader.opened)),
         "",
         "| role | conversations |",
         "|---|---|",
@@ -167,29 +166,17 @@ def card(importer: Importer, reader: SourceReader, *, roles: Mapping[str, Role],
     return "\n".join(lines)
 
 
-def _files(parts: Sequence[Part], opened: Mapping[Path, str]) -> list[tuple[str, str]]:
+def _files(opened: Mapping[Path, str]) -> Iterator[tuple[str, str]]:
     """Each file with its hash; of a folder of many, their number and a hash over all."""
-    found: list[tuple[str, str]] = []
-    shared = dict(opened)
-    for part in parts:
-        if part.path.is_dir():
-            inside = {path: shared.pop(path) for path in list(shared) if path.is_relative_to(part.path)}
-            found += _hashes(part.name, part.path, inside)
-        elif part.path in shared:
-            names = ", ".join(other.name for other in parts if other.path == part.path)
-            found.append((f"{names}: {part.path.name}", shared.pop(part.path)))
-    folders: dict[Path, dict[Path, str]] = {}
-    for path, digest in shared.items():
-        top = path.parent.parent if len(shared) > _FEW else path.parent
-        folders.setdefault(top, {})[path] = digest
-    for top, inside in folders.items():
-        found += _hashes("shared", top, inside)
-    return found
-
-
-def _hashes(name: str, folder: Path, inside: Mapping[Path, str]) -> list[tuple[str, str]]:
-    if len(inside) <= _FEW:
-        return [(f"{name}: {path.name}", digest) for path, digest in inside.items()]
-    told = sorted((path.relative_to(folder).as_posix(), digest) for path, digest in inside.items())
-    total = hashlib.sha256(json.dumps(told).encode()).hexdigest()
-    return [(f"{name}: {len(inside)} files in {folder.name}, one hash over all", total)]
+    files = {path.resolve(): digest for path, digest in opened.items()}
+    root = Path(os.path.commonpath([path.parent for path in files]))
+    folders: dict[str, dict[str, str]] = {}
+    for path, digest in files.items():
+        name = path.relative_to(root)
+        folders.setdefault(name.parts[0] if len(name.parts) > 1 else "", {})[name.as_posix()] = digest
+    for folder, inside in folders.items():
+        if len(inside) <= _FEW:
+            yield from inside.items()
+        else:
+            total = hashlib.sha256(json.dumps(sorted(inside.items())).encode()).hexdigest()
+            yield f"{len(inside)} files{f' in {folder}' if folder else ''}, one hash over all", total

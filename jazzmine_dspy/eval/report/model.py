@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jazzmine_dspy.eval.compare import Comparison
-from jazzmine_dspy.eval.differences import Difference
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.intervals import Metric
 from jazzmine_dspy.eval.reliability import Reliability
+from jazzmine_dspy.eval.significance import Difference
 
 
 @dataclass(frozen=True)

@@ -53,13 +53,13 @@ def run_suite(
 
     def run() -> SuiteResult:
         return run_interruptible(
-            arun_suite(suite, program, turns=turns, progress=progress, deadline=deadline)
+            _run_suite(suite, program, turns=turns, progress=progress, deadline=deadline)
         )
 
     return outside_loop(run)
 
 
-async def arun_suite(
+async def _run_suite(
     suite: Suite,
     program: TurnProgram | Programs,
     *,
@@ -67,7 +67,6 @@ async def arun_suite(
     progress: Progress | None = None,
     deadline: float | None = 60.0,
 ) -> SuiteResult:
-    """The same as :func:`run_suite`, where an event loop runs already."""
     runtimes: dict[str, Runtime] = {}
     done: list[ConversationResult] = []
     gathered = AwaitingGroup()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jazzmine_dspy.eval.equality import command_keys, value_key
+from jazzmine_dspy.eval.feedback import describe_commands
 from jazzmine_dspy.eval.suite.model import Expect, one_of
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models.commands import Command
@@ -97,15 +98,6 @@ def _slots(
 def _key(flow: Flow | None, name: str, value: Any, at: ReadingContext) -> Hashable:
     slot = flow.slot(name) if flow else None
     return value_key(call_type(slot, "normalize", value, value, at) if slot else value)
-
-
-def describe_commands(commands: tuple[Command, ...]) -> str:
-    """Commands in one line."""
-    told = []
-    for each in commands:
-        data = each.model_dump(mode="json", exclude_none=True)
-        told.append(" ".join([data.pop("type"), *(f"{key}={_told(value)}" for key, value in data.items())]))
-    return "; ".join(told) or "none"
 
 
 def _told(value: Any) -> str:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
-import warnings
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from jazzmine_dspy.datasets.load import OPENED_FILE
+from jazzmine_dspy.datasets.load import append_opening
 from jazzmine_dspy.eval.suite.model import Expect, Suite, SuiteConversation, one_of
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import InputError
@@ -99,20 +97,13 @@ def log_opening(suite: Suite, reason: str, *, now: dt.datetime | None = None) ->
     folder = suite.path if suite.path.is_dir() else suite.path.parent
     opened = [each.model_dump(mode="json") for each in suite.conversations if each.registry in suite.unseen]
     entry = {
-        "time": (now or dt.datetime.now(dt.UTC)).isoformat(timespec="seconds"),
         "reason": reason,
         "suite": str(suite.path),
         "registries": sorted(suite.unseen),
         "conversations": len(opened),
         "fingerprint": sha256(opened),
     }
-    try:
-        with (folder / OPENED_FILE).open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(entry, ensure_ascii=False) + "\n")
-    except OSError as error:
-        warnings.warn(f"Opening unseen conversations is not logged: {error}", UserWarning, stacklevel=2)
-        return None
-    return folder / OPENED_FILE
+    return append_opening(folder, entry, now)
 
 
 def _conversations_of(path: Path) -> Path:

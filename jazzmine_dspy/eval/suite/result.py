@@ -6,9 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from jazzmine_dspy.eval.feedback import describe_commands
 from jazzmine_dspy.eval.intervals import Metric, summarise
 from jazzmine_dspy.eval.score_terms import TurnScores, mean
-from jazzmine_dspy.eval.suite.judge import Mismatch, ObservedTurn, describe_commands
+from jazzmine_dspy.eval.suite.judge import Mismatch, ObservedTurn
 from jazzmine_dspy.eval.suite.model import Suite, SuiteConversation, SuiteTurn
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
-from jazzmine_dspy.memory.procedural.fallback import FallbackRecall
+from jazzmine_dspy.memory.procedural.fallback import FallbackRecall, with_fallback
 from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.memory.procedural.memory import QdrantProceduralMemory, sync_registry
 from jazzmine_dspy.memory.procedural.ranking import RecallSettings
@@ -19,4 +19,5 @@ __all__ = [
     "RecallSettings",
     "SyncReport",
     "sync_registry",
+    "with_fallback",
 ]

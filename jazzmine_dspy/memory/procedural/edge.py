@@ -14,7 +14,6 @@ from typing import Any
 
 import qdrant_edge as edge
 
-from jazzmine_dspy.memory.errors import DimensionError
 from jazzmine_dspy.memory.procedural.engine import (
     ALL,
     CollectionSpec,
@@ -22,6 +21,7 @@ from jazzmine_dspy.memory.procedural.engine import (
     Hit,
     Point,
     Query,
+    dimension_error,
     folder_error,
 )
 from jazzmine_dspy.models.errors import JazzmineError
@@ -166,7 +166,7 @@ class EdgeEngine:
             if spec.name in self._shards:
                 current, shard = self._shards[spec.name]
                 if current[1:4] != spec[1:4]:
-                    raise _dimension_error(spec, f"{current.size} numbers", folder)
+                    raise dimension_error(spec, f"{current.size} numbers", str(folder))
             elif (folder / "edge_config.json").exists():
                 shard = _load(folder, self._config(spec), spec)
                 self._recounted.add(spec.name)
@@ -211,15 +211,7 @@ def _load(folder: Path, config: edge.EdgeConfig, spec: CollectionSpec) -> edge.E
     except Exception as error:
         if "ncompatible config" not in str(error):
             raise
-        raise _dimension_error(spec, "another shape", folder) from error
-
-
-def _dimension_error(spec: CollectionSpec, current: str, folder: Path) -> DimensionError:
-    return DimensionError(
-        f"The collection {spec.name!r} has vectors of {current}, not of {spec.size} ({spec.dense!r}, {spec.sparse!r})",
-        where=str(folder),
-        remedy="Use the embedding model of the first sync, or another folder or prefix.",
-    )
+        raise dimension_error(spec, "of another shape", str(folder)) from error
 
 
 def _close(shards: dict[str, tuple[Any, edge.EdgeShard]], temporary: Path | None, pid: int) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jazzmine_dspy.memory.procedural import minilm
 from jazzmine_dspy.models.errors import EmbeddingError, format_error
 from jazzmine_dspy.models.forking import leave_to_parent, renew_in_children, skip_native_exit
+from jazzmine_dspy.models.parsing import cache_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -234,7 +235,7 @@ class FastembedEmbedder:
             ) from error
         try:
             if self.model == minilm.NAME:
-                folder = self._cache_dir or minilm.default_cache_dir()
+                folder = self._cache_dir or cache_folder()
                 return minilm.load(threads=self._threads, cache_dir=folder)
             self._description()
             is_offline = os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "TRUE", "YES", "ON"}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from jazzmine_dspy.memory.errors import DimensionError
 from jazzmine_dspy.models.errors import MemoryUnavailableError, format_error
 
 if TYPE_CHECKING:
@@ -132,4 +133,20 @@ def folder_error(error: BaseException, where: str) -> MemoryUnavailableError:
         f"The flow index does not answer: {format_error(error)}",
         where=where,
         remedy="Check that the folder can be written and has room, or remove it and sync again.",
+    )
+
+
+def dimension_error(spec: CollectionSpec, current: str, where: str) -> DimensionError:
+    """The error for a collection whose vectors are not those of the embedding model.
+
+    Args:
+        spec: The collection as it should be.
+        current: The vectors that it has, in words.
+        where: Its address.
+    """
+    return DimensionError(
+        f"The collection {spec.name!r} has other vectors: {current}, where the embedding model makes {spec.size} "
+        f"({spec.dense!r}, cosine) and {spec.sparse!r}",
+        where=where,
+        remedy="Use the embedding model of the first sync, or another folder, prefix or collection.",
     )

@@ -12,9 +12,12 @@ import anyio.to_thread
 from circuitbreaker import STATE_HALF_OPEN, CircuitBreaker
 
 from jazzmine_dspy.memory.errors import DimensionError
+from jazzmine_dspy.memory.procedural.index import FlowIndex
+from jazzmine_dspy.memory.procedural.memory import QdrantProceduralMemory
 from jazzmine_dspy.models.decision import Degraded, Recalled
 from jazzmine_dspy.models.errors import MemoryUnavailableError, format_error
-from jazzmine_dspy.models.ports import RecallPort
+from jazzmine_dspy.models.ports import Embedder, RecallPort
+from jazzmine_dspy.models.registry import FlowRegistry
 
 logger = logging.getLogger("jazzmine_dspy")
 
@@ -119,3 +122,42 @@ class FallbackRecall:
         except _DOWN as error:
             return Degraded(cause=f"{cause}; and the fallback: {format_error(error)}")
         return Degraded(found, cause=cause)
+
+
+def with_fallback(
+    memory: QdrantProceduralMemory | RecallPort,
+    registry: FlowRegistry,
+    index: RecallPort | None,
+    embedder: Embedder | None,
+    agent_id: str = "",
+) -> FallbackRecall:
+    """A port over procedural memory that goes on where the memory is down.
+
+    Args:
+        memory: The memory that the flows were synced to, or a port.
+        registry: The flows that are recalled.
+        index: The index of a program, with its labelled examples and its fitted ranking; it is the stand-in, else one
+            over the registry, built when it is first needed.
+        embedder: Builds that index. Without one there is no stand-in.
+        agent_id: Whose flows these are.
+    """
+    if isinstance(memory, FallbackRecall):
+        return memory
+    own = index if isinstance(index, FlowIndex) else None
+    port: Any = memory
+    if isinstance(memory, QdrantProceduralMemory):
+        # What the program learnt from labelled turns: the registry alone does not hold it.
+        turns = [
+            (point.text, point.flow, point.conversation)
+            for point in (own.points if own is not None else ())
+            if point.kind == "turn" and point.flow in registry
+        ]
+        port = memory.port(
+            registry, agent_id, settings=own.settings if own is not None else None, examples=turns
+        )
+        embedder = embedder or memory.embedder
+    if own is not None:
+        return FallbackRecall(port, lambda: own)
+    return FallbackRecall(
+        port, None if embedder is None else functools.partial(FlowIndex, registry, embedder)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from jazzmine_dspy.memory.procedural.engine import ALL, CollectionSpec, Filter
@@ -28,6 +28,8 @@ _BATCH = 1000
 
 class FlowIndex(FlowRecall):
     """A :class:`FlowRecall` on an embedded engine of its own, which it fills with the registry's flows at first use.
+
+    The last 4,096 answers are cached.
 
     Args:
         registry: The flows.
@@ -66,7 +68,7 @@ class FlowIndex(FlowRecall):
         self._opened: Collections | None = None
         self._closed = False
         # The index never changes, and a run asks the same of it for every program that it compares.
-        self._recall_cached = functools.lru_cache(_CACHED)(self._recall)
+        self._recall_cached = functools.lru_cache(_CACHED)(super()._recall)
         renew_in_children(self)
 
     def renew_after_fork(self) -> None:
@@ -86,21 +88,6 @@ class FlowIndex(FlowRecall):
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    def recall(
-        self,
-        query: str,
-        *,
-        k: int,
-        summaries: Sequence[str] = (),
-        allowed: Collection[str] | None = None,
-        exclude: Collection[str] = (),
-    ) -> list[Recalled]:
-        """Same as :meth:`FlowRecall.recall`; the last 4,096 answers are cached."""
-        self._check_open()
-        among = None if allowed is None else frozenset(self._rank.keys() & set(allowed))
-        barred = frozenset(self._conversation_sizes.keys() & set(exclude))
-        return list(self._recall_cached(query, k, tuple(summaries), among, barred))
 
     def build(self) -> None:
         """Embed all texts and store them, once. The first recall does it if this was not called.
@@ -132,7 +119,10 @@ class FlowIndex(FlowRecall):
         allowed: frozenset[str] | None,
         exclude: frozenset[str],
     ) -> list[Recalled]:
-        return super().recall(query, k=k, summaries=summaries, allowed=allowed, exclude=exclude)
+        self._check_open()
+        among = None if allowed is None else frozenset(self._rank.keys() & allowed)
+        barred = frozenset(self._conversation_sizes.keys() & exclude)
+        return self._recall_cached(query, k, summaries, among, barred)
 
     def _names(self, allowed: Collection[str] | None) -> frozenset[str]:
         self._check_open()

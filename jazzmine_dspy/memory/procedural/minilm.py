@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import importlib.util
 import json
-import os
 import secrets
 import shutil
 import tempfile
@@ -215,11 +214,3 @@ def _digest(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError:
         return ""
-
-
-def default_cache_dir() -> Path:
-    """`$JAZZMINE_CACHE_DIR`, else `jazzmine-dspy` under the user's cache."""
-    if own := os.environ.get("JAZZMINE_CACHE_DIR"):
-        return Path(own)
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path("~/.cache").expanduser()) / "jazzmine-dspy"

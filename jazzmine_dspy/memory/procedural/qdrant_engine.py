@@ -26,7 +26,6 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from jazzmine_dspy.memory.errors import DimensionError
 from jazzmine_dspy.memory.procedural.engine import (
     ALL,
     CollectionSpec,
@@ -34,6 +33,7 @@ from jazzmine_dspy.memory.procedural.engine import (
     Hit,
     Point,
     Query,
+    dimension_error,
     folder_error,
 )
 from jazzmine_dspy.models.errors import InputError, JazzmineError, MemoryUnavailableError, format_error
@@ -337,22 +337,11 @@ def _create(client: QdrantClient, spec: CollectionSpec, is_indexed: bool) -> Non
 
 
 def _check(spec: CollectionSpec, params: models.CollectionParams, where: str) -> None:
-    vectors = params.vectors if isinstance(params.vectors, dict) else {}
-    dense = vectors.get(spec.dense)
-    if dense is None or dense.size != spec.size or dense.distance != models.Distance.COSINE:
-        current = f"{dense.size} ({dense.distance.value})" if dense is not None else "none of that name"
-        raise DimensionError(
-            f"The collection {spec.name!r} has other vectors: of {spec.dense!r} {current}, "
-            f"where the embedding model makes {spec.size} (Cosine)",
-            where=where,
-            remedy="Use the embedding model of the first sync, or another folder, prefix or collection.",
-        )
-    if spec.sparse not in (params.sparse_vectors or {}):
-        raise DimensionError(
-            f"The collection {spec.name!r} has no sparse vector {spec.sparse!r}",
-            where=where,
-            remedy="Choose another prefix, or remove the collection and sync again.",
-        )
+    dense = params.vectors.get(spec.dense) if isinstance(params.vectors, dict) else None
+    if dense is None or spec.sparse not in (params.sparse_vectors or {}):
+        raise dimension_error(spec, "none of these names", where)
+    if dense.size != spec.size or dense.distance != models.Distance.COSINE:
+        raise dimension_error(spec, f"{dense.size} ({dense.distance.value})", where)
 
 
 def _page(client: QdrantClient, *, name: str, where: Any, fields: Sequence[str], offset: Any) -> Any:

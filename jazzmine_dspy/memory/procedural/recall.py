@@ -187,33 +187,34 @@ class FlowRecall:
             EmbeddingError: The embedder fails.
             MemoryUnavailableError: Memory does not answer, or has no flows of this agent and embedding model.
         """
+        among = None if allowed is None else frozenset(allowed)
+        return list(self._recall(query, k, tuple(summaries), among, frozenset(exclude) - {""}))
+
+    def _recall(
+        self,
+        query: str,
+        k: int,
+        summaries: tuple[str, ...],
+        allowed: frozenset[str] | None,
+        exclude: frozenset[str],
+    ) -> list[Recalled]:
         if k < 1 or (self.registry is not None and not self._rank) or (allowed is not None and not allowed):
             return []
         names = self._names(allowed)
         if not names:
             return []
         asked = queries(self._embedder, query, summaries)
-        k, depth, barred = min(k, len(names)), self.settings.depth, frozenset(exclude) - {""}
+        k, depth = min(k, len(names)), self.settings.depth
         while True:
-            lists, has_more = self._search(asked, names, barred, depth)
+            lists, has_more = self._search(asked, names, exclude, depth)
             found = self.ranked(lists, k=k)
             if len(found) >= k or not has_more:
                 return found
             depth *= 4
 
-    async def arecall(
-        self,
-        query: str,
-        *,
-        k: int,
-        summaries: Sequence[str] = (),
-        allowed: Collection[str] | None = None,
-        exclude: Collection[str] = (),
-    ) -> list[Recalled]:
+    async def arecall(self, query: str, **request: Any) -> list[Recalled]:
         """Same as :meth:`recall`, in a thread. Cancellation does not wait for the thread."""
-        call = functools.partial(
-            self.recall, query, k=k, summaries=summaries, allowed=allowed, exclude=exclude
-        )
+        call = functools.partial(self.recall, query, **request)
         return await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
 
     def lists(

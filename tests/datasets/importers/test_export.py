@@ -176,7 +176,7 @@ def test_rows_are_sorted_and_two_at_one_place_are_told(tmp_path: Path) -> None:
     assert [turn["text"] for turn in turns(tmp_path)["1"]] == ["first", "last"]
     table = "c,n,text,flow\n1,1,a,none\n1,1,b,none\n2,1,c,none\n"
     report = brought(tmp_path, table, columns=columns, replace=True)
-    assert "is that of line 2 in conversation '1' already" in report.bad_rows[0].cause
+    assert "is that of line 2 already" in report.bad_rows[0].cause
     assert list(turns(tmp_path)) == ["2"]
     apart = "c,text,flow\n1,a,none\n2,b,none\n1,c,none\n"
     report = brought(tmp_path, apart, columns={"conversation": "c"}, replace=True)

@@ -13,6 +13,7 @@ import pytest
 from jazzmine_dspy.memory.procedural import FastembedEmbedder
 from jazzmine_dspy.memory.procedural import minilm as minilm_files
 from jazzmine_dspy.models.errors import EmbeddingError
+from jazzmine_dspy.models.parsing import cache_folder
 from jazzmine_dspy.program.ports import EmbedderPort
 
 TEXTS = [
@@ -225,9 +226,9 @@ def test_a_cache_that_cannot_be_written(minilm: FastembedEmbedder, tmp_path: Pat
 def test_cache_dir_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.delenv("JAZZMINE_CACHE_DIR", raising=False)
-    assert minilm_files.default_cache_dir() == tmp_path / "xdg" / "jazzmine-dspy"
+    assert cache_folder() == tmp_path / "xdg" / "jazzmine-dspy"
     monkeypatch.setenv("JAZZMINE_CACHE_DIR", str(tmp_path / "own"))
-    assert minilm_files.default_cache_dir() == tmp_path / "own"
+    assert cache_folder() == tmp_path / "own"
 
 
 # --- other models -------------------------------------------------------------------------------------------

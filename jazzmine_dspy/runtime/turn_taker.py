@@ -1,4 +1,4 @@
-"""One turn: a message and a state are decided, carried out, and written."""
+"""One turn: a message and a state are decided, carried out, and written; or the message waits for an action."""
 
 from __future__ import annotations
 
@@ -9,23 +9,20 @@ from typing import TYPE_CHECKING, Any
 from jazzmine_dspy.dialogue.next_step import apply_decision
 from jazzmine_dspy.dialogue.questions import reconcile
 from jazzmine_dspy.dialogue.texts import say
-from jazzmine_dspy.memory.errors import StateError
+from jazzmine_dspy.memory.errors import ConflictError, StateError
 from jazzmine_dspy.memory.working import ProcessedMessage, QueuedMessage, WorkingMemory, operations
-from jazzmine_dspy.memory.working.state import PROCESSED_KEPT
+from jazzmine_dspy.memory.working.state import PROCESSED_KEPT, QUEUE_KEPT
 from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
 from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError, format_error
 from jazzmine_dspy.models.history import USER_TURNS
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import reading_context
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.runtime.clock import Clock
-from jazzmine_dspy.runtime.conversations import Conversations
-from jazzmine_dspy.runtime.delivery import outbox_entry
-from jazzmine_dspy.runtime.hooks import Hooks, Recollection
-from jazzmine_dspy.runtime.loading import Loading
-from jazzmine_dspy.runtime.outcome import MessageRoute, TurnOutcome, route
-from jazzmine_dspy.runtime.tracing import enriched, turn_trace
-from jazzmine_dspy.runtime.turns import ReadHistory, build_turn, read_history
+from jazzmine_dspy.runtime.conversations import MESSAGES, Conversations
+from jazzmine_dspy.runtime.hooks import Hooks, Loading, Recollection
+from jazzmine_dspy.runtime.outcome import MessageRoute, TurnOutcome, is_queued, route, stored_step
+from jazzmine_dspy.runtime.tracing import enriched, outbox_entry, turn_trace
+from jazzmine_dspy.runtime.turns import ReadHistory, build_turn, milliseconds, read_clock, read_history
 from jazzmine_dspy.runtime.validation import with_validators
 
 if TYPE_CHECKING:
@@ -51,7 +48,7 @@ class TurnTaker:
         program: TurnProgram,
         conversations: Conversations,
         deadline: float | None,
-        clock: Clock,
+        clock: Callable[[], float],
         ids: Callable[[], str],
         hooks: Hooks,
         validation_deadline: float,
@@ -69,6 +66,23 @@ class TurnTaker:
         loading = Loading()
         self._hooks.begin(loading, conversation_id, incoming.user_id, incoming.text)
         return loading
+
+    async def process(
+        self, conversation_id: str, incoming: QueuedMessage, begin: bool, outcomes: list[TurnOutcome]
+    ) -> None:
+        """Take a message after those that waited; ``outcomes`` takes theirs, and its own at the end."""
+        with self.loading(conversation_id, incoming) as loading:
+            state = await self._conversations.opened(conversation_id, incoming, loading)
+            known = await self.known(state, incoming, loading)
+            if known is not None:
+                outcomes.append(known)
+                return
+            state, drained = await self.drain(state, arriving=True)
+            outcomes += drained
+            if is_queued(state):
+                outcomes.append(await self.enqueue(state, incoming))
+            else:
+                outcomes.append(await self.take(state, incoming, begin=begin, loading=loading))
 
     async def take(
         self,
@@ -92,9 +106,9 @@ class TurnTaker:
         if loading is None:
             with self.loading(state.conversation_id, incoming) as loading:
                 return await self.take(state, incoming, begin=begin, loading=loading)
-        started = self._clock.seconds()
+        started = read_clock(self._clock).timestamp()
         before = reconcile(state, self._program.registry)
-        stamp = self._clock.milliseconds(incoming.now)
+        stamp = milliseconds(self._clock, incoming.now)
         turn, recalled, decision = await self._decided(before, incoming, loading)
         at = reading_context(self._program.registry, turn.date, turn.locale)
         (after, step, events), failures = await with_validators(
@@ -130,7 +144,7 @@ class TurnTaker:
             events,
             trace_id=f"trace-{message.id}",
             message_id=message.id,
-            latency_ms=max(0.0, (self._clock.seconds() - started) * 1000.0),
+            latency_ms=max(0.0, (read_clock(self._clock).timestamp() - started) * 1000.0),
             started_at_ms=max(0, int(started * 1000)),
             fingerprint=fingerprint,
             turn=turn,
@@ -191,7 +205,7 @@ class TurnTaker:
             summaries=history.summaries,
             episodes=recalled.summaries,
             facts=recalled.facts,
-            now=incoming.now or self._clock.now(),
+            now=incoming.now or read_clock(self._clock),
         )
         decision = await self._program.adecide(turn, deadline=loading.left(self._deadline))
         if loading.failures:
@@ -202,8 +216,113 @@ class TurnTaker:
     def with_action_begun(self, state: WorkingMemory) -> WorkingMemory:
         """The state with the action of its running flow begun."""
         led = state.current_turn.message_id if state.current_turn else ""
-        operations.begin_action(state, now=self._clock.seconds(), action_id=self._ids(), message_id=led)
+        operations.begin_action(
+            state, now=read_clock(self._clock).timestamp(), action_id=self._ids(), message_id=led
+        )
         return state
+
+    # --- messages that wait for the end of an action -------------------------------------------------------
+
+    async def drain_all(self, state: WorkingMemory, begin: bool) -> tuple[WorkingMemory, list[TurnOutcome]]:
+        """Take what waits, each message in a turn of its own, so that nobody waits for all of them."""
+        outcomes: list[TurnOutcome] = []
+        conversation_id = state.conversation_id
+        try:
+            while state.queue and not is_queued(state):
+                async with self._conversations.locked(conversation_id):
+                    state = await self._conversations.existing(conversation_id)
+                    state, taken = await self.drain(state, most=1, arriving=begin)
+                outcomes += taken
+        except JazzmineError as error:
+            # The action is over, whatever becomes of the messages.
+            logger.warning("Messages of conversation %r wait on: %s", conversation_id, error)
+        return state, outcomes
+
+    async def drain(
+        self, state: WorkingMemory, *, most: int = QUEUE_KEPT, arriving: bool = False
+    ) -> tuple[WorkingMemory, list[TurnOutcome]]:
+        """Take messages that wait, unless an action runs or one of them begins one.
+
+        Args:
+            most: How many messages to take at most.
+            arriving: Another message is there that must not overtake a flow just handed out.
+        """
+        outcomes: list[TurnOutcome] = []
+        while state.queue and not is_queued(state) and len(outcomes) < most:
+            # The message leaves the queue in the same write that ends its turn.
+            # On a copy: if the turn fails, the message still waits.
+            state = state.model_copy(deep=True)
+            waiting = operations.dequeue(state)
+            assert waiting is not None
+            outcome = await self.take(state, waiting, begin=arriving or bool(state.queue))
+            state = outcome.state.model_copy(deep=True)
+            outcomes.append(outcome)
+        return state, outcomes
+
+    async def enqueue(self, state: WorkingMemory, incoming: QueuedMessage) -> TurnOutcome:
+        """Let a message wait for the end of the running action.
+
+        Raises:
+            QueueFullError: too many wait.
+        """
+        operations.enqueue(state, incoming)
+        # A message whose turn has begun before does not wait again.
+        repeated = incoming not in state.queue
+        saved = await self._conversations.save(state)
+        return self.queued(saved, incoming.message_id, repeated=repeated)
+
+    async def known(
+        self, state: WorkingMemory, incoming: QueuedMessage, loading: Loading
+    ) -> TurnOutcome | None:
+        """The outcome of a message that came before, or None."""
+        waiting = next((one for one in state.queue if one.message_id == incoming.message_id), None)
+        try:
+            stored = await self._conversations.messages.get_message(incoming.message_id)
+        except MemoryUnavailableError as error:
+            loading.note(MESSAGES, error)
+            stored = None
+        said = (state.conversation_id, incoming.text)
+        other = stored is not None and (stored.conversation_id, stored.original_content) != said
+        if other or (waiting is not None and waiting.text != incoming.text):
+            raise ConflictError(
+                "The id belongs to another message",
+                where=f"message {incoming.message_id!r}",
+                remedy="Give every message an id of its own, or none.",
+            )
+        if waiting is not None:
+            return self.queued(state, incoming.message_id, repeated=True)
+        handled = next((h for h in state.processed if h.message_id == incoming.message_id), None)
+        # A decision is stored only of a turn that was applied.
+        decided = stored.decision if stored else None
+        if handled is None and decided is None:
+            return None
+        return TurnOutcome(
+            decision=TurnDecision.model_validate(decided) if decided else None,
+            state=state,
+            next=stored_step(handled.next_step) if handled else NextStep(kind="none"),
+            reply=handled.reply if handled else "",
+            route=MessageRoute(type="nlu_understanding", reason="already_handled"),
+            repeated=True,
+            episode_id=stored.episode_id if stored else state.episode_id,
+            message_id=incoming.message_id,
+        )
+
+    def queued(self, state: WorkingMemory, message_id: str, *, repeated: bool) -> TurnOutcome:
+        """The outcome of a message that waits."""
+        name = state.active_flow.flow_name if state.active_flow else None
+        text = say("queue", self._program.registry.get(name) if name else None)
+        step = NextStep(kind="queue", flow=name, text=text)
+        to = route(state)
+        return TurnOutcome(
+            decision=None,
+            state=state,
+            next=step,
+            reply=text,
+            route=to,
+            repeated=repeated,
+            episode_id=state.episode_id,
+            message_id=message_id,
+        )
 
 
 def _keep_recalled(after: WorkingMemory, incoming: QueuedMessage, recalled: Recollection) -> None:

@@ -9,36 +9,37 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jazzmine_dspy.dialogue.questions import complete
+from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.messages import InMemoryMessageStore, MessageStore
-from jazzmine_dspy.memory.procedural import FlowIndex
+from jazzmine_dspy.memory.procedural import FlowIndex, with_fallback
 from jazzmine_dspy.memory.working import (
+    ActionResult,
     InMemoryWorkingMemoryStore,
     QueuedMessage,
     WorkingMemory,
     WorkingMemoryStore,
 )  # fmt: skip
 from jazzmine_dspy.memory.working.operations import end_turn
+from jazzmine_dspy.memory.working.state import ACTION_RESULTS_KEPT
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError, format_error
 from jazzmine_dspy.models.messages import Message, MessageRole
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.traces import LLMCallRecord, TaskEmission, ToolTrace
 from jazzmine_dspy.models.validators import VALIDATION_DEADLINE
-from jazzmine_dspy.runtime.actions import Actions
-from jazzmine_dspy.runtime.bounded import one_turn
-from jazzmine_dspy.runtime.clock import Clock
-from jazzmine_dspy.runtime.conversations import Conversations
+from jazzmine_dspy.runtime.conversations import Conversations, one_turn
 from jazzmine_dspy.runtime.episodes import EpisodeHook, Episodes
 from jazzmine_dspy.runtime.hooks import RECALL_DEADLINE, Hooks, RecallHook, check_hook
-from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, is_queued
-from jazzmine_dspy.runtime.recall import resilient
-from jazzmine_dspy.runtime.taking import TurnTaker, untaken
+from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, finished_before
 from jazzmine_dspy.runtime.tracing import AgentWork, stored_reply
+from jazzmine_dspy.runtime.turn_taker import TurnTaker, untaken
 from jazzmine_dspy.runtime.turns import (
     checked_name,
     clean_attributes,
     clean_message,
     clean_snippets,
+    milliseconds,
     zone_of,
 )
 
@@ -52,10 +53,6 @@ logger = logging.getLogger(__name__)
 
 MAX_REPLY = 100_000
 """Characters that a reply may have."""
-
-
-def _new_id() -> str:
-    return uuid.uuid4().hex
 
 
 class Runtime:
@@ -109,7 +106,7 @@ class Runtime:
         agent_id: str = "",
         deadline: float | None = 10.0,
         clock: Callable[[], float] = time.time,
-        ids: Callable[[], str] = _new_id,
+        ids: Callable[[], str] = lambda: uuid.uuid4().hex,
         cache: DecisionCache | None = None,
         episodic_recall: RecallHook | None = None,
         semantic_recall: RecallHook | None = None,
@@ -119,8 +116,8 @@ class Runtime:
     ) -> None:
         bound: dict[str, Any] = {}
         if flows is not None:
-            known = isinstance(flows, FlowRegistry)
-            bound["registry"] = flows if known else FlowRegistry(flows, agent_id=agent_id)
+            own = isinstance(flows, FlowRegistry)
+            bound["registry"] = flows if own else FlowRegistry(flows, agent_id=agent_id)
         self._program: TurnProgram = (
             program
             if not bound and procedural_memory is None and cache is None
@@ -130,34 +127,25 @@ class Runtime:
             self._program.bind(cache=cache)
         embedder = self._program.bindings.embedder
         if procedural_memory is not None:
-            self._program.bind(recall=resilient(procedural_memory, self.program, agent_id))
+            index = self._program.bindings.recall
+            recall = with_fallback(procedural_memory, self.registry, index, embedder, agent_id)
+            self._program.bind(recall=recall)
         if bound and self._program.bindings.recall is None and embedder is not None:
             self._program.bind(recall=FlowIndex(self._program.registry, embedder))
         self.working_memory: WorkingMemoryStore = working_memory or InMemoryWorkingMemoryStore()
         self.messages: MessageStore = messages or InMemoryMessageStore()
         self.agent_id = agent_id
-        self._clock = Clock(clock)
+        self._clock = clock
         self._ids = ids
-        self._conversations = Conversations(
-            self.working_memory, self.messages, agent_id, self._clock, deadline
-        )
+        self._conversations = Conversations(self.working_memory, self.messages, agent_id, clock, deadline)
+        limit = recall_deadline if deadline is None else min(recall_deadline, deadline / 2)
+        hooks = Hooks(episodic_recall, semantic_recall, limit)
         self._taker = TurnTaker(
-            self._program,
-            self._conversations,
-            deadline,
-            self._clock,
-            ids,
-            Hooks(
-                episodic_recall,
-                semantic_recall,
-                recall_deadline if deadline is None else min(recall_deadline, deadline / 2),
-            ),
-            validation_deadline,
+            self._program, self._conversations, deadline, clock, ids, hooks, validation_deadline
         )
         check_hook("on_episode", on_episode)
         self.on_episode = on_episode
         self._episodes = Episodes(self._conversations)
-        self._actions = Actions(self.registry, self._conversations, self._taker)
 
     @property
     def program(self) -> TurnProgram:
@@ -225,7 +213,7 @@ class Runtime:
         try:
             with one_turn():
                 async with self._conversations.locked(conversation_id):
-                    await self._processed(conversation_id, incoming, begin, outcomes)
+                    await self._taker.process(conversation_id, incoming, begin, outcomes)
         except MemoryUnavailableError as error:
             logger.warning("conversation %r: %s", conversation_id, format_error(error))
             if not outcomes or outcomes[-1].message_id != incoming.message_id:
@@ -249,7 +237,17 @@ class Runtime:
             StateError: no flow is ready to run. One that was handed out counts as done once a later message
                 was taken.
         """
-        return await self._actions.begin(conversation_id)
+        async with self._conversations.locked(conversation_id):
+            state = await self._conversations.existing(conversation_id)
+            if state.action is not None:
+                return state
+            if state.active_flow is None or not state.active_flow.ready:
+                raise StateError(
+                    "No flow is ready to run",
+                    where=f"conversation {conversation_id!r}",
+                    remedy="Begin an action when the next step is run_flow, before the next message.",
+                )
+            return await self._conversations.save(self._taker.with_action_begun(state))
 
     async def finish_action(
         self,
@@ -277,11 +275,30 @@ class Runtime:
             StateError: no action is running, or another one than ``action_id``.
             InputError: ``result`` is not JSON.
         """
-        outcome = await self._actions.finish(
-            conversation_id, result, failed=failed, action_id=action_id, begin=begin
+        async with self._conversations.locked(conversation_id):
+            state = await self._conversations.existing(conversation_id)
+            action = state.action
+            if action_id is not None and (action is None or action.action_id != action_id):
+                return finished_before(state, action_id)
+            state, step = complete(state, self.registry, result=result, failed=failed)
+            assert action is not None
+            state.last_agent_response = step.text or state.last_agent_response
+            if action.action_id:
+                done = ActionResult(
+                    action_id=action.action_id,
+                    message_id=action.message_id,
+                    next_step=step,
+                    reply=step.text,
+                )
+                state.action_results = [*state.action_results, done][-ACTION_RESULTS_KEPT:]
+            if step.kind == "run_flow" and (begin or state.queue):
+                state = self._taker.with_action_begun(state)
+            state = await self._conversations.save(state)
+        state, drained = await self._taker.drain_all(state, begin)
+        self._episodes.hand_on(self.on_episode, drained)
+        return ActionOutcome(
+            state=state, next=step, reply=step.text, drained=tuple(drained), message_id=action.message_id
         )
-        self._episodes.hand_on(self.on_episode, outcome.drained)
-        return outcome
 
     async def record_episode_summary(self, conversation_id: str, episode_id: int, summary: str) -> None:
         """Give an episode a summary, which later turns see among their ``episode_summaries``.
@@ -341,7 +358,7 @@ class Runtime:
                 user_id=state.user_id,
                 role=MessageRole.ASSISTANT,
                 original_content=said,
-                timestamp=self._clock.milliseconds(None),
+                timestamp=milliseconds(self._clock),
                 intent=checked_name(intent or "unknown", "intent"),
                 episode_id=state.episode_id,
                 invoked_tools=[tool.tool_name for tool in work.tool_traces] or None,
@@ -356,25 +373,6 @@ class Runtime:
                 state.open_trace = None
             await self._conversations.save(state)
             return message
-
-    # --- one turn, within its lock -----------------------------------------------------------------------
-
-    async def _processed(
-        self, conversation_id: str, incoming: QueuedMessage, begin: bool, outcomes: list[TurnOutcome]
-    ) -> None:
-        """Take a message after those that waited; ``outcomes`` takes theirs, and its own at the end."""
-        with self._taker.loading(conversation_id, incoming) as loading:
-            state = await self._conversations.opened(conversation_id, incoming, loading)
-            known = await self._actions.known(state, incoming, loading)
-            if known is not None:
-                outcomes.append(known)
-                return
-            state, drained = await self._actions.drain(state, arriving=True)
-            outcomes += drained
-            if is_queued(state):
-                outcomes.append(await self._actions.enqueue(state, incoming))
-            else:
-                outcomes.append(await self._taker.take(state, incoming, begin=begin, loading=loading))
 
 
 async def process_message(user_msg: str, user_id: str, *, runtime: Runtime) -> TurnOutcome:

@@ -1,0 +1,314 @@
+"""Evaluating programs for a command: the turns, the run with its progress, what it costs, and two beside each other."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shlex
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from jazzmine_dspy.cli._output import output, table
+from jazzmine_dspy.cli._program_options import Opened, open_program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from jazzmine_dspy.datasets import Dataset, Example
+    from jazzmine_dspy.eval import Comparison, Evaluation, Objective, Record
+    from jazzmine_dspy.eval.significance import Paired
+    from jazzmine_dspy.eval.suite import Replayed
+    from jazzmine_dspy.lm.prices import Price
+    from jazzmine_dspy.models.registry import FlowRegistry
+
+T = TypeVar("T")
+_SHOWN = 5
+
+DatasetFolder = Annotated[Path, typer.Argument(metavar="DATASET", help="Folder of a labelled dataset.")]
+Split = Annotated[
+    str, typer.Option(help="test, train, dev_a or dev_b. Opening test is logged in the dataset.")
+]
+Sample = Annotated[int | None, typer.Option(min=1, help="Score that many turns, drawn by seed.")]
+Spread = Annotated[
+    bool, typer.Option("--spread", help="Draw the sample from as many conversations as there are.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of the sample and of the draws behind the intervals.")]
+ReportFolder = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Write report.html, report.md and report.json.")
+]
+Concurrency = Annotated[
+    int, typer.Option(metavar="N", min=1, max=256, help="Turns that a hosted LM is asked about at once.")
+]
+
+_OUTPUT = ("report", "quiet", "_json", "concurrency")
+"""Parameters that change no figure."""
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """What a command was told of the run."""
+
+    split: str
+    lm: str | None = None
+    api_base: str | None = None
+    policy: str = "shipped"
+    wording: str | None = None
+    seed: int = 0
+    concurrency: int = 8
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class ScoredProgram:
+    """A program that was evaluated."""
+
+    found: Evaluation
+    opened: Opened
+    name: str
+    price: Price | None
+    options: EvaluationOptions
+    dataset: Dataset
+    seen: str = ""
+
+    def record(self) -> Record:
+        """Its turns, with what they may be compared by."""
+        from jazzmine_dspy.eval import Record
+
+        facts = {
+            **held_by(self.dataset, self.options.split),
+            "program": f"{self.name} {self.opened.program.fingerprint[:12]}",
+            "dataset": self.dataset.name,
+            "language model": self.opened.lm or "none",
+            "order of sources": self.options.policy,
+            "wording of prompts": self.opened.program.policy.wording,
+        }
+        return Record.of(self.found, facts)
+
+
+def reproduce(context: typer.Context) -> str:
+    """The command that runs, with its arguments and all options that change a figure."""
+    words = context.command_path.split()
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        if value is None or value is False or parameter.name in _OUTPUT:
+            continue
+        if parameter.param_type_name == "option":
+            words.append(parameter.opts[0])
+        if value is not True:
+            words.append(str(value))
+    return shlex.join(words)
+
+
+def held_by(dataset: Dataset, split: str) -> dict[str, str]:
+    """What two evaluations must have in common."""
+    return {"split": split, "flows": dataset.flows.checksum}
+
+
+def score(
+    program: str, dataset: Dataset, examples: Sequence[Example], options: EvaluationOptions
+) -> ScoredProgram:
+    """Load a program and evaluate it, over the dataset's flows where those are others."""
+    from jazzmine_dspy import eval as scoring
+    from jazzmine_dspy.artifacts import BASE, find, read_manifest
+    from jazzmine_dspy.datasets.load import describe_exposure
+
+    out = output()
+    manifest = {"name": BASE} if program == BASE else read_manifest(find(program))
+    flows = dataset.flows if program == BASE else None
+    if flows is None and manifest.get("flows") != dataset.flows.checksum:
+        out.note("note: the dataset's flows are not those of the program; the dataset's are used.")
+        flows = dataset.flows
+    if seen := describe_exposure(manifest, dataset, options.split):  # type: ignore[arg-type]
+        out.note(f"note: {seen}.")
+    opened = _opened(program, options, flows)
+    price = _price(manifest, opened.lm)
+    with _progress("evaluating", len(examples), options.quiet) as progress:
+        found = scoring.evaluate(
+            opened.program,
+            examples,
+            concurrency=options.concurrency if _hosted(opened.lm) else 1,
+            progress=progress,
+            # A turn of the training part would else find itself among the examples.
+            exclude=lambda example: (example.conversation_id,),
+            price=None if price is None else (price.prompt, price.completion),
+            seed=options.seed,
+        )
+    return ScoredProgram(found, opened, str(manifest.get("name", program)), price, options, dataset, seen)
+
+
+def _opened(program: str, options: EvaluationOptions, flows: FlowRegistry | None) -> Opened:
+    return open_program(
+        program,
+        lm=options.lm,
+        api_base=options.api_base,
+        serving=False,
+        flows=flows,
+        policy=options.policy,
+        wording=options.wording,
+    )
+
+
+def replay_conversations(program: str, dataset: Dataset, options: EvaluationOptions) -> Replayed:
+    """Load a program and hold a part's conversations with it (`replay_dataset`)."""
+    from jazzmine_dspy.eval.suite import replay_dataset
+
+    opened = _opened(program, options, dataset.flows)
+    with _progress("holding conversations", None, options.quiet) as progress:
+        return replay_dataset(dataset, options.split, opened.program, progress=progress)  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def _progress(phase: str, total: int | None, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """What is called with the number done and the number of all; None where no progress is shown."""
+    if quiet:
+        yield None
+        return
+    from jazzmine_dspy.cli._progress import RichProgress
+
+    progress = RichProgress(output().err)
+    progress.phase(phase, total)
+    try:
+        yield lambda done, n: progress.step(done, n, best=None, spent={})
+    finally:
+        progress.close()
+
+
+def _hosted(lm: str | None) -> bool:
+    return lm is not None and not lm.startswith("local/")
+
+
+def _price(manifest: dict[str, Any], lm: str | None) -> Price | None:
+    """What the bound language model costs; the recipe's price is that of the one it was compiled for."""
+    from jazzmine_dspy.lm.prices import price_of
+
+    if lm is None:
+        return None
+    given = (manifest.get("recipe") or {}).get("price")
+    compiled_for = lm == (manifest.get("lm") or {}).get("model")
+    return price_of(lm, (float(given[0]), float(given[1])) if given and compiled_for else None)
+
+
+def sample_turns(
+    dataset: Dataset, split: str, sample: int | None, seed: int, spread: bool
+) -> Sequence[Example]:
+    """The turns of a split, or a sample of them."""
+    examples = dataset.examples(split)
+    if sample is None or sample >= len(examples):
+        return examples
+    draw = random.Random(seed)
+    chosen = draw.sample(range(len(examples)), len(examples) if spread else sample)
+    if spread:
+        # The first turn drawn of each conversation, then the second of each, and so on.
+        held: Counter[str] = Counter()
+        places = []
+        for index in chosen:
+            held[examples[index].conversation_id] += 1
+            places.append(held[examples[index].conversation_id])
+        chosen = [index for _, index in sorted(zip(places, chosen, strict=True), key=lambda each: each[0])]
+        chosen = chosen[:sample]
+    return [examples[index] for index in sorted(chosen)]
+
+
+# --- two programs on the same turns ----------------------------------------------------------------------
+
+
+def is_record(name: str) -> bool:
+    """Whether what is named is a file of an earlier evaluation, not a program."""
+    return name.endswith(".json") and Path(name).is_file()
+
+
+def side(
+    name: str, dataset: Dataset, examples: Sequence[Example], options: EvaluationOptions
+) -> Record | ScoredProgram:
+    """A program's evaluation on the turns, or what an earlier one left in a file.
+
+    Raises:
+        JazzmineError: there is no such program, or the file is of another dataset, split or flows.
+    """
+    if not is_record(name):
+        return score(name, dataset, examples, options)
+    from jazzmine_dspy.eval import read_record
+
+    return read_record(name, dataset.examples(options.split), held_by(dataset, options.split))
+
+
+def all_asked(*tasks: Callable[[], T]) -> list[T]:
+    """What comes of each; where one awaits answers, the others are asked about all the same."""
+    from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
+
+    found, gathered = [], AwaitingGroup()
+    for task in tasks:
+        try:
+            found.append(task())
+        except Awaiting as awaiting:
+            gathered.add(awaiting)
+    gathered.check()
+    return found
+
+
+def objective_of(*sides: Record | ScoredProgram, name: str | None = None) -> Objective:
+    """What decides: the named metric, else the objective and constraints of the last program's recipe."""
+    from jazzmine_dspy.eval import OBJECTIVES, Objective
+    from jazzmine_dspy.models.errors import InputError
+
+    if name is not None and name not in OBJECTIVES:
+        raise InputError(
+            f"No objective is named {name!r}", where="--objective", remedy=f"Use: {', '.join(OBJECTIVES)}."
+        )
+    recipes = [
+        one.opened.manifest.get("recipe") or {} for one in reversed(sides) if isinstance(one, ScoredProgram)
+    ]
+    recipe: dict[str, Any] = next((one for one in recipes if one.get("objective")), {})
+    if name is not None and name != recipe.get("objective"):
+        return Objective(name)
+    return Objective(str(recipe.get("objective", OBJECTIVES[0])), dict(recipe.get("constraints") or {}))
+
+
+def record_of(one: Record | ScoredProgram) -> Record:
+    """The turns of a side."""
+    return one.record() if isinstance(one, ScoredProgram) else one
+
+
+def undecided(*sides: Record | ScoredProgram) -> str:
+    """Why nothing may be decided by these figures: too many turns that a language model did not answer."""
+    return next((why for one in sides if (why := record_of(one).inconclusive_reason)), "")
+
+
+def show(found: Comparison, examples: int = _SHOWN) -> None:
+    """Print a comparison for people."""
+    out = output()
+    columns = (*found.names, "difference", "95 % interval", "p", "gained", "lost", "n")
+    rows = [(one.metric, *_cells(one)) for one in (found.main, *found.others)]
+    out.show(table(("metric", *columns), rows, title=" → ".join(found.names), numbers=True))
+    if found.slices:
+        rows = [(f"{part.kind}: {part.name}", *_cells(part.found, part.tested)) for part in found.slices]
+        out.show(table(("slice", *columns), rows, title=f"{found.objective} by slice", numbers=True))
+    out.show("p of further metrics and of slices: adjusted for their number (Holm).")
+    for flag in found.flags:
+        out.show(
+            f"{flag.name}: right with {found.names[0]} alone on {flag.only_before} turns, with {found.names[1]} alone "
+            f"on {flag.only_after} (McNemar, turn by turn: p = {flag.p:.3g})"
+        )
+    for title, turns in (("gained", found.gained), ("lost", found.lost)):
+        for turn in turns[:examples]:
+            out.show(
+                "", f"{title}: {turn.message!r} ({turn.key}; {turn.state})", f"  expected  {turn.expected}"
+            )
+            out.show(f"  {found.names[0]}  {turn.before}", f"  {found.names[1]}  {turn.after}")
+        if len(turns) > examples:
+            out.show(f"… and {len(turns) - examples} more {title}; --json and --report hold all of them.")
+    moved = ", ".join(f"{n} {old} → {new}" for (old, new), n in sorted(found.outcomes.items()) if old != new)
+    out.show("", f"outcomes that changed: {moved or 'none'}; {found.left_out} turns left out as unanswered")
+    out.show(found.verdict)
+
+
+def _cells(one: Paired, tested: bool = True) -> tuple[str, ...]:
+    bounds = "too few" if one.low is None else f"{one.low:+.3f} to {one.high:+.3f}"
+    p = one.p if one.adjusted is None else one.adjusted
+    chance = f"{p:.3g}" if tested else "too few"
+    figures = (f"{one.before:.3f}", f"{one.after:.3f}", f"{one.difference:+.3f}", bounds, chance)
+    return (*figures, str(one.gained), str(one.lost), str(one.n))
