@@ -21,7 +21,6 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 sys.path.append(str(Path(__file__).resolve().parent))
 
-from jazzmine_dspy.program.gate import without_lm
 from understanding.rehearsal import staged
 from weights.feelings import key_of, labels, messages
 

@@ -15,9 +15,9 @@ from understanding.tokens import count, tokens_of
 from jazzmine_dspy import FlowRegistry, Turn, artifacts, load
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.differences import paired_difference
+from jazzmine_dspy.eval.significance import paired_difference
 from jazzmine_dspy.lm import scripted_lm
-from jazzmine_dspy.optimize.pipeline.rows import Exclusions
+from jazzmine_dspy.optimize.local.rows import Exclusions
 from jazzmine_dspy.program import render
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.recall_query import recall_query

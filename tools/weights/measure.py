@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jazzmine_dspy.program.sources.choices import LIKELY_ASKED, LIKELY_TOLD
 
 from jazzmine_dspy import eval as scoring
 from jazzmine_dspy.program.heads import options

@@ -10,7 +10,6 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from jazzmine_dspy.program.heads.registry import HeadState
 from weights import acts, choices, starts
 from weights.ground import FOLDS, PRACTICE, ROOT, Registry, practice, sha256_of
 

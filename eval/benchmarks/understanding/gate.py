@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from jazzmine_dspy.optimize.gates import FEWEST, NEVER, floored
-
 from jazzmine_dspy.eval.intervals import summarise
 from jazzmine_dspy.eval.score_terms import TurnScores, mean
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.optimize.gates import FEWEST, NEVER, floored
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.program.turn_confidence import features_of, shipped
 from understanding.figures import Figure, figure

@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from jazzmine_dspy.program.sources.choices import LIKELY_TOLD
 
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets.schema import Example
