@@ -102,6 +102,9 @@ def test_what_is_fitted_is_asked_as_what_is_served(overlap: Any) -> None:
         Example(conversation_id=f"c{number}", turn_id="t1", turn=one, labels=labels, role="train", line=1)
         for number, one in enumerate(turns)
     ]
+    fitted = [program.read(one) for one in turns]
+    assert [(asked["query"], tuple(asked["summaries"])) for asked in recall.asked[len(turns) :]] == served
+    assert all(state.text == one.text for state, one in zip(fitted, turns, strict=True))
     assert [(asked.query, asked.summaries) for asked in _as_written(FLOWS, examples)] == served
 
 
