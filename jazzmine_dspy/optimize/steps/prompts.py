@@ -64,7 +64,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class PromptsFit:
-    """The candidates that were tried, the uncompiled program first, once in each wording, and which of them goes on."""
+    """The candidates that were tried, the prompts as written first, once in each wording, and which of them goes on."""
 
     tried: tuple[Tried, ...] = ()
     best: Tried | None = None
