@@ -172,7 +172,7 @@ def compile_at(concurrency: int, sample: int, delay: float) -> tuple[float, floa
             str(path.relative_to("program")): path.read_bytes().hex()
             for path in sorted(Path("program").rglob("*"))
             if path.is_file()
-            and path.name in ("program.json", "gates.json", "heads.safetensors", "examples.jsonl")
+            and path.name in ("program.json", "policy.json", "heads.safetensors", "examples.jsonl")
         }
         print(f"  ships {made.shipped}", file=sys.stderr)
         return watch.asking(), whole, server.counts[0], sha256(files)[:12]
