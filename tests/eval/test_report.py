@@ -87,7 +87,14 @@ def report(support: list[Example], support_flows: list[str], noisy: Any) -> Repo
         candidates=[
             CandidateRow("base", 0.5, False, NASTY),
             CandidateRow(
-                f"local {NASTY}", 0.9, True, "best", 0.4, shipped.difference(base, "flow_set_exact"), 0.35
+                f"local {NASTY}",
+                0.9,
+                True,
+                "best",
+                0.4,
+                shipped.difference(base, "flow_set_exact"),
+                0.35,
+                260,
             ),
         ],
         learning=[

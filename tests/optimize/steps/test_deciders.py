@@ -104,7 +104,7 @@ def test_none_that_fails_ends_the_run(tiny: Callable[..., Recipe], run_recipe: A
     assert "'late' failed on 32 of 32 turns: late: DeadlineError" in notes
     assert "nowhere, which may not be chosen" in notes
     assert "the decider 'untrained' is left out: ValueError" in notes
-    assert "| raises | dropped |" in (ran.result.folder / "report" / "report.md").read_text("utf-8")
+    assert "| raises | not chosen |" in (ran.result.folder / "report" / "report.md").read_text("utf-8")
 
 
 @pytest.mark.row("X1", "C2")
