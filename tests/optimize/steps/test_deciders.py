@@ -187,7 +187,7 @@ def test_no_turn_finds_itself_while_deciders_are_trained_and_judged(
 
     class Watching(ByHeart):
         @classmethod
-        def train(cls, examples: Any, seed: int) -> ByHeart:
+        def train(cls, examples: Any, seed: int) -> ByHeart:  # noqa: ARG003
             seen.extend((each.conversation, each.state.exclude) for each in examples)
             return cls()
 
