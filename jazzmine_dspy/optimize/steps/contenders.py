@@ -103,14 +103,20 @@ def _asked(context: RunContext, state: RunState) -> list[Contender]:
     with asking_all() as ask:
         for number, (name, tried) in enumerate(models, 1):
             time = COMPILE_TIME + (JUDGE_TIME - COMPILE_TIME) * number / len(models)
-            work = functools.partial(_judged, context, name, tried, sample, keep, time)
+            work = functools.partial(_judged, context, name, tried, sample, keep, time, best.score)
             if (one := ask(work)) is not None and not ask.awaited:
                 found.append(one)
     return found
 
 
 def _judged(
-    context: RunContext, name: str, tried: Tried, sample: Sequence[Example], keep: int, time: float
+    context: RunContext,
+    name: str,
+    tried: Tried,
+    sample: Sequence[Example],
+    keep: int,
+    time: float,
+    best: float | None,
 ) -> Contender | None:
     found = evaluate_within(
         context,
@@ -120,7 +126,7 @@ def _judged(
         judge_lm=True,
         keep_calls=keep,
         time=time,
-        best=tried.score,
+        best=best,
     )
     if found is None:
         return None

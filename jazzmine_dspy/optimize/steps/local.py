@@ -103,7 +103,8 @@ def _untrained(context: RunContext, state: RunState) -> LocalFit:
     pool = context.dataset.examples(*PARTS)
     base = _judged(context, BASE, state.base, pool)
     trained = TrainedLocal(state.start.with_policy("local"))
-    return LocalFit("local", trained, base, base, fit_confidence(context, base, trained.program))
+    confidence = fit_confidence(context, base, trained.program)
+    return LocalFit("local", trained, base, base, confidence, ((0, _on_dev(base)),))
 
 
 def holdouts(
