@@ -10,7 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from jazzmine_dspy.program.heads.registry import HeadState
+from jazzmine_dspy.program.heads.storing import HeadState
 from weights import acts, choices, starts
 from weights.ground import FOLDS, PRACTICE, ROOT, Registry, practice, sha256_of
 
@@ -65,7 +65,7 @@ class Ground:
         """The base program over its flows."""
         program = TurnProgram(self.flows)
         artifacts.bind_recall(program, embedder)
-        return program.with_policy(base_policy(Policy(), embedder))
+        return program.with_policy(base_policy(Policy()))
 
 
 def grounds(only: Sequence[str] = ()) -> list[Ground]:

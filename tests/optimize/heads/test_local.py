@@ -70,7 +70,13 @@ def test_labels_teach_words_that_no_flow_has(base: TurnProgram) -> None:
 @pytest.mark.row("C2")
 def test_one_label_leaves_other_messages_as_they_were(base: TurnProgram) -> None:
     one = move_weights(base, [example("a skipper please", "open_account", "c1")], seed=0).program
-    for text in ("where is my order", "cancel my order", "hello there", "what a day", "is it open on Sunday?"):
+    for text in (
+        "where is my order",
+        "cancel my order",
+        "hello there",
+        "what a day",
+        "is it open on Sunday?",
+    ):
         assert one.decide(Turn(text=text)).commands == base.decide(Turn(text=text)).commands
 
 
@@ -84,7 +90,9 @@ def test_what_was_learnt_of_flows_is_saved_and_read_again(base: TurnProgram) -> 
 
 
 def test_equal_turns_give_equal_bytes(base: TurnProgram) -> None:
-    first, second = (move_weights(base, taught(8), seed=3).program.bindings.heads["understand"] for _ in range(2))
+    first, second = (
+        move_weights(base, taught(8), seed=3).program.bindings.heads["understand"] for _ in range(2)
+    )
     assert first.fingerprint == second.fingerprint
 
 
