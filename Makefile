@@ -18,7 +18,7 @@ TEXT ?= where is my order? it should have been here on Monday
 .PHONY: help setup setup-dev quickstart test test-long lint format types imports rows size mutants bench bench-routing bench-learning bench-understanding bench-reports bench-enhancement bench-optimize bench-compare bench-evaluate bench-first-hour chaos report build clean
 
 help:
-	@echo "make quickstart   compile a small program, compare it, and decide one turn (10 minutes at most)"
+	@echo "make quickstart   compile a small program, compare it, and decide one turn"
 	@echo "make report       compile the shipped program with the full recipe and write its report"
 	@echo "make test         all tests but the long ones;  make rows  what they prove;  make bench  measurements"
 	@echo "make size         how large each room of the package is, and how much of it one turn enters"

@@ -21,16 +21,16 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 sys.path.append(str(Path(__file__).resolve().parent))
 
-from jazzmine_dspy.optimize.pipeline.acts import shown
 from weights import acts, choices, measure, starts
 from weights.ground import PRACTICE, practice, sha256_of
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import load_dataset
+from jazzmine_dspy.optimize.local.acts import head_example
 from jazzmine_dspy.program import starts as shipped_starts
 from jazzmine_dspy.program.heads import options as shipped_options
 from jazzmine_dspy.program.heads.acts import fit, shipped
-from jazzmine_dspy.program.policy import FLOOR, Policy
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _fit() -> None:
     dataset = load_dataset(ROOT / "datasets" / "support")
-    program = TurnProgram(dataset.flows, policy=Policy(orders=FLOOR))
+    program = TurnProgram(dataset.flows, policy=Policy().named("fallback"))
     artifacts.bind_recall(program, "minilm")
     embedder = program.bindings.embedder
     assert embedder is not None
@@ -61,7 +61,7 @@ def _fit() -> None:
     rows = [acts.rows_of(each) for each in registries]
     head = acts.head_of(embedder, rows)
     labelled = [e for e in dataset.examples("train", "dev_a", "dev_b") if e.labels.commands is not None]
-    examples = [shown(program, each) for each in labelled]
+    examples = [head_example(program, each) for each in labelled]
     # These turns are of flows that the head never saw: nothing was fitted on them.
     head = fit.measured(head, examples, head.scores(fit.labelled_rows(examples).shown))
     target = Path(shipped.__file__).with_name(shipped.WEIGHTS)

@@ -21,7 +21,6 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 sys.path.append(str(Path(__file__).resolve().parent))
 
-from jazzmine_dspy.program.gate import without_lm
 from understanding.rehearsal import staged
 from weights.feelings import key_of, labels, messages
 
@@ -58,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "test" in parts:
         dataset.open_test("bench-enhancement")
     program = load(options.program)
-    program = program.with_policy(without_lm(program.policy))
+    program = program.with_policy("local")
     lines = [*_scores(program, dataset.examples(*parts)), *_comments(program)]
     for name, what in (("in_sight", "messages in sight, learnt"), ("test", "unseen messages")):
         lines += _messages(program, name, what)

@@ -172,7 +172,7 @@ def compile_at(concurrency: int, sample: int, delay: float) -> tuple[float, floa
             str(path.relative_to("program")): path.read_bytes().hex()
             for path in sorted(Path("program").rglob("*"))
             if path.is_file()
-            and path.name in ("program.json", "gates.json", "heads.safetensors", "examples.jsonl")
+            and path.name in ("program.json", "policy.json", "heads.safetensors", "examples.jsonl")
         }
         print(f"  ships {made.shipped}", file=sys.stderr)
         return watch.asking(), whole, server.counts[0], sha256(files)[:12]
@@ -233,12 +233,12 @@ def outages(turns: int) -> None:
 def overhead(calls: int) -> None:
     """Milliseconds of a call that a scripted engine answers at once."""
     import dspy
-    from jazzmine_dspy.program.sources.lm import call_for
-    from jazzmine_dspy.program.stage import Context
 
     from jazzmine_dspy.datasets import load_dataset
     from jazzmine_dspy.lm import scripted_lm
+    from jazzmine_dspy.program.lm_requests import request_for
     from jazzmine_dspy.program.policy import Policy
+    from jazzmine_dspy.program.state import TurnState
     from jazzmine_dspy.program.turn import TurnProgram
     from jazzmine_dspy.signatures.adapter import DecisionAdapter
 
@@ -250,12 +250,12 @@ def overhead(calls: int) -> None:
     }  # fmt: skip
     lm = scripted_lm(lambda _: json.dumps(answer))
     program = TurnProgram(found.flows, policy=Policy(shape="fused")).with_policy("lm").bind(lm=lm)
-    effect = call_for(Context(turn=example.turn, registry=found.flows), "fused", program.policy)
+    request = request_for(TurnState(example.turn, found.flows, program.policy), "fused")
 
     def by(adapter: Any, config: Mapping[str, Any]) -> Callable[[], Any]:
         def call() -> Any:
             with dspy.context(lm=lm, adapter=adapter):
-                return program.fused(**effect.inputs, config=dict(config))
+                return program.fused(**request.inputs, config=dict(config))
 
         return call
 
@@ -264,7 +264,7 @@ def overhead(calls: int) -> None:
     print("| --- | ---: | ---: |", flush=True)
     ways = {
         "DSPy's JSONAdapter": by(dspy.JSONAdapter(), {"max_tokens": 320}),
-        "our adapter, with the schema of the call": by(DecisionAdapter(), effect.config),
+        "our adapter, with the schema of the call": by(DecisionAdapter(), request.config),
         "a whole decision: deadline, retries, log, merge": lambda: program.decide(example.turn),
     }
     for name, call in ways.items():

@@ -17,8 +17,9 @@ from weights.feelings import phrases
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.optimize.heads.feeling import fit_feeling
-from jazzmine_dspy.program import steps
+from jazzmine_dspy.program import finish
 from jazzmine_dspy.program.heads.feeling import head
+from jazzmine_dspy.program.local import decider
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -33,8 +34,11 @@ def main() -> None:
     embedder = program.bindings.embedder
     assert embedder is not None
     examples = dataset.examples("train", "dev_a", "dev_b")
-    with mock.patch.object(steps, "FIELDS", ()):
-        # Commands alone: the shipped head, which fills in the rest, may not be there yet.
+    # Commands alone: the shipped head, which fills in the rest, may not be there yet.
+    with (
+        mock.patch.object(finish, "FIELDS", ()),
+        mock.patch.object(decider, "feeling_head", return_value=None),
+    ):
         decisions = [program.decide(each.turn) for each in examples]
     made = fit_feeling(examples, decisions, embedder, None, phrases=phrases())
     assert made is not None

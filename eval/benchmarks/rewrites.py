@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from jazzmine_dspy.optimize.pipeline.rows import Exclusions
 from understanding.tokens import count, tokens_of
 
 from jazzmine_dspy import FlowRegistry, Turn, artifacts, load
@@ -18,7 +17,7 @@ from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.significance import paired_difference
 from jazzmine_dspy.lm import scripted_lm
-from jazzmine_dspy.models.decision import STAGES
+from jazzmine_dspy.optimize.local.rows import Exclusions
 from jazzmine_dspy.program import render
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.recall_query import recall_query
@@ -102,9 +101,8 @@ def print_recall(program: TurnProgram, examples: Sequence[Example]) -> None:
 
 def print_tokens(flows: FlowRegistry, examples: Sequence[Example]) -> None:
     """Print the tokens of the fused prompt in the full wording, by what it shows of the conversation."""
-    orders = dict.fromkeys(STAGES, ("lm", "floor"))
     lm = scripted_lm(lambda _: ANSWER)
-    program = TurnProgram(flows, policy=Policy(shape="fused", wording="full", orders=orders)).bind(lm=lm)
+    program = TurnProgram(flows, policy=Policy(shape="fused", wording="full").named("lm")).bind(lm=lm)
     artifacts.bind_recall(program, "minilm")
     shows: dict[str, Callable[[Turn], str]] = {
         "current episode, 8 turns of the user": lambda turn: render.current_episode(turn, 8, 600),

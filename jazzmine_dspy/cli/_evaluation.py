@@ -83,7 +83,7 @@ class ScoredProgram:
             "program": f"{self.name} {self.opened.program.fingerprint[:12]}",
             "dataset": self.dataset.name,
             "language model": self.opened.lm or "none",
-            "order of sources": self.options.policy,
+            "policy": self.options.policy,
             "wording of prompts": self.opened.program.policy.wording,
         }
         return Record.of(self.found, facts)

@@ -1,4 +1,4 @@
-"""Opening a program for a command: its flows, its order of sources, and the language model that it asks."""
+"""Opening a program for a command: its flows, its policy, and the language model that it asks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ APIBase = Annotated[
     ),
 ]
 PolicyOption = Annotated[
-    str, typer.Option("--policy", help="Order of sources: shipped, lm, head or floor.", metavar="NAME")
+    str, typer.Option("--policy", help="Who decides: shipped, local, lm or fallback.", metavar="NAME")
 ]
 WordingOption = Annotated[
     str | None,
@@ -69,7 +69,7 @@ def open_program(
         lm: Name of a language model; ``none`` for none; None for the one it was compiled for, if it asks one.
         serving: Whether the embedded model may reuse a prompt's beginning: faster, and answers may change.
         flows: Other flows than the compiled ones.
-        policy: ``shipped``, ``lm``, ``head`` or ``floor``.
+        policy: ``shipped``, ``local``, ``lm`` or ``fallback``.
         wording: ``brief`` or ``full``; None for the program's own.
         api_base: Address of the language model's server; None for the recipe's, or the provider's own.
 

@@ -174,7 +174,7 @@ def compare(
         >>> turn, labels = Turn(text="track it"), Labels.model_validate({"commands": []})
         >>> turns = [Example(conversation_id="c", turn_id="t1", turn=turn, labels=labels, role="dev_a", line=1)]
         >>> plain = evaluate(program.with_policy("fallback"), turns)
-        >>> found = compare(floor, floor)
+        >>> found = compare(plain, plain)
         >>> found.main.p, found.changed
         (1.0, 0)
     """

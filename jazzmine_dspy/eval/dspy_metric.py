@@ -28,7 +28,7 @@ def worth(objective: Objective, decision: TurnDecision, labels: Labels, turn: Tu
     """What an answer is worth as something to learn from, from 0 to 1.
 
     A demonstration shows every answer of its prompt, so the parts that the objective says nothing of must be right too:
-    they would be learnt as well. A degraded decision is worth nothing: a floor answered it.
+    they would be learnt as well. A degraded decision is worth nothing: a fallback answered it.
     """
     if decision.degraded:
         return 0.0
@@ -94,13 +94,13 @@ def _gold(gold: Any) -> tuple[Labels, Turn]:
 
 
 def _answer(pred: Any) -> tuple[TurnDecision, str]:
-    """The decision, and why a floor answered in the place of the language model."""
+    """The decision, and why the language model did not answer."""
     whole = pred.get("decision") if hasattr(pred, "get") else None
     if isinstance(whole, TurnDecision):
         lost = [call.error for call in whole.calls if not call.success and call.error]
         if whole.degraded and any(error.startswith(_OUTAGES) for error in (*lost, *_causes(whole))):
             raise LMUnansweredError(
-                "The language model did not answer, and a floor's answer is not scored as its own",
+                "The language model did not answer, and a fallback's answer is not scored as its own",
                 remedy="Try again when it does.",
             )
         return whole.model_copy(update={"stages": {}}), left_to_others(whole)

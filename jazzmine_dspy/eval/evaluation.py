@@ -86,7 +86,7 @@ class TurnResult:
 
     @property
     def degraded(self) -> bool:
-        """Whether the decision leans on a floor because a part failed."""
+        """Whether a part of the decision failed, so that another one answered."""
         return self.decision is not None and self.decision.degraded
 
     @property

@@ -101,12 +101,12 @@ def reliability_of(pairs: Sequence[tuple[float, float]], bins: int = 10) -> Reli
 def sent_on(
     confidences: Sequence[float], right: Sequence[float], otherwise: Sequence[float], points: int = 21
 ) -> tuple[tuple[float, float], ...]:
-    """Quality against the share of turns that are sent on to another source, the least sure ones first.
+    """Quality against the share of turns that are sent on to another decider, the least confident ones first.
 
     Args:
-        confidences: Of the first source.
+        confidences: Of the first decider.
         right: Whether it was right, from 0 to 1.
-        otherwise: The same of the source that turns are sent to.
+        otherwise: The same of the decider that turns are sent to.
         points: Shares to give, from 0 to 1, evenly spread.
 
     Returns:

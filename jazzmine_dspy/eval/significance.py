@@ -94,7 +94,7 @@ class Difference:
 
     ``low`` and ``high`` bound it on both sides, ``lower_bound_one_sided`` from below alone, each with 95 %
     confidence and none beyond the range of differences. The first two are None where fewer than ten
-    conversations are compared; the one-sided bound, by which races are decided, is wide there.
+    conversations are compared; the one-sided bound is wide there.
     ``detectable`` is the difference that this many conversations would have shown with 80 % power.
     """
 

@@ -52,9 +52,8 @@ class Attempts:
         self._form: Any = None
         self._least = 0
         self._most: int | None = None
-        self._thinks = False
+        self._thinks = self._fresh = False
         self._broke_off: Exception | None = None
-        self._fresh = False
         inner, self._engine = unwrap(lm)
         self._local = str(getattr(inner, "model", "")).startswith("local/")
 
@@ -149,10 +148,10 @@ class Attempts:
 
     def _without_schema(self, error: Exception) -> bool:
         form = self._sent.get("response_format")
-        if form is None or form is WITHOUT or not _refuses_schema(error):
-            return False
-        self._form = WITHOUT if form == JSON else JSON
-        return True
+        refused = form is not None and form is not WITHOUT and _refuses_schema(error)
+        if refused:
+            self._form = WITHOUT if form == JSON else JSON
+        return refused
 
     def _settle(self, outcome: Outcome | None) -> None:
         """The provider has answered, so what was left out is what it refused."""
@@ -171,12 +170,9 @@ class Attempts:
 
 def _refuses_schema(error: Exception) -> bool:
     """Whether a provider refuses just what is to hold the answer."""
-    if isinstance(error, ContextWindowExceededError):
-        return False
-    refused = isinstance(error, LMUnsupportedFeatureError) or (
-        isinstance(error, LMInvalidRequestError) and error.status in (None, 400, 422)
-    )
-    said = str(getattr(error, "message", ""))
+    invalid = isinstance(error, LMInvalidRequestError) and error.status in (None, 400, 422)
+    refused = invalid or isinstance(error, LMUnsupportedFeatureError)
+    said = "" if isinstance(error, ContextWindowExceededError) else str(getattr(error, "message", ""))
     return refused and bool(_OF_SCHEMA.search(said)) and not _OF_LENGTH.search(said)
 
 

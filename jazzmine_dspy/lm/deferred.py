@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import hashlib
 import json
 import os
 import threading
@@ -24,6 +23,7 @@ from jazzmine_dspy.lm.engines import AsyncEngine, Engine
 from jazzmine_dspy.lm.errors import LMSettingsError, LMWarning
 from jazzmine_dspy.lm.requests import chat_messages, response_schema, text_response
 from jazzmine_dspy.models.awaiting import Awaiting, current_conversation
+from jazzmine_dspy.models.base import canonical_json, sha256
 from jazzmine_dspy.models.errors import InputError
 
 PREFIX = "deferred:"
@@ -72,8 +72,10 @@ def request_line(request: Request, *, rollout: Any = None, ordinal: int = 0) -> 
     if (schema := response_schema(request)) is not None:
         named = {"name": "answer", "schema": schema}
         body["response_format"] = {"type": "json_schema", "json_schema": named}
-    text = compact(body) + (compact([rollout, ordinal]) if rollout is not None or ordinal else "")
-    key = "jazzmine-" + hashlib.sha256(text.encode()).hexdigest()[:40]
+    text = canonical_json(body) + (
+        canonical_json([rollout, ordinal]) if rollout is not None or ordinal else ""
+    )
+    key = f"jazzmine-{sha256(text)[:40]}"
     return {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": body}
 
 
@@ -115,10 +117,8 @@ class DeferredEngine(Engine):
             for ordinal in range(first, max(samples.many, first + 1))
         ]
         if (answer := self._answer(lines[0]["custom_id"])) is None:
-            missing = {
-                line["custom_id"]: compact(line) for line in lines if line["custom_id"] not in self._answers
-            }
-            raise self._awaited(missing)
+            wanted = {line["custom_id"]: canonical_json(line) for line in lines}
+            raise self._awaited({key: line for key, line in wanted.items() if key not in self._answers})
         text, finish, usage = answer
         return text_response(request, text, finish=finish, usage=usage)
 
@@ -144,7 +144,7 @@ class DeferredEngine(Engine):
 
     def _write(self, missing: dict[str, str]) -> None:
         of = current_conversation()
-        notes = {compact({"conversation": of, "custom_id": key}) for key in missing} if of else set()
+        notes = {canonical_json({"conversation": of, "custom_id": key}) for key in missing} if of else set()
         notes -= self._notes
         if not notes and self._written.issuperset(missing):
             return
@@ -248,10 +248,7 @@ def append(path: Path, *lines: str) -> None:
     # With a buffer, what did not fit would be tried again when the file is closed.
     with path.open("ab+", buffering=0) as file:
         end = file.seek(0, os.SEEK_END)
-        torn = False
-        if end:
-            file.seek(end - 1)
-            torn = file.read(1) != b"\n"
+        torn = end > 0 and os.pread(file.fileno(), 1, end - 1) != b"\n"
         rest = memoryview(b"\n" * torn + b"".join(line.encode() + b"\n" for line in lines))
         try:
             while rest:
@@ -324,15 +321,15 @@ def read_answers(folder: Path, known: set[str] | None) -> dict[str, Answer]:
     for number, row in _numbered(path):
         key = str(row["custom_id"]) if row else ""
         answer = _parsed_answer(row) if row else None
-        if row is None:
-            wrong.setdefault("are no JSON object with a custom_id", []).append(number)
-        elif answer is None:
-            wrong.setdefault("hold no answer", []).append(number)
-        elif known is not None and key not in known:
-            wrong.setdefault("answer no request that was written", []).append(number)
-        elif key in answers:
-            wrong.setdefault("answer a request again; the first answer counts", []).append(number)
-        else:
+        problems = {
+            "are no JSON object with a custom_id": row is None,
+            "hold no answer": answer is None,
+            "answer no request that was written": known is not None and key not in known,
+            "answer a request again; the first answer counts": key in answers,
+        }
+        if (problem := next((what for what, holds in problems.items() if holds), None)) is not None:
+            wrong.setdefault(problem, []).append(number)
+        elif answer is not None:
             answers[key] = answer
     for what, numbers in wrong.items():
         places = ", ".join(map(str, numbers[:_SHOWN])) + (", …" if len(numbers) > _SHOWN else "")
@@ -349,19 +346,12 @@ def _numbered(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
 
 def _parsed_answer(row: dict[str, Any]) -> Answer | None:
     if "content" in row:
-        content = row["content"]
-        text = (
-            content if isinstance(content, str) else compact(content) if isinstance(content, dict) else None
-        )
-        return None if text is None else (text, "stop", Usage())
+        content = canonical_json(row["content"]) if isinstance(row["content"], dict) else row["content"]
+        return (content, "stop", Usage()) if isinstance(content, str) else None
     try:
-        response = row["response"]
-        if row.get("error") or response["status_code"] != 200:
-            return None
-        choice = response["body"]["choices"][0]
-        usage = response["body"].get("usage") or {}
-        finish = choice.get("finish_reason") or "stop"
-        text = choice["message"]["content"]
+        body = {} if row.get("error") or row["response"]["status_code"] != 200 else row["response"]["body"]
+        choice, usage = body["choices"][0], body.get("usage") or {}
+        finish, text = choice.get("finish_reason") or "stop", choice["message"]["content"]
         if finish == "content_filter":
             return text or "", finish, Usage()
         sent, answered = usage.get("prompt_tokens"), usage.get("completion_tokens")
@@ -381,11 +371,6 @@ def row_of(line: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) and isinstance(row.get("custom_id"), str) else None
-
-
-def compact(value: Any) -> str:
-    """Canonical JSON."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def _size(path: Path) -> int:

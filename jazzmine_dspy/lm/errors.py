@@ -30,18 +30,6 @@ class EngineError(JazzmineError, LMError):
     already repeated what is worth repeating.
     """
 
-    def __init__(self, message: str, *, where: str = "", remedy: str = "") -> None:
-        JazzmineError.__init__(self, message, where=where, remedy=remedy)
-        # LMError's constructor, next in line, has put the whole text here.
-        self.message = message
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.message, self.where, self.remedy))
-
-
-def _rebuild(kind: type[EngineError], message: str, where: str, remedy: str) -> EngineError:
-    return kind(message, where=where, remedy=remedy)
-
 
 class _PositionalContextError(ContextWindowExceededError):
     """DSPy's error with the constructor of its siblings, so that it can stand in line with them."""

@@ -74,32 +74,20 @@ def outcome_of(response: Any) -> Outcome:
     if isinstance(response, tuple):
         response = response[0] if response else None
     if isinstance(response, Response):
-        parts = response.message.parts
-        text = "".join(
-            part.text if part.type == "text" else "x" for part in parts if part.type in ("text", "data")
-        )
-        thought = any(part.type == "thinking" for part in parts) or bool(response.usage.reasoning_tokens)
+        kinds = {part.type for part in response.message.parts}
+        texts = (part for part in response.message.parts if part.type in ("text", "data"))
+        text = "".join(part.text if part.type == "text" else "x" for part in texts)
+        thought, refused = "thinking" in kinds or response.usage.reasoning_tokens, "refusal" in kinds
         finish = "error" if _ended_in_error(response.provider_data) else str(response.finish_reason or "")
-        return _outcome(text, thought, finish, refused=any(part.type == "refusal" for part in parts))
-    choices = value(response, "choices", None) or []
-    if not choices:
-        return Outcome()
-    message = value(choices[0], "message", None)
-    text = value(message, "content", None) or value(choices[0], "text", None) or ""
-    finish = str(value(choices[0], "finish_reason", None) or "")
-    thought = bool(value(message, "reasoning_content", None))
-    return _outcome(
-        str(text),
-        thought,
-        finish.replace("tool_calls", "tool_call"),
-        refused=bool(value(message, "refusal", None)),
-    )
-
-
-def _outcome(text: str, thought: bool, finish: str, *, refused: bool) -> Outcome:
+    else:
+        choice = next(iter(value(response, "choices", None) or ()), None)
+        message = value(choice, "message", None)
+        text = str(value(message, "content", None) or value(choice, "text", None) or "")
+        thought, refused = (value(message, name, None) for name in ("reasoning_content", "refusal"))
+        finish = str(value(choice, "finish_reason", None) or "").replace("tool_calls", "tool_call")
     # Where the server does not part thoughts from answers, they stand at its beginning.
     unended = text.lstrip().startswith("<think") and "</think" not in text
-    return Outcome(text, thought or unended, finish, refused)
+    return Outcome(text, bool(thought) or unended, finish, bool(refused))
 
 
 def _ended_in_error(raw: Any) -> bool:

@@ -19,8 +19,7 @@ from dspy.lm15 import (
     Usage,
 )
 
-from jazzmine_dspy.lm.deadline import call_limit
-from jazzmine_dspy.lm.engines import Engine, events_in_thread, in_thread
+from jazzmine_dspy.lm.engines import Engine, call_limit, events_in_thread, in_thread
 from jazzmine_dspy.lm.errors import (
     EngineError,
     LMContextError,

@@ -116,10 +116,8 @@ class Meter:
         price: Price | None = None,
         max_money: float | None = None,
     ) -> None:
-        self.max_calls = max_calls
-        self.max_tokens = max_tokens
+        self.max_calls, self.max_tokens, self.max_money = max_calls, max_tokens, max_money
         self.price = price
-        self.max_money = max_money
         self.exhausted = False
         self._lock = threading.Condition()
         self._under_way = 0

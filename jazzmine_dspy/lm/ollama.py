@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import ssl
 import threading
 import time
@@ -25,8 +26,7 @@ from dspy.lm15 import (
     Usage,
 )
 
-from jazzmine_dspy.lm.deadline import call_limit
-from jazzmine_dspy.lm.engines import Engine
+from jazzmine_dspy.lm.engines import Engine, call_limit
 from jazzmine_dspy.lm.errors import LMContextError
 from jazzmine_dspy.lm.requests import chat_messages, response_schema, text_response
 
@@ -85,10 +85,7 @@ class OllamaEngine(Engine):
         keep_alive: Any = None,
         think: Any = False,
     ) -> None:
-        trimmed = address.rstrip("/")
-        trimmed = next(
-            (trimmed.removesuffix(end) for end in ("/v1", "/api") if trimmed.endswith(end)), trimmed
-        )
+        trimmed = re.sub("/(?:v1|api)$", "", address.rstrip("/"))
         self.address = trimmed if "://" in trimmed else f"http://{trimmed}"
         self.key, self.timeout, self.num_ctx = key, timeout, num_ctx
         self.keep_alive, self.think = keep_alive, think
@@ -176,14 +173,13 @@ class OllamaEngine(Engine):
             found = json.loads(data)
         except ValueError:
             found = None
+        found = found if isinstance(found, dict) else {}
         if answer.status_code != 200:
-            said = found.get("error") if isinstance(found, dict) else ""
-            raise _refused(request, body, answer, str(said or f"HTTP {answer.status_code}"))
-        if not isinstance(found, dict) or not isinstance(found.get("message"), dict):
+            raise _refused(request, body, answer, str(found.get("error") or f"HTTP {answer.status_code}"))
+        if not isinstance(found.get("message"), dict):
             raise ProviderError("the answer is not of Ollama's form", status=answer.status_code)
         prompt, written = found.get("prompt_eval_count"), found.get("eval_count")
-        context = body["options"]["num_ctx"]
-        size = _size(body["messages"])
+        context, size = body["options"]["num_ctx"], _size(body["messages"])
         # Eight bytes to a token is more than any text has; so is a prompt that fills the context to the brim.
         if isinstance(prompt, int) and (prompt >= context or size > 8 * prompt + 400):
             raise _too_long(request, context, f"Ollama has read {prompt} tokens of {size} bytes")

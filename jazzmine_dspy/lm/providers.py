@@ -59,11 +59,7 @@ class Quirks:
 def quirks_of(lm: dspy.LM) -> Quirks:
     """What is known of a language model, inside all wrappers; shared by everyone who calls that model at its server."""
     inner, engine = unwrap(lm)
-    server = (
-        engine_identity(engine)
-        if not isinstance(engine, str)
-        else inner.kwargs.get("api_base") or inner.kwargs.get("base_url") or address_in_environment()
-    )
+    server = _given_address(inner) if isinstance(engine, str) else engine_identity(engine)
     with _lock:
         return _quirks.setdefault(f"{inner.model} {server}", Quirks())
 
@@ -173,9 +169,12 @@ def _by_table(lm: dspy.LM) -> Support:
     return "schema" if of.supports_response_schema else "json"
 
 
+def _given_address(lm: dspy.LM) -> str:
+    return str(lm.kwargs.get("api_base") or lm.kwargs.get("base_url") or address_in_environment())
+
+
 def _own_address(lm: dspy.LM) -> str:
-    given = lm.kwargs.get("api_base") or lm.kwargs.get("base_url")
-    address = str(given or address_in_environment())
+    address = _given_address(lm)
     # OpenAI's own address, spelt out, is no other server.
     return "" if urlsplit(address).hostname == "api.openai.com" else address
 

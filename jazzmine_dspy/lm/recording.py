@@ -146,7 +146,5 @@ def describe(summary: Mapping[str, Any]) -> str:
 
 def first_problem(error: Exception) -> str:
     """The first problem that a validation names."""
-    if not isinstance(error, ValidationError):
-        return str(error)
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    first = error.errors()[0] if isinstance(error, ValidationError) else None
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(error)

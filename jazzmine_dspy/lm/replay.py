@@ -94,11 +94,9 @@ class ReplayStore:
     def get(self, key: str) -> Response | None:
         """The stored answer, or None. `key` is that of `key()`."""
         with self._lock:
-            if self._own is not None and key not in self._own:
-                return None
             row = self._connection.execute("SELECT response FROM answers WHERE key = ?", (key,)).fetchone()
-        if row is None:
-            return None
+            if row is None or (self._own is not None and key not in self._own):
+                return None
         try:
             return cast("Response", response_from_dict(json.loads(row[0])))
         except Exception as error:

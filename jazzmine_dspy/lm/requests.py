@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import re
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -21,6 +20,7 @@ from dspy.lm15 import (
 )
 
 from jazzmine_dspy.lm.errors import LMRequestError
+from jazzmine_dspy.models.base import canonical_json, sha256
 
 
 def system_text(request: Request) -> str:
@@ -106,22 +106,14 @@ def text_response(
 
 def request_key(request: Request, identity: str = "") -> str:
     """SHA-256 over the canonical JSON of a request and the identity of the model that it goes to."""
-    canonical = json.dumps(
-        request_to_dict(request), sort_keys=True, ensure_ascii=False, separators=(",", ":")
-    )
-    return hashlib.sha256(f"{identity}\n{canonical}".encode()).hexdigest()
+    return sha256(f"{identity}\n{canonical_json(request_to_dict(request))}")
 
 
 def small_events(response: Response) -> Iterator[Any]:
     """A finished text response as events of a word each: DSPy's listeners miss a field in one big delta."""
     yield StreamStartEvent(id=response.id, model=response.model)
-    text = _text(response.message)
-    start = 0
-    while start < len(text):
-        end = text.find(" ", start + 1)
-        end = len(text) if end < 0 else end
-        yield StreamDeltaEvent(delta=TextDelta(text=text[start:end]))
-        start = end
+    for piece in re.findall(r" [^ ]*|[^ ]+", _text(response.message)):
+        yield StreamDeltaEvent(delta=TextDelta(text=piece))
     yield StreamEndEvent(
         finish_reason=response.finish_reason, usage=response.usage, provider_data=response.provider_data
     )

@@ -88,8 +88,11 @@ class _Asked(NamedTuple):
 
 
 class _Language(NamedTuple):
+    """The phrases of a language, as words; of one that is written without spaces, as characters."""
+
     phrases: Mapping[tuple[str, ...], str]
     longest: int
+    unspaced: bool
 
 
 def stance(text: str, about: str = "") -> Stance:
@@ -120,8 +123,9 @@ def _stance(text: str, about: str) -> Stance:
         return Stance()
     asked = _asked_for(about)
     unspaced = _CJK.search(words) is not None
-    languages = [name for name in _lexicon() if (name in _UNSPACED) == unspaced]
-    languages.sort(key=lambda name: -_known(name, words))
+    languages = [name for name, language in _lexicon().items() if language.unspaced == unspaced]
+    said_words = _words(words)
+    languages.sort(key=lambda name: -sum(word in _vocabulary(name) for word in said_words))
     read = [[_clause(text, question, name, asked) for text, question in parts] for name in languages]
     clauses = next((clauses for clauses in read if any(c.agrees for c in clauses)), read[0])
     said = [kind for c in clauses for kind in c.kinds if not c.asked or kind == "no"]
@@ -140,22 +144,17 @@ def _stance(text: str, about: str) -> Stance:
 
 def _refuses(clauses: Sequence[_Clause], kind: str) -> bool:
     """Whether one clause begins with a phrase of the kind, or holds it beside delay and doubt alone."""
-    for clause in clauses:
-        said = [one for one in clause.kinds if one not in ("filler", "hint")]
-        if said and not clause.asked and (said[0] == kind or (kind in said and "" not in said)):
-            return True
-    return False
-
-
-def _known(name: str, text: str) -> int:
-    """How many words of a text a language's phrases hold."""
-    vocabulary = _vocabulary(name)
-    return sum(word in vocabulary for word in _words(text))
+    said = (
+        [one for one in each.kinds if one not in ("filler", "hint")] for each in clauses if not each.asked
+    )
+    return any(kinds[:1] == [kind] or (kind in kinds and "" not in kinds) for kinds in said)
 
 
 @lru_cache(maxsize=64)
 def _vocabulary(name: str) -> frozenset[str]:
-    return frozenset(word for phrase in _lexicon()[name].phrases for word in phrase)
+    """The words of a language's phrases."""
+    phrases, _, unspaced = _lexicon()[name]
+    return frozenset(word for phrase in phrases for word in (("".join(phrase),) if unspaced else phrase))
 
 
 def _plain(text: str) -> str:
@@ -167,13 +166,10 @@ def _without_signs(text: str) -> tuple[tuple[str, ...], str]:
     """The kinds of signs that a text holds, and the text without them."""
     found = []
     for sign, kind in _signs().items():
-        if sign not in text:
-            continue
-        pattern = re.escape(sign) if not sign.isascii() else rf"(?<!\S){re.escape(sign)}(?!\S)"
-        rest = re.sub(pattern, " ", text)
-        if rest != text:
-            found.append(kind)
-            text = rest
+        pattern = rf"(?<!\S){re.escape(sign)}(?!\S)" if sign.isascii() else re.escape(sign)
+        rest = re.sub(pattern, " ", text) if sign in text else text
+        found += [kind] * (rest != text)
+        text = rest
     return tuple(found), text
 
 
@@ -203,15 +199,11 @@ def _stem(word: str) -> str:
 
 def _clause(text: str, question: bool, name: str, asked: _Asked) -> _Clause:
     language = _lexicon()[name]
-    words = _words(text)
-    if name in _UNSPACED:
-        kinds = tuple(_substrings(text, language))
-    elif action := _named(text, asked):
-        # What is asked about may be told to be done: "cancel it", "book us in".
-        words = [word for word in words if word != action]
-        kinds = ("mild", *_kinds(words, language, asked))
-    else:
-        kinds = tuple(_kinds(words, language, asked))
+    words = [sign for sign in text if not sign.isspace()] if language.unspaced else _words(text)
+    # What is asked about may be told to be done: "cancel it", "book us in".
+    action = None if language.unspaced else _named(text, asked)
+    words = [word for word in words if word != action]
+    kinds = (*(("mild",) if action else ()), *_kinds(words, language, asked))
     if question and _OR.match(text):
         kinds = ("or", *kinds)
     said = [kind for kind in kinds if kind not in ("filler", "harmless", "hint")]
@@ -234,37 +226,32 @@ def _words(text: str) -> list[str]:
 
 
 def _kinds(words: Sequence[str], language: _Language, asked: _Asked) -> Iterator[str]:
-    """The kind of each phrase of a clause, "" for words that say neither yes nor no."""
+    """The kind of each phrase of a clause, the longest first; "" for what says neither yes nor no."""
     place, agreed = 0, False
     while place < len(words):
-        for length in range(min(language.longest, len(words) - place), 0, -1):
-            said = words[place : place + length]
-            kind = _kind(said, language)
-            if kind is not None:
-                if kind == _ENDING:
-                    kind = "mild" if asked.ends else "leave"
-                own = any(_stem(word) in asked.words for word in said)
-                # After a yes what is asked about may be named: "yes, cancel it".
-                yield "filler" if own and agreed and kind in _NAMING else kind
-                agreed = agreed or kind in _AGREEING
-                break
-        else:
-            length = 1
-            yield "" if _stem(words[place]) in asked.words else _foreign(words[place])
+        lengths = range(min(language.longest, len(words) - place), 0, -1)
+        kinds = ((length, _kind(words[place : place + length], language)) for length in lengths)
+        length, kind = next(((length, kind) for length, kind in kinds if kind is not None), (1, ""))
+        own = any(_stem(word) in asked.words for word in words[place : place + length])
+        if kind == _ENDING:
+            kind = "mild" if asked.ends else "leave"
+        elif not (kind or own or language.unspaced):
+            kind = _foreign(words[place])
+        # After a yes what is asked about may be named: "yes, cancel it".
+        yield "filler" if own and agreed and kind in _NAMING else kind
+        agreed = agreed or kind in _AGREEING
         place += length
 
 
 def _kind(words: Sequence[str], language: _Language) -> str | None:
+    """The kind of a phrase; of a word also with letters that are drawn out ("yesss", "naah"), or misspelt."""
     found = language.phrases.get(tuple(words))
-    if found is None and len(words) == 1:
-        found = next((kind for form in _forms(words[0]) if (kind := language.phrases.get((form,)))), None)
-        found = found or _misspelt(words[0], language)
-    return found
-
-
-def _forms(word: str) -> tuple[str, str, str]:
-    """A word without letters that are drawn out: "yesss", "naah"."""
-    return _REPEATED.sub(r"\1", word), _REPEATED.sub(r"\1\1", word), _TWICE.sub(r"\1", word)
+    if found is not None or len(words) > 1:
+        return found
+    word = words[0]
+    forms = (_REPEATED.sub(r"\1", word), _REPEATED.sub(r"\1\1", word), _TWICE.sub(r"\1", word))
+    found = next((kind for form in forms if (kind := language.phrases.get((form,)))), None)
+    return found or _misspelt(word, language)
 
 
 def _misspelt(word: str, language: _Language) -> str | None:
@@ -283,27 +270,8 @@ def _misspelt(word: str, language: _Language) -> str | None:
 @lru_cache(maxsize=1024)
 def _foreign(word: str) -> str:
     """The kind of a word that only another language opposes with, "" of any other."""
-    for language in _lexicon().values():
-        kind = language.phrases.get((word,))
-        if kind in _OPPOSING:
-            return str(kind)
-    return ""
-
-
-def _substrings(text: str, language: _Language) -> Iterator[str]:
-    """The kinds of phrases in a clause that is written without spaces, "" for what is left."""
-    place = 0
-    text = re.sub(r"\s", "", text)
-    while place < len(text):
-        for length in range(min(8, len(text) - place), 0, -1):
-            kind = language.phrases.get((text[place : place + length],))
-            if kind is not None:
-                yield kind
-                break
-        else:
-            length = 1
-            yield ""
-        place += length
+    kinds = (language.phrases.get((word,), "") for language in _lexicon().values())
+    return next((kind for kind in kinds if kind in _OPPOSING), "")
 
 
 @lru_cache(maxsize=1)
@@ -322,12 +290,14 @@ def _lexicon() -> dict[str, _Language]:
     for name, lists in _data().items():
         if name in ("signs", "ends"):
             continue
-        phrases: dict[tuple[str, ...], str] = {}
-        for kind in _KINDS:
-            for phrase in lists.get(kind, ()):
-                words = (_plain(phrase),) if name in _UNSPACED else tuple(_words(_plain(phrase)))
-                phrases.setdefault(words, kind)
+        unspaced = name in _UNSPACED
+        # Of equally long phrases the first kind counts, so it is written last.
+        phrases = {
+            tuple(_plain(phrase) if unspaced else _words(_plain(phrase))): kind
+            for kind in reversed(_KINDS)
+            for phrase in lists.get(kind, ())
+        }
         if name == "en":
             phrases |= {tuple(_words(phrase)): _ENDING for phrase in _data()["ends"]["phrases"]}
-        found[name] = _Language(phrases, max(map(len, phrases)))
+        found[name] = _Language(phrases, max(map(len, phrases)), unspaced)
     return found

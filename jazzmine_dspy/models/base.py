@@ -142,12 +142,7 @@ class FrozenMap(tuple[tuple[str, Any], ...]):
         return tuple(name for name, _ in self)
 
     def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, str):
-            for name, value in self:
-                if name == key:
-                    return thaw(value)
-            raise KeyError(key)
-        return super().__getitem__(key)
+        return thaw(dict(self)[key]) if isinstance(key, str) else super().__getitem__(key)
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value under a name, or the default."""

@@ -16,7 +16,7 @@ from jazzmine_dspy.models.messages import Entity
 Stage = Literal["enhance", "select", "understand"]
 STAGES: tuple[Stage, ...] = ("enhance", "select", "understand")
 SourceKind = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
-"""What kind of source answered: ``rule``, ``head``, ``lm``, ``cache``, ``floor``, or one that a package adds."""
+"""What answered: ``rule``, ``local``, ``lm``, ``cache``, ``fallback``, or the name of another decider."""
 FLAGS: tuple[Flag, ...] = get_args(Flag)
 """The four flags of a decision, in their order: the first that applies is true."""
 PredictorName = Literal["enhance", "select", "understand", "fused"]
@@ -117,10 +117,10 @@ class Usage(Value):
 class StageRecord(Value):
     """Where a stage's answer is from.
 
-    ``degraded`` is True where a part that should have been asked failed, with the reason in ``cause``; a source that
-    merely declined degrades nothing. ``cause`` also names the fields of an answer that were refused. ``latency_ms`` is
-    wall-clock in milliseconds. ``calls`` are the language model calls that the stage made, in their order, those that
-    came to nothing included; ``usage`` sums them up.
+    ``degraded`` is True where a part that should have been asked failed, with the reason in ``cause``. ``cause`` also
+    names the fields of an answer that were refused. ``latency_ms`` is wall-clock in milliseconds. ``calls`` are the
+    language model calls that the stage made, in their order, those that came to nothing included; ``usage`` sums them
+    up.
     """
 
     source: SourceKind

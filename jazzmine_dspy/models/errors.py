@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import traceback
@@ -129,9 +130,8 @@ def error_parameter(error: BaseException) -> str:
         for param in (getattr(each, "param", None), *(_details(body).get("param") for body in _bodies(each))):
             if isinstance(param, str) and (param in _REQUEST or _PARAMETER.fullmatch(param)):
                 return param
-    found = None
-    if not _REFUSALS.isdisjoint(kind.__name__ for kind in type(error).__mro__):
-        found = _IN_MESSAGE.search(str(getattr(error, "message", "")))
+    refused = not _REFUSALS.isdisjoint(kind.__name__ for kind in type(error).__mro__)
+    found = _IN_MESSAGE.search(str(getattr(error, "message", ""))) if refused else None
     return found[1].lower() if found else ""
 
 
@@ -151,20 +151,16 @@ def http_status(error: BaseException) -> int | None:
 
 
 def _status(thing: Any) -> int | None:
-    for attribute in ("status", "status_code"):
-        status = getattr(thing, attribute, None)
-        if type(status) is int and 100 <= status <= 599:
-            return status
-    return None
+    named = (getattr(thing, attribute, None) for attribute in ("status", "status_code"))
+    return next((status for status in named if type(status) is int and 100 <= status <= 599), None)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
     each: BaseException | None = error
     for _ in range(_CAUSES):
-        if each is None:
-            return
-        yield each
-        each = each.__cause__
+        if each is not None:
+            yield each
+            each = each.__cause__
 
 
 def _bodies(error: BaseException) -> Iterator[Any]:
@@ -185,14 +181,9 @@ def _bodies(error: BaseException) -> Iterator[Any]:
 
 def _details(body: Any) -> Mapping[str, Any]:
     """The part of an answer that describes the error, in the form of OpenAI or of MLflow."""
-    if isinstance(body, bytes):
-        try:
-            body = from_json(body)
-        except MalformedError:
-            return {}
-    if not isinstance(body, Mapping):
-        return {}
-    inner = body.get("error", body)
+    with contextlib.suppress(MalformedError):
+        body = from_json(body) if isinstance(body, bytes) else body
+    inner = body.get("error", body) if isinstance(body, Mapping) else None
     return inner if isinstance(inner, Mapping) else {}
 
 
@@ -213,13 +204,10 @@ class JazzmineError(Exception):
     """What records say in the place of the message, for errors that quote an answer, a prompt or an engine."""
 
     def __init__(self, message: str, *, where: str = "", remedy: str = "") -> None:
-        self.message = message
-        self.where = where
-        self.remedy = remedy
-        text = message.rstrip(".")
-        if where:
-            text += f" ({where})"
+        text = message.rstrip(".") + (f" ({where})" if where else "")
         super().__init__(f"{text}. {remedy}" if remedy else f"{text}.")
+        # A base of another package may have put the whole text here.
+        self.message, self.where, self.remedy = message, where, remedy
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, self.where, self.remedy))
@@ -300,11 +288,9 @@ def format_error(error: BaseException) -> str:
 def _wrapped(error: BaseException) -> BaseException | None:
     """The error within one that says nothing itself: DSPy's around an engine, MLflow's around a connection."""
     name = type(error).__name__
-    if name == "LMUnexpectedError":
-        return error.__cause__
     if name == "MlflowException" and not error_code(error):
         return error.__cause__ or error.__context__
-    return None
+    return error.__cause__ if name == "LMUnexpectedError" else None
 
 
 class InputError(JazzmineError):

@@ -57,15 +57,11 @@ class EscalationRule(Value):
         Args:
             scores: Sentiments of the user's messages, oldest first, the newest last; each from -1.0 to 1.0.
         """
-        if not scores:
-            return Escalation()
-        if self.low is not None and scores[-1] <= self.low:
+        if scores and self.low is not None and scores[-1] <= self.low:
             return Escalation(reason=f"sentiment {scores[-1]:.2f} is at or below {self.low:.2f}")
-        last = list(scores[-(self.falling_turns or len(scores)) :])
-        if self.falling_turns is None or len(last) < self.falling_turns or last[-1] >= 0:
-            return Escalation()
+        last = scores[-(self.falling_turns or 1) :]
         falls = [round(before - after, 6) for before, after in itertools.pairwise(last)]
-        if min(falls) < SMALLEST_FALL:
+        if len(last) != self.falling_turns or last[-1] >= 0 or min(falls) < SMALLEST_FALL:
             return Escalation()
         shown = ", ".join(f"{score:.2f}" for score in last)
         return Escalation(reason=f"sentiment fell over {len(last)} messages: {shown}")

@@ -123,31 +123,32 @@ class Flow(Value):
         Args:
             verbose: Also show examples and keywords.
         """
-        lines = [f"<flow name={_attribute(self.name)} kind={_attribute(self.kind)}>"]
-        lines += _tags("description", [self.description])
-        lines += _tags("condition", [self.condition] if self.condition else [])
-        lines += _tags("effect", self.desired_effects)
-        lines += _tags("tool", self.tools)
-        for slot in self.slots:
-            attributes = f"name={_attribute(slot.name)} type={_attribute(slot.type)}"
-            attributes += ' required="true"' if slot.required else ""
-            lines.append(f"  <slot {attributes}>{_escaped(slot.description)}</slot>")
-        if verbose:
-            lines += _tags("example", self.examples)
-            lines += _tags("keyword", self.keywords)
-        if self.condition_expr:
-            lines += _tags("when", [self.condition_expr])
-        for part in self.subflows:
-            lines += ["  " + line for line in part.build_prompt(verbose).split("\n")]
-        return "\n".join([*lines, "</flow>"])
+        attributes = [
+            f"name={_attribute(each.name)} type={_attribute(each.type)}" + ' required="true"' * each.required
+            for each in self.slots
+        ]
+        lines = [
+            f"<flow name={_attribute(self.name)} kind={_attribute(self.kind)}>",
+            *_tags("description", [self.description]),
+            *_tags("condition", [self.condition] if self.condition else []),
+            *_tags("effect", self.desired_effects),
+            *_tags("tool", self.tools),
+            *_tags("slot", [slot.description for slot in self.slots], attributes),
+            *_tags("example", self.examples if verbose else ()),
+            *_tags("keyword", self.keywords if verbose else ()),
+            *_tags("when", [self.condition_expr] if self.condition_expr else []),
+            *(f"  {line}" for part in self.subflows for line in part.build_prompt(verbose).split("\n")),
+            "</flow>",
+        ]
+        return "\n".join(lines)
 
 
-def _tags(tag: str, texts: Sequence[str]) -> list[str]:
-    return [f"  <{tag}>{_escaped(text)}</{tag}>" for text in texts]
-
-
-def _escaped(text: str) -> str:
-    return escape(_NO_XML.sub("", text))
+def _tags(tag: str, texts: Sequence[str], attributes: Sequence[str] = ()) -> list[str]:
+    opened = [f"{tag} {each}" for each in attributes] or [tag] * len(texts)
+    return [
+        f"  <{opening}>{escape(_NO_XML.sub('', text))}</{tag}>"
+        for opening, text in zip(opened, texts, strict=True)
+    ]
 
 
 def _attribute(text: str) -> str:

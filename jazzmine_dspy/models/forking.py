@@ -16,7 +16,6 @@ class Renewed(Protocol):
 
     def renew_after_fork(self) -> None:
         """Take new locks, and let go of what the parent goes on using. Called in the child, which has one thread."""
-        ...
 
 
 def renew_in_children(each: Renewed) -> None:

@@ -40,20 +40,13 @@ class Said(Protocol):
     @property
     def role(self) -> MessageRole:
         """Who speaks."""
-        ...
-
-
-class SaidInEpisode(Said, Protocol):
-    """A message that tells whether it stays with the topic of the one before."""
 
     @property
     def is_continuation(self) -> bool:
-        """Whether the topic goes on."""
-        ...
+        """Whether it stays with the topic of the one before."""
 
 
 M = TypeVar("M", bound=Said)
-E = TypeVar("E", bound=SaidInEpisode)
 
 
 def prune(
@@ -81,11 +74,11 @@ def prune(
         >>> len(kept), summaries
         (10, ('user: This is message number 0.', 'user: This is message number 1.'))
     """
-    for name, value in (("user_turns", user_turns), ("at_least", at_least)):
-        if value < 0:
-            raise InputError(
-                f"A history cannot be pruned to {value} messages", where=name, remedy="Pass 0 or more."
-            )
+    if (least := min(user_turns, at_least)) < 0:
+        name = "user_turns" if user_turns < 0 else "at_least"
+        raise InputError(
+            f"A history cannot be pruned to {least} messages", where=name, remedy="Pass 0 or more."
+        )
     held = [message for message in messages if not getattr(message, "is_flagged", False)]
     start = min(_start(held, user_turns), max(0, len(held) - at_least))
     kept = tuple(
@@ -114,7 +107,7 @@ def summary_lines(messages: Sequence[Said]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def trim_to_current_episode(history: Sequence[E]) -> list[E]:
+def trim_to_current_episode(history: Sequence[M]) -> list[M]:
     """Drop the messages of earlier topics.
 
     Args:
@@ -135,7 +128,7 @@ def trim_to_current_episode(history: Sequence[E]) -> list[E]:
     return list(history[openings[-1] :] if openings else history)
 
 
-def split_episode(history: Sequence[E], user_turns: int = USER_TURNS) -> tuple[list[E], list[E]]:
+def split_episode(history: Sequence[M], user_turns: int = USER_TURNS) -> tuple[list[M], list[M]]:
     """Split a history where a prompt begins to show it.
 
     Args:
@@ -159,7 +152,7 @@ def split_episode(history: Sequence[E], user_turns: int = USER_TURNS) -> tuple[l
     return [*system, *history[start:]], list(history[:start])
 
 
-def episode_lines(history: Sequence[E]) -> tuple[str, ...]:
+def episode_lines(history: Sequence[M]) -> tuple[str, ...]:
     """One line for each episode before the current one: its first wish. No language model is called.
 
     Args:
@@ -185,18 +178,18 @@ def episode_line(messages: Sequence[Said]) -> str:
     Args:
         messages: Those of the episode, oldest first.
     """
-    texts = [_rewritten(each) for each in messages if each.role.value == MessageRole.USER.value]
+    texts = [_rewritten(each) for each in messages if _is_users(each)]
     wishes = [text for text in texts if len(text.split()) >= _WISH] or [text for text in texts if text]
     return _line("", wishes[0]) if wishes else ""
 
 
-def _openings(history: Sequence[SaidInEpisode]) -> list[int]:
+def _openings(history: Sequence[Said]) -> list[int]:
     """The places of the user's messages that change the topic."""
-    return [
-        at
-        for at, message in enumerate(history)
-        if message.role.value == MessageRole.USER.value and not message.is_continuation
-    ]
+    return [at for at, each in enumerate(history) if _is_users(each) and not each.is_continuation]
+
+
+def _is_users(message: Said) -> bool:
+    return message.role.value == MessageRole.USER.value
 
 
 def _rewritten(message: Said) -> str:
@@ -209,7 +202,7 @@ def _start(messages: Sequence[Said], user_turns: int) -> int:
     """Where the last turns of the user begin; the end where none are asked for."""
     if user_turns == 0:
         return len(messages)
-    said = [at for at, message in enumerate(messages) if message.role.value == MessageRole.USER.value]
+    said = [at for at, message in enumerate(messages) if _is_users(message)]
     return said[-user_turns] if len(said) >= user_turns else 0
 
 

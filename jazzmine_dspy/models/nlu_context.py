@@ -172,11 +172,10 @@ def _name(flow: Any) -> Any:
 def _message(message: Any) -> Any:
     if isinstance(message, HistoryMessage):
         return message
-    role = _first(message, "role", "type")
+    role, same = _first(message, "role", "type"), _first(message, "is_continuation")
     role = getattr(role, "value", role)
     text = _first(message, "content", "text", "original_content")
     known = {"role": _ROLES.get(role, role) if isinstance(role, str) else role, "text": text}
-    same = _first(message, "is_continuation")
     return known if same is None else {**known, "is_continuation": same}
 
 

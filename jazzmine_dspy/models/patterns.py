@@ -46,11 +46,13 @@ def pattern_match(slot: Patterned, text: str) -> str | None:
     Of a pattern that ordinary messages match as well, such as ``.+``, no text can be told to be a value.
     """
     bare = text.strip(" .!#\n")
-    if not slot.pattern or _takes_anything(slot.pattern):
+    if not slot.pattern or len(bare) > _LONGEST or _takes(slot.pattern, _ORDINARY):
         return None
-    if len(bare) > _LONGEST or (_takes_words(slot.pattern) and not _has_digit(digits_from_words(bare))):
+    # Where ordinary words match, only what holds a digit is a value.
+    takes_words = _takes(slot.pattern, _WORDS)
+    if takes_words and not _has_digit(digits_from_words(bare)):
         return None
-    joined = not _takes_words(slot.pattern) or _is_code(digits_from_words(bare))
+    joined = not takes_words or _is_code(digits_from_words(bare))
     fitting = (form for form in _forms(bare, joined=joined) if fullmatch(slot.pattern, form))
     value = next(fitting, None)
     # Letters alone become a code too easily: "can you" has the form of [A-Z]{3}-[A-Z]{3} without its separator.
@@ -80,9 +82,9 @@ def pattern_matches(slot: Patterned, text: str) -> list[str]:
 
 def pattern_found(slot: Patterned, text: str) -> tuple[str, list[Span]]:
     """The same with the places of all of them, and the text in the form in which they were found."""
-    if not slot.pattern or _takes_anything(slot.pattern):
+    if not slot.pattern or _takes(slot.pattern, _ORDINARY):
         return text, []
-    words = _takes_words(slot.pattern)
+    words = _takes(slot.pattern, _WORDS)
     if words and any(fullmatch(slot.pattern, form) for form in _SHORT):
         # Nearly every word matches.
         return text, []
@@ -158,15 +160,9 @@ def _is_code(text: str) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def _takes_anything(pattern: str) -> bool:
-    """Whether ordinary messages of several words match."""
-    return any(fullmatch(pattern, form) for text in _ORDINARY for form in (text, text.upper()))
-
-
-@functools.lru_cache(maxsize=256)
-def _takes_words(pattern: str) -> bool:
-    """Whether ordinary words match, so that only what holds a digit is a value."""
-    return any(fullmatch(pattern, form) for word in _WORDS for form in (word, word.upper()))
+def _takes(pattern: str, texts: tuple[str, ...]) -> bool:
+    """Whether one of these matches, in small or in capital letters."""
+    return any(fullmatch(pattern, form) for text in texts for form in (text, text.upper()))
 
 
 def _has_digit(text: str) -> bool:

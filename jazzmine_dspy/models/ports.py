@@ -30,7 +30,6 @@ class RecallPort(Protocol):
     @property
     def fingerprint(self) -> str:
         """Changes with whatever may change an answer."""
-        ...
 
     def recall(
         self,
@@ -42,7 +41,6 @@ class RecallPort(Protocol):
         exclude: Collection[str] = (),
     ) -> list[Recalled]:
         """Candidates for a query."""
-        ...  # fmt: skip
 
     async def arecall(
         self,
@@ -54,7 +52,6 @@ class RecallPort(Protocol):
         exclude: Collection[str] = (),
     ) -> list[Recalled]:
         """The same without blocking the loop."""
-        ...  # fmt: skip
 
 
 @runtime_checkable
@@ -64,16 +61,13 @@ class Embedder(Protocol):
     @property
     def fingerprint(self) -> str:
         """Names the model and its weights."""
-        ...
 
     @property
     def size(self) -> int:
         """Length of a vector."""
-        ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit vectors of shape (number of texts, size)."""
-        ...
 
 
 @runtime_checkable
@@ -87,12 +81,9 @@ class EmbedderPort(Embedder, Protocol):
     @property
     def feature_size(self) -> int:
         """Length of a row of :meth:`features`."""
-        ...
 
     def features(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Rows of shape (number of texts, feature_size)."""
-        ...
 
     async def afeatures(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The same without blocking the loop."""
-        ...

@@ -63,7 +63,10 @@ class FlowRegistry(Mapping[str, Flow]):
         """SHA-256 over the content of all flows, in order, and over region and currency where they are given."""
         self.guarded: tuple[str, ...] = tuple(name for name, flow in self._flows.items() if flow.guards)
         """Names of the flows that have guards."""
-        self.views: tuple[FlowView, ...] = tuple(_view(flow) for flow in self._flows.values())
+        fields = FlowView.model_fields
+        self.views: tuple[FlowView, ...] = tuple(
+            FlowView(**{name: getattr(flow, name) for name in fields}) for flow in self._flows.values()
+        )
 
     @classmethod
     def from_yaml(cls, path: str | Path, *, agent_id: str = "") -> FlowRegistry:
@@ -99,37 +102,36 @@ class FlowRegistry(Mapping[str, Flow]):
         Raises:
             FlowError: it is no YAML, or holds a malformed flow.
         """
-        path = where
         try:
             data = from_yaml(text)
         except MalformedError as error:
             raise FlowError(
                 f"Not valid YAML: {error.problem}",
-                where=error.at(path),
+                where=error.at(where),
                 remedy="Quote texts with ':' or '?'; nest lists and mappings less.",
             ) from error
         if not isinstance(data, dict) or not isinstance(data.get("flows"), list):
             raise FlowError(
-                "No list of flows", where=str(path), remedy="Begin the file with 'flows:' and a list."
+                "No list of flows", where=str(where), remedy="Begin the file with 'flows:' and a list."
             )
         for key in data:
             if key not in ("flows", *_BESIDE) and not str(key).startswith("x-"):
                 raise FlowError(
                     f"Unknown key {key!r}",
-                    where=f"{path}:{yaml_line(text, [key])}, field {key}",
+                    where=f"{where}:{yaml_line(text, [key])}, field {key}",
                     remedy=did_you_mean(str(key), ["flows", *_BESIDE]),
                 )
 
         def place(index: int, loc: Sequence[str | int]) -> str:
             item, number = data["flows"][index], f"number {index + 1}"
             name = item.get("name", number) if isinstance(item, dict) else number
-            return f"{path}:{yaml_line(text, ['flows', index, *loc])}, flow {name!r}"
+            return f"{where}:{yaml_line(text, ['flows', index, *loc])}, flow {name!r}"
 
         flows = _by_name((item, partial(place, index)) for index, item in enumerate(data["flows"]))
         try:
             return cls(flows.values(), agent_id=agent_id, **{name: data.get(name) for name in _BESIDE})
         except FlowError as error:
-            raise FlowError(error.message, where=f"{path}, {error.where}", remedy=error.remedy) from error
+            raise FlowError(error.message, where=f"{where}, {error.where}", remedy=error.remedy) from error
 
     def __getitem__(self, name: str) -> Flow:
         return self._flows[name]
@@ -274,16 +276,10 @@ def _attributes(item: Any, where: str) -> dict[str, Any]:
     data["tools"] = [tool if isinstance(tool, str) else getattr(tool, "name", str(tool)) for tool in tools]
     kind = type(item).__name__.removesuffix("Flow").lower()
     if kind in ("sequential", "parallel", "conditional"):
-        parts = getattr(item, "subflows", None) or [
-            getattr(item, "true_flow", None),
-            getattr(item, "false_flow", None),
-        ]
-        data |= {"kind": kind, "subflows": [_attributes(part, where) for part in parts if part is not None]}
+        branches = (getattr(item, name, None) for name in ("true_flow", "false_flow"))
+        parts = getattr(item, "subflows", None) or [part for part in branches if part is not None]
+        data |= {"kind": kind, "subflows": [_attributes(part, where) for part in parts]}
     return data
-
-
-def _view(flow: Flow) -> FlowView:
-    return FlowView(**{name: getattr(flow, name) for name in FlowView.model_fields})
 
 
 class FlowChange(NamedTuple):
@@ -318,13 +314,16 @@ def changes_between(before: FlowRegistry, after: FlowRegistry) -> tuple[FlowChan
         >>> [each.in_words() for each in changes_between(old, new)]
         ['b changed: description', 'c added', 'a removed']
     """
-    found = []
-    for name, flow in after.items():
-        if name not in before:
-            found.append(FlowChange(name, "added"))
-        elif flow.checksum() != before[name].checksum():
-            found.append(FlowChange(name, "changed", tuple(_parts(before[name], flow))))
-    return (*found, *(FlowChange(name, "removed") for name in before if name not in after))
+    return (
+        *(
+            FlowChange(name, "changed", tuple(_parts(before[name], flow)))
+            if name in before
+            else FlowChange(name, "added")
+            for name, flow in after.items()
+            if name not in before or flow.checksum() != before[name].checksum()
+        ),
+        *(FlowChange(name, "removed") for name in before if name not in after),
+    )
 
 
 def _parts(before: Flow, after: Flow) -> Iterator[str]:

@@ -321,10 +321,9 @@ def call_type(
 
 def out_of_range(slot: Slot, amount: float, what: str = "") -> str:
     """Why a number is not between the slot's ``min`` and ``max``, as the user is told; "" where it is."""
-    least, most = slot.min, slot.max
+    least, most, said = slot.min, slot.max, f"{amount:,g}{what}"
     if (least is None or amount >= least) and (most is None or amount <= most):
         return ""
-    said = f"{amount:,g}{what}"
     if least is not None and most is not None:
         return f"{said} is not between {least:,g} and {most:,g}"
-    return f"{said} is less than {least:,g}" if least is not None else f"{said} is more than {most:,g}"
+    return f"{said} is more than {most:,g}" if least is None else f"{said} is less than {least:,g}"

@@ -23,7 +23,7 @@ log = logging.getLogger("jazzmine_dspy")
 VALIDATION_DEADLINE = 2.0
 """Seconds that a validator may take."""
 
-_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_LATE = DeadlineError("No answer in time")
 
 MAX_REASON = 300
 """Characters of a reason."""
@@ -62,20 +62,22 @@ def _usable(_name: str, function: Any) -> _Validator:
     own_call = getattr(function, "__call__", None)  # noqa: B004
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(own_call)
     try:
-        parameters = inspect.signature(function).parameters.values()
+        signature = inspect.signature(function)
     except ValueError:
         # Some functions of C have no signature.
         return _Validator(function, False, is_async)
-    by_place = [
-        each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-    ]
-    needed = [each for each in parameters if each.default is each.empty and each.kind not in _VARIABLE]
-    takes_slots = len(by_place) > 1 and (by_place[1] in needed or by_place[1].name == "slots")
-    if not (by_place or any(each.kind is each.VAR_POSITIONAL for each in parameters)) or any(
-        each not in by_place[: 1 + takes_slots] for each in needed
-    ):
+    alone, both = _takes(signature, None), _takes(signature, None, {})
+    if not (alone or both):
         raise ValueError("it does not take a value, or a value and the other slots")
-    return _Validator(function, takes_slots, is_async)
+    wanted = not alone or [*signature.parameters][1:2] == ["slots"]
+    return _Validator(function, both and wanted, is_async)
+
+
+def _takes(signature: inspect.Signature, *arguments: Any) -> bool:
+    try:
+        return bool(signature.bind(*arguments))
+    except TypeError:
+        return False
 
 
 VALIDATORS: Extensions[_Validator] = Extensions("validator", "jazzmine_dspy.validators", _usable)
@@ -144,7 +146,7 @@ class ValidatorRegistry:
         try:
             return done.result(deadline)
         except TimeoutError:
-            return _late(name, value)
+            return _failed(name, value, _LATE)
 
     @staticmethod
     async def avalidate(
@@ -165,7 +167,7 @@ class ValidatorRegistry:
             await asyncio.wait([task], timeout=deadline)
             if task.cancelled():
                 return _failed(name, value, asyncio.CancelledError())
-            return task.result() if task.done() else _late(name, value)
+            return task.result() if task.done() else _failed(name, value, _LATE)
         finally:
             task.cancel()
 
@@ -234,10 +236,6 @@ def _called(name: str, value: Any, call: Callable[[], Any]) -> Validation:
     what = "an empty text" if isinstance(result, str) else type(result).__name__
     remedy = "Return True, False, or the reason for a refusal."
     return _failed(name, value, InputError(f"The validator returned {what}", where=name, remedy=remedy))
-
-
-def _late(name: str, value: Any) -> Validation:
-    return _failed(name, value, DeadlineError("No answer in time"))
 
 
 def _failed(name: str, value: Any, error: BaseException) -> Validation:

@@ -99,7 +99,7 @@ def folds_of(rows: Sequence[Judged]) -> list[int]:
 
 
 class GateFit(NamedTuple):
-    """A gate on how sure turns are, and what is known of it."""
+    """A gate on the confidence of turns, and what is known of it."""
 
     threshold: float
     passed: Gate

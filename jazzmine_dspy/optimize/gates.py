@@ -1,4 +1,4 @@
-"""From which confidence on a source may answer: certified for a target error, or else of least expected cost.
+"""From which confidence on a decider may answer: certified for a target error, or else of least expected cost.
 
 Whether a gate holds is told by the exact bound of Clopper and Pearson ("The use of confidence or fiducial limits",
 Biometrika 1934) on the error among accepted turns. Many gates are tried, so they are tried in an order that is fixed
@@ -38,7 +38,7 @@ class Gate(NamedTuple):
     """A gate, and what is known of the turns that pass it.
 
     Args:
-        threshold: Confidence from which the source answers; above 1 where no turn passes.
+        threshold: Confidence from which the decider answers; above 1 where no turn passes.
         certified: Whether the error among them is at most the target, with probability 1 - delta.
         bound: Upper bound on that error at level delta; 1 where nothing passes.
         n: Turns on which it was set.
@@ -66,7 +66,7 @@ class Gate(NamedTuple):
 
 
 def upper_bound(errors: float, n: float, delta: float = DELTA) -> float:
-    """Upper bound on the error of a source that was wrong ``errors`` times in ``n`` independent turns.
+    """Upper bound on the error of a decider that was wrong ``errors`` times in ``n`` independent turns.
 
     Exact (Clopper-Pearson), one-sided: it lies below the truth with probability ``delta`` at most. Fractions are
     interpolated by the beta distribution.
@@ -125,7 +125,7 @@ def certified_gate(
     errors (or one, or none, so that it is at most half of the turns). Each further one has a fiftieth of the rest more.
 
     Args:
-        confidences: Of the source, for turns that it had not seen, from 0 to 1.
+        confidences: Of the decider, for turns that it had not seen, from 0 to 1.
         right: Whether it was right.
         groups: The conversation of each turn.
         target_error: Share of accepted turns that may be wrong.
@@ -241,16 +241,16 @@ def crossing(
     cost: float = 0.0,
     fewest: int = FEWEST,
 ) -> float:
-    """The gate of least expected cost: below it, the next source is estimated to be better than this one.
+    """The gate of least expected cost: below it, the next decider is estimated to be better than this one.
 
     The gain of sending on all turns below a gate is the sum of the differences, less ``cost`` for each. The gate with
     the largest gain is taken if the gain is surely above zero (1.645 standard errors, one-sided 95 %), so that a chance
     lead of a few turns sends nothing on, and if at least ``fewest`` turns lie below it.
 
     Args:
-        confidences: Of this source.
-        right: Whether, or how far, this source was right.
-        otherwise: The same of the next source, on the same turns.
+        confidences: Of this decider.
+        right: Whether, or how far, this decider was right.
+        otherwise: The same of the next decider, on the same turns.
         cost: Of a turn that is sent on, in wrong answers.
         fewest: Turns that must lie below the gate.
 

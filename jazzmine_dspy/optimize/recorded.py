@@ -11,6 +11,7 @@ from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.lm.recording import PREFIX, Recording
 from jazzmine_dspy.models.awaiting import Awaiting
+from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.registry import named
 from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
@@ -33,7 +34,11 @@ def recorded_rows(context: RunContext, state: RunState) -> dict[str, Evaluation]
     rows: dict[str, Evaluation] = {}
     test = {example.key: example for example in context.dataset.examples("test")}
     for part in context.recipe.recorded:
-        listed = Recording.read(part.folder).turns
+        try:
+            listed = Recording.read(part.folder).turns
+        except InputError as error:
+            context.progress.note(f"{part.name} is left out: {error.message}")
+            continue
         examples = [test[key] for key in listed if key in test]
         context.progress.phase(f"test: {part.name}, recorded", len(examples))
         turns = _answered(context, part, examples)

@@ -21,7 +21,7 @@ Kind = Literal["base", "before", "local", "lm", "cascade", "other"]
 
 @dataclass(frozen=True)
 class ConfidenceFit:
-    """How sure turns are that are decided locally, and from where on no language model is asked.
+    """The confidence of turns that are decided locally, and the gate on it.
 
     Args:
         model: Fitted on all judged turns, with its gate.

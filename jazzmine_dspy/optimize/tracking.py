@@ -150,7 +150,7 @@ class Tracker:
             params: As in :meth:`params`.
             metrics: As in :meth:`metrics`.
             texts: Files to keep with it, by name.
-            kind: What it is, in the tag ``kind``: ``candidate``, ``race`` or ``system``.
+            kind: What it is, in the tag ``kind``: ``candidate``, ``program`` or ``system``.
         """
         tags = {"mlflow.parentRunId": self.run_id, "kind": kind}
         run_id = self._client.create_run(self._experiment, run_name=name, tags=tags).info.run_id

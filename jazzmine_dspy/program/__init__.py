@@ -1,1 +1,1 @@
-"""What decides a turn: the program, its stages and the sources that answer them."""
+"""What decides a turn: the program, its policy and its deciders."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import dspy
 
-from jazzmine_dspy.lm.deadline import call_deadline
+from jazzmine_dspy.lm.engines import call_deadline
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.program._calls import CallLog, Predicted, PredictFailed, PredictorCall
 from jazzmine_dspy.program.bindings import Bindings

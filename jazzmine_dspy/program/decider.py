@@ -29,7 +29,7 @@ from jazzmine_dspy.program.state import TurnState
 D = TypeVar("D", bound=type[Any])
 
 NOTHING_FOUND = 0.99
-"""The most that an answer without a flow, or without a command, is sure of: nobody can see what was missed."""
+"""Greatest confidence of an answer without a flow, or without a command: it may have missed something."""
 
 
 @dataclass(frozen=True)

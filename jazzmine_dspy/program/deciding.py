@@ -1,4 +1,4 @@
-"""Deciding one turn: the deciders in their order, until one is sure enough; or the decision cache.
+"""Deciding one turn: the deciders in their order, until one reaches its gate; or the decision cache.
 
 :func:`decide` and :func:`adecide` are the same lines twice: one waits, one awaits.
 """
@@ -32,7 +32,7 @@ from jazzmine_dspy.program.decider import (
     with_records,
 )
 from jazzmine_dspy.program.decision_cache import DecisionCache
-from jazzmine_dspy.program.finish import finish, with_causes
+from jazzmine_dspy.program.finish import finish, unread, with_causes
 from jazzmine_dspy.program.lm_decider import LMDecider
 from jazzmine_dspy.program.local import LocalDecider
 from jazzmine_dspy.program.local.decider import confidence_model
@@ -40,6 +40,9 @@ from jazzmine_dspy.program.patience import bearing_here
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.spans import observed
 from jazzmine_dspy.program.state import TurnState
+
+_SPAN = {"source", "confidence", "degraded", "cause"}
+"""What a span shows of each stage."""
 
 
 class Program(HasPredictors, Protocol):
@@ -201,8 +204,13 @@ class Course:
             local = LocalDecider().understand(self.state.with_selected(answer.selection.flows))
             read = record(local.source, answer.confidence["turn"], cause=local.cause)
             answer = replace(answer, commands=local.commands, records={**answer.records, "understand": read})
-        first = self.answer is None and all(answer.has(stage) for stage in STAGES)
-        self.answer = answer if first and len(answer.records) == len(STAGES) else answer.after(self._before())
+        first = self.answer is None
+        if first and all(answer.has(stage) for stage in STAGES) and len(answer.records) == len(STAGES):
+            self.answer = answer
+            return
+        self.answer = answer.after(self._before())
+        if first and not answer.has("enhance") and self.answer.records["enhance"].degraded:
+            self.answer = unread(self.answer, self.state)
 
     def fail(self, name: str, error: Exception) -> None:
         """Note that a decider failed: what stood before stands."""
@@ -243,7 +251,7 @@ class Course:
 
     def end(self) -> TurnDecision:
         """The decision."""
-        answer = self._before()
+        answer = self._before() if self.answer is not None else unread(self._before(), self.state)
         return finish(self.state, with_causes(answer, self._causes) if self._causes else answer)
 
     def _before(self) -> Decided:
@@ -280,7 +288,10 @@ class Step:
             answer = self._course.answer
             self._watched.outputs = {
                 "commands": [command.model_dump(mode="json") for command in answer.commands or ()],
-                **{stage: record.source for stage, record in answer.records.items()},
+                **{
+                    stage: record.model_dump(mode="json", include=_SPAN)
+                    for stage, record in answer.records.items()
+                },
             }
         self._span.__exit__(kind, error, trace)
         if not isinstance(error, Exception) or isinstance(error, LMUnansweredError):

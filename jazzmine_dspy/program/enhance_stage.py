@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from jazzmine_dspy.lm.text_methods import as_lm
+from jazzmine_dspy.lm.resolve import as_lm
 from jazzmine_dspy.models.decision import Enhancement, StageRecord
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn

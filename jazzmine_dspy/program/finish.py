@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
-from jazzmine_dspy.models.decision import Stage, StageRecord, TurnDecision
+from jazzmine_dspy.models.decision import Enhancement, Stage, StageRecord, TurnDecision
 from jazzmine_dspy.models.errors import MAX_SHOWN
 from jazzmine_dspy.program.decider import Decided
 from jazzmine_dspy.program.feeling import FIELDS, feel
@@ -65,13 +66,26 @@ def finish(state: TurnState, answer: Decided) -> TurnDecision:
     )
 
 
+def unread(answer: Decided, state: TurnState) -> Decided:
+    """An answer whose enhancement nobody made: the message as it stands, and neutral defaults."""
+    trust = state.policy.trust.get("fallback", 0.5)
+    update = {"source": "fallback", "name": "fallback", "confidence": trust}
+    enhance = answer.records["enhance"].model_copy(update=update)
+    return replace(
+        answer,
+        enhancement=Enhancement(enhanced_query=state.turn.text),
+        fields=frozenset(Enhancement.model_fields),
+        records={**answer.records, "enhance": enhance},
+    )
+
+
 def with_causes(answer: Decided, causes: dict[Stage, list[str]]) -> Decided:
     """An answer whose stages are degraded, each for its causes."""
     records = {
         stage: _degraded(record, causes[stage]) if causes.get(stage) else record
         for stage, record in answer.records.items()
     }
-    return Decided(**{**vars(answer), "records": records})
+    return replace(answer, records=records)
 
 
 def _degraded(record: StageRecord, causes: Sequence[str]) -> StageRecord:

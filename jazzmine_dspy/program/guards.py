@@ -1,4 +1,4 @@
-"""Guards: flows that the state hides are not there for this turn, for no source (F17). Pure."""
+"""Guards: flows that the state hides are not there for this turn, for no decider. Pure."""
 
 from __future__ import annotations
 

@@ -236,7 +236,8 @@ class Draft:
             return record("lm", 0.0, took, calls, cause=f"lm: {CONTRACTS[stage].error.__name__}: {unread[0]}")
         if stage == "enhance":
             self.enhancement, refused = enhancement_of(outputs, self.state.turn, self.state.registry)
-            self.answered = frozenset(name for name in own if name in outputs)
+            # A field that is refused has its default: nobody else answers in the language model's place.
+            self.answered = frozenset(name for name in own if name not in self.state.policy.unasked)
             cause = "; ".join(unread)
             return record("lm", trust, took, calls, cause=cause, refused=refused)
         if stage == "select":

@@ -50,7 +50,7 @@ SERVING = Patience(limit_s=30.0, first_s=0.2, longest_s=5.0)
 """In service; the deadline of the turn ends it earlier."""
 
 MEASURING = Patience(limit_s=120.0, attempt_s=180.0)
-"""In compiling, racing and evaluating."""
+"""In compiling and evaluating."""
 
 
 class Bearing:
@@ -77,7 +77,7 @@ _BEARING: ContextVar[Bearing | None] = ContextVar("jazzmine_bearing_outages", de
 def bearing_outages(bearing: Bearing | None = None) -> Iterator[None]:
     """Within it an unanswered call is repeated for minutes; the usual deadline does not hold, and no breaker opens.
 
-    A call that stays unanswered raises ``LMUnansweredError`` instead of leaving its stage to the floor. Threads and
+    A call that stays unanswered raises ``LMUnansweredError`` instead of leaving the turn to others. Threads and
     tasks take part that are started with a copy of the context. Within another such block, that one goes on.
     """
     token = _BEARING.set(_BEARING.get() or bearing or Bearing())

@@ -114,7 +114,7 @@ class SelectionOutput(NamedTuple):
         ranking: Flows that may be chosen, with probabilities, best first, "none" among them; they sum to 1 at most.
         in_scope: Probability, from 0 to 1, that some flow is wanted at all, by the open-set score.
         reason: For a person.
-        left: Whether the head leaves the turn to the next source, since it cannot judge the flow that seems wanted.
+        left: Whether the head leaves the turn to recall, since it cannot judge the flow that seems wanted.
     """
 
     flows: tuple[str, ...]
@@ -130,7 +130,7 @@ class HeadPort(Protocol[T_co]):
     """A small local model that answers a stage: with a :class:`SelectionOutput`, else with a :class:`HeadOutput`.
 
     Duties: pure and quick (no I/O, no model of language). A head of selection judges flows that it never learnt by
-    ``recalled`` alone, or leaves the turn to the next source; equal probabilities stand in the registry's order.
+    ``recalled`` alone, or leaves the turn to recall; equal probabilities stand in the registry's order.
     Errors: ``InputError`` where the features have another shape than it was trained on.
     """
 

@@ -1,4 +1,4 @@
-"""FlowSelector: flow selection on its own, over the same stage that a whole turn goes through (S3)."""
+"""FlowSelector: flow selection on its own, by the language model or the local decider."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jazzmine_dspy.lm.text_methods import as_lm
+from jazzmine_dspy.lm.resolve import as_lm
 from jazzmine_dspy.models.decision import Degraded, LMCall, Selection, StageRecord
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.fusion import SUMMARY_WEIGHT
@@ -77,10 +77,9 @@ class FlowSelector:
     """Chooses flows for a message: recall, then a closed choice among what was recalled, "none" included.
 
     Args:
-        llm: What :func:`~jazzmine_dspy.lm.text_methods.as_lm` takes: a language model, the name of one, an object with
+        llm: What :func:`~jazzmine_dspy.lm.resolve.as_lm` takes: a language model, the name of one, an object with
             ``async agenerate(messages)`` as jazzmine has it, or an asynchronous method from a prompt to a text. Or a
-            program, whose selection stage is then used in its own order of sources (in the staged shape: of a fused
-            program the ``select`` prompt).
+            program: its ``select`` prompt is asked of the language model that is bound, else its local decider selects.
         flow_registry: The flows: a registry, or a mapping of names or ids to flows, those of jazzmine among
             them.
         proc_mem: A recall port, or an object with ``async recall(query, agent_id, top_k, rrf_k)`` that

@@ -1,4 +1,4 @@
-"""Stages and sources as DSPy's callbacks see modules: each is a span of ``mlflow.dspy.autolog`` and of its like."""
+"""Deciders as DSPy's callbacks see modules: each is a span of ``mlflow.dspy.autolog`` and of its like."""
 
 from __future__ import annotations
 

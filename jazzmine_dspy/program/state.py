@@ -148,10 +148,9 @@ class TurnState:
             EmbeddingError: no embedding model is bound, or it fails.
             DeadlineError: it is late.
         """
-        if not self._rows.keys() >= set(texts):
-            self._rows.update(
-                zip(texts, self._within(self.bindings.embedder, lambda: self._embed(texts)), strict=True)
-            )
+        if missing := tuple(text for text in dict.fromkeys(texts) if text not in self._rows):
+            made = self._within(self.bindings.embedder, lambda: self._embed(missing))
+            self._rows.update(zip(missing, made, strict=True))
         return np.stack([self._rows[text] for text in texts])
 
     def _embed(self, texts: tuple[str, ...]) -> NDArray[np.float32]:

@@ -112,7 +112,7 @@ class TrainableProgram(ProgramModule):
     """A program as DSPy's optimizers want one: made by ``TurnProgram.trainable()``, taken back by ``with_compiled()``.
 
     Its predictors are those that the program's shape asks, every stage asks the language model, and what goes wrong
-    raises instead of being left to a floor: an optimizer would learn from the floor's score.
+    raises instead of being left to a fallback: an optimizer would learn from the fallback's score.
 
     Args:
         program: Asks the language model in every stage.
@@ -155,7 +155,7 @@ class TrainableProgram(ProgramModule):
 
         Returns:
             A prediction of plain values: ``enhancement`` and ``selection`` (dictionaries), ``commands`` (a list of
-            them), ``failed``: why a floor answered in the place of the language model, "" where none did, and
+            them), ``failed``: why the language model did not answer, "" where it did, and
             ``refused``: why a part of its answer was not taken, "" where all was.
 
         Raises:
@@ -210,7 +210,7 @@ def _plain(decision: TurnDecision) -> dspy.Prediction:
 
 
 def left_to_others(decision: TurnDecision) -> str:
-    """Why another source answered in the place of a language model that failed, "" where none did.
+    """Why something else answered in the place of a language model that failed, "" where nothing did.
 
     An index that is down degrades a decision too, but it is the language model that answered.
     """

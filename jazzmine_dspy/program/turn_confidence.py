@@ -1,6 +1,6 @@
 """The confidence of a turn that is decided without a language model: the probability that its commands are right.
 
-One gate for the whole turn, so that no stage asks a language model for what another has settled.
+One gate for the whole turn: below it the next decider decides all of it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class TurnConfidence(Value):
     Args:
         factors: Of :func:`features`, by name; those that it does not name count nothing.
         offset: Log-odds where all features are 0.
-        gate: Probability from which on no stage asks a language model; over 1 where none is high enough.
+        gate: Probability from which on the turn is decided locally; over 1 where none is high enough.
         reason: How the gate was set, for a person.
     """
 
@@ -150,7 +150,7 @@ def features_of(turn: Turn, registry: FlowRegistry, decision: TurnDecision) -> d
 
 
 def in_force(fitted: TurnConfidence | None, head: HeadPort[Any] | None) -> TurnConfidence | None:
-    """What tells how sure a turn is: of the run that compiled the program, else what comes with the package.
+    """The confidence model: of the run that compiled the program, else what comes with the package.
 
     None where neither fits the head of the commands.
 

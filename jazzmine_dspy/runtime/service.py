@@ -67,7 +67,7 @@ class Runtime:
             are degraded; without an embedding model for that, nothing is recalled.
         agent_id: Whose conversations these are.
         deadline: Seconds for a decision with what is loaded for it, 10 by default, None for no limit; what is late is
-            left to the floors. A history that fails or is late by half of it degrades the decision.
+            left out. A history that fails or is late by half of it degrades the decision.
             It should be shorter than a turn waits for the one before it, 15 seconds by default.
         clock: Unix time in seconds.
         ids: Makes ids for messages that come without one.

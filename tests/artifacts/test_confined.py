@@ -208,14 +208,16 @@ def test_a_manifest_of_any_json_is_refused(folder: Path, data: Any) -> None:
 @pytest.mark.row("A3")
 @pytest.mark.fuzz
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(name=st.sampled_from(["program.json", "gates.json"]), data=json_values)
+@given(name=st.sampled_from(["program.json", "policy.json"]), data=json_values)
 def test_whatever_a_sealed_file_holds_is_taken_or_refused(folder: Path, name: str, data: Any) -> None:
     kept = {path.name: path.read_bytes() for path in folder.iterdir()}
     try:
         put(folder, name, pretty(data))
         found = refused(lambda: load(folder, bind=False).decide(text="where is my order"))
         assert (
-            not isinstance(found, JazzmineError) or "program.json" in str(found) or "gates.json" in str(found)
+            not isinstance(found, JazzmineError)
+            or "program.json" in str(found)
+            or "policy.json" in str(found)
         )
     finally:
         for each, content in kept.items():
@@ -228,8 +230,8 @@ def test_whatever_a_sealed_file_holds_is_taken_or_refused(folder: Path, name: st
     [
         ("program.json", b"[" * 100_000),
         ("program.json", b'{"select": {"demos": [' + b"9" * 5000 + b"]}}"),
-        ("gates.json", b"{" * 5),
-        ("gates.json", b'{"top_k": ' + b"9" * 400 + b"}"),
+        ("policy.json", b"{" * 5),
+        ("policy.json", b'{"top_k": ' + b"9" * 400 + b"}"),
         ("flows.yaml", b"flows: " + b"[" * 100_000),
         ("flows.yaml", b"\xff\xfe"),
         ("examples.jsonl", b"[" * 100_000),

@@ -133,8 +133,8 @@ def test_an_artefact_of_another_signature(run: Any, program: Path, dataset: Path
 
 @pytest.mark.row("A3")
 def test_an_artefact_that_was_changed(run: Any, program: Path) -> None:
-    (program / "gates.json").write_bytes((program / "gates.json").read_bytes() + b" ")
-    _refused(run("decide", program, "--text", "hello"), "gates.json", "changed")
+    (program / "policy.json").write_bytes((program / "policy.json").read_bytes() + b" ")
+    _refused(run("decide", program, "--text", "hello"), "policy.json", "changed")
 
 
 @pytest.mark.parametrize("name", ["gpt-4o", "nonsense/model", "local/nonsense", ""])

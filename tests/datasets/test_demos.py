@@ -10,7 +10,7 @@ import pytest
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.demos import to_demo
 from jazzmine_dspy.models.errors import MemoryUnavailableError
-from jazzmine_dspy.optimize import run
+from jazzmine_dspy.optimize.opening import start_program
 from jazzmine_dspy.optimize.recipe import Recipe
 
 LIBRARY = Path(__file__).parent.parent / "optimize" / "library"
@@ -35,7 +35,7 @@ class Noting:
 def _started(shape: str, **settings: Any) -> tuple[Any, Any, Noting]:
     recipe = Recipe.model_validate({"name": "demos", "dataset": str(LIBRARY), "lm": "none", "shape": shape})
     dataset = load_dataset(recipe.dataset)
-    program, _ = run.start_program(recipe, dataset)
+    program, _ = start_program(recipe, dataset)
     noting = Noting(program.bindings.recall, **settings)
     program.bind(recall=noting)
     rewritten = next(

@@ -81,13 +81,12 @@ def redis_url() -> Iterator[str]:
 @pytest.fixture
 def closed_registries(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an example registers is forgotten after it."""
-    from jazzmine_dspy.program.sources import SOURCES
-
     from jazzmine_dspy.datasets.importers import IMPORTERS
     from jazzmine_dspy.models import SLOT_TYPES
-    from jazzmine_dspy.program.heads.storing import HEADS
+    from jazzmine_dspy.optimize.optimizers.registry import OPTIMIZERS
+    from jazzmine_dspy.program.decider import DECIDERS
 
-    for registry in (IMPORTERS, SLOT_TYPES, HEADS, SOURCES):
+    for registry in (IMPORTERS, SLOT_TYPES, OPTIMIZERS, DECIDERS):
         for name in ("_values", "_origins"):
             monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
 

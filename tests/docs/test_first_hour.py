@@ -49,4 +49,4 @@ def test_the_commands_lead_to_a_decision_without_an_error(
     [decided] = [output for name, output in printed.items() if name.startswith("decide")]
     assert 'start_flow flow="find_lost_item"' in decided
     [talked] = [output for name, output in printed.items() if name.startswith("chat")]
-    assert "For how many people?" in talked
+    assert "bot> For " in talked, "it asks for the number of guests, or the day"

@@ -108,7 +108,7 @@ def test_cost_latency_and_sources(mixed: tuple[Scripted, list[Example]]) -> None
     assert select["lm_calls_per_turn"] == pytest.approx(2 / 3)
     assert select["latency_ms"] == {"p50": 5.0, "p95": 5.0}
     assert select["degraded"] == 1
-    assert found["sources"]["select"] == {"lm": pytest.approx(2 / 3), "floor": pytest.approx(1 / 3)}
+    assert found["sources"]["select"] == {"lm": pytest.approx(2 / 3), "fallback": pytest.approx(1 / 3)}
     assert found["sources"]["enhance"] == {"lm": 1.0}
 
 
@@ -125,7 +125,7 @@ def test_cost_that_is_told_wins_over_a_price_and_unknown_is_null(gold: Gold) -> 
 @pytest.mark.row("V5")
 def test_latency_by_source(mixed: tuple[Scripted, list[Example]]) -> None:
     found = evaluate(*mixed).latency_by_source()["select"]
-    assert found == {"lm": {"n": 2, "p50": 5.0, "p95": 5.0}, "floor": {"n": 1, "p50": 1.0, "p95": 1.0}}
+    assert found == {"lm": {"n": 2, "p50": 5.0, "p95": 5.0}, "fallback": {"n": 1, "p50": 1.0, "p95": 1.0}}
 
 
 def _numbers(data: Any) -> Iterator[float]:

@@ -16,8 +16,7 @@ import jsonschema
 import pydantic
 import pytest
 
-from jazzmine_dspy.lm.deadline import call_deadline
-from jazzmine_dspy.lm.engines import AsyncEngine
+from jazzmine_dspy.lm.engines import AsyncEngine, call_deadline
 from jazzmine_dspy.lm.errors import (
     LMContextError,
     LMCrashedError,

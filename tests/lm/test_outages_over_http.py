@@ -118,7 +118,7 @@ def test_a_server_that_never_ends_costs_no_more_than_the_deadline(served: FakeOp
 def test_what_the_first_call_imports_takes_nothing_of_the_deadline(
     no_proxy: None, monkeypatch: pytest.MonkeyPatch, style: str
 ) -> None:
-    from jazzmine_dspy.program import driver
+    from jazzmine_dspy.program import asking
 
     clock, imported = [100.0], []
 
@@ -128,8 +128,8 @@ def test_what_the_first_call_imports_takes_nothing_of_the_deadline(
 
     with FakeOpenAI(key=KEY, flavour="vllm") as server:
         program = program_of(server).bind(clock=lambda: clock[0])
-        monkeypatch.setattr(driver, "is_ready", lambda _: False)
-        monkeypatch.setattr(driver, "make_ready", imports)
+        monkeypatch.setattr(asking, "is_ready", lambda _: False)
+        monkeypatch.setattr(asking, "make_ready", imports)
         assert decide(program, style).stages["enhance"].source == "lm"
     assert imported
 

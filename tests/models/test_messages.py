@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 from pydantic_core import PydanticUndefined
 
@@ -130,14 +128,3 @@ def test_a_stored_message_gives_back_the_decision_and_who_made_it() -> None:
     for bad in ({"decision": {"score": float("nan")}}, {"confidences": {"select": "high"}}):
         with pytest.raises(ValidationError):
             message(**bad)
-
-
-@pytest.mark.row("M2")
-@given(st.lists(st.tuples(st.sampled_from(MessageRole), st.booleans())), st.integers(0, 10**6))
-def test_as_many_episodes_as_boundaries(said: list[tuple[MessageRole, bool]], start: int) -> None:
-    episode, boundaries = start, 0
-    for role, stays in said:
-        episode, boundary = next_episode(episode, message(role, is_continuation=stays))
-        boundaries += boundary
-        assert boundary == (role is MessageRole.USER and not stays)
-    assert episode == start + boundaries

@@ -156,7 +156,7 @@ def test_a_decision_dumps_whether_it_is_degraded_and_comes_back() -> None:
             "enhancement": {"enhanced_query": "Ça va?"},
             "selection": {"candidates": [["a", 0.5]]},
             "commands": [{"type": "set_slot", "name": "items", "value": ["cup", {"colour": "blue"}]}],
-            "stages": {"enhance": {"source": "floor", "degraded": True, "cause": "lm: down"}},
+            "stages": {"enhance": {"source": "fallback", "degraded": True, "cause": "lm: down"}},
         }
     )
     dumped = decision.model_dump(mode="json")

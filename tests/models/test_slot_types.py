@@ -55,21 +55,6 @@ def test_the_schema_of_each_type(name: str, schema: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "wanted"),
-    [
-        ("text", "blue", None), ("money", "20 eur", "20.00 EUR"), ("phone", "0151 4960000", "01514960000"),
-        ("number", "12", 12), ("number", "12.5", 12.5), ("number", "twelve", 12), ("number", "12 cups", 12),
-        ("email", "Ann@Example.org.", "ann@example.org"), ("email", "it is ann@example.org", "ann@example.org"),
-        ("boolean", "Yes!", True), ("boolean", "no thanks", False), ("boolean", "I know", None),
-        ("choice", "Next day.", "next_day"), ("choice", "the next day", "next_day"), ("list", "cup", None),
-    ],
-)  # fmt: skip
-def test_a_whole_message_is_read(name: str, text: str, wanted: Any) -> None:
-    read = slot(name).kind.parse(slot(name), text)
-    assert (read, type(read)) == (wanted, type(wanted))
-
-
-@pytest.mark.parametrize(
     ("name", "pattern", "text", "wanted"),
     [
         ("text", r"\d{4}", " 4471!", "4471"), ("date", r"\d{4}", "4471.", "4471"), ("list", r"\d{4}", "4471", ["4471"]),

@@ -72,7 +72,7 @@ def test_money_without_a_currency_has_the_registry_s_or_none() -> None:
         ("six hundred and five", [605]), ("twenty-one", [21]), ("3 of us", [3]), ("2 single rooms", [2]),
         ("three of the five", [3]), ("4 no wait 5", [5]), ("not 3 but 4", [4]), ("2 or 3", [2, 3]), ("2-3", [2, 3]),
         ("not 5", []), ("the blue one", []), ("one of them", []), ("a table if you still have one", []),
-        ("5 pm", []), ("3 march", []), ("1" * 50, []),
+        ("5 pm", []), ("3 march", []), ("12.5", [12.5]), ("12 cups", [12]), ("1" * 50, []),
         ("my order 4471 arrived broken", []), ("it arrived broken", []), ("what about 3 then, and why", []),
     ],
 )  # fmt: skip
@@ -145,7 +145,8 @@ def test_other_digits_are_no_phone_number(text: str) -> None:
     [
         ("not a@b.org", []), ("not a@b.org but c@d.org", ["c@d.org"]), ("a@b.org, no sorry, C@D.org", ["c@d.org"]),
         ("toby dot larkin at quillpost dot co dot uk", ["toby.larkin@quillpost.co.uk"]), ("ann@example", []),
-        ("a..b@c.org", []), ("meet me at noon", []), ("a@b.org or c@d.org", ["a@b.org", "c@d.org"]),
+        ("a..b@c.org", []),
+        ("it is Ann@b.org.", ["ann@b.org"]), ("meet me at noon", []), ("a@b.org or c@d.org", ["a@b.org", "c@d.org"]),
     ],
 )  # fmt: skip
 def test_an_address_that_is_meant(text: str, found: list[str]) -> None:

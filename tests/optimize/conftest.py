@@ -91,7 +91,7 @@ def recipe_of(folder: Path, **changes: Any) -> Recipe:
         "seed": 0,
         "tracking": "none",
         "head": False,
-        # An index takes longer than all else; the tests that are about it, or about the whole, have one.
+        # An index takes longer than all else; the tests that are about it have one.
         "recall": False,
         # The shipped phrases know the library's few turns too well for anything else to win there.
         "acts": Path(changes.get("dataset", folder)) != load_scripts().LIBRARY,
@@ -170,10 +170,10 @@ def shared(kind: str, **changes: Any) -> Any:
     return ran
 
 
-taught = shared("taught", head=True, recall=True)
+taught = shared("taught", head=True)
 taught_staged = shared("taught", shape="staged")
 wrong = shared("wrong")
-without = shared("none", head=True, recall=True)
+without = shared("none", head=True)
 
 
 @pytest.fixture(scope="session")

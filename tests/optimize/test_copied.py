@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from jazzmine_dspy.optimize.pipeline.copied import OWN_WORDS, copied_turns
-from jazzmine_dspy.optimize.pipeline.prompts import compile_prompts
 
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, with_states
 from jazzmine_dspy.program.prompts import states_of

@@ -8,9 +8,6 @@ from typing import Any
 
 import dspy
 import pytest
-from jazzmine_dspy.optimize.pipeline.cascade import fit_questions
-from jazzmine_dspy.optimize.pipeline.prompts import Tried, chosen, compile_prompts, first_rung
-from jazzmine_dspy.optimize.pipeline.selection import fit_selection
 
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.demos import to_dspy

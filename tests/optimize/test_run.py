@@ -46,7 +46,8 @@ def test_progress_is_told_phases_steps_best_and_spent(taught: Any) -> None:
     assert names[:3] == ["read the dataset", "ask the language model once", "train the local decider"]
     for phase in ("judge base", "try uncompiled", "judge LM as written", "judge LM compiled", "test: base"):
         assert phase in names
-    assert len(set(names)) == len(names), "each phase has a name of its own"
+    judging = [name for name in names if name.startswith(("judge", "try", "test"))]
+    assert len(set(judging)) == len(judging), "each has a name of its own"
     assert names[-1] == "test: shipped"
     assert told.closed >= 1
     for name, total in told.phases:

@@ -10,9 +10,6 @@ from typing import Any
 import dspy
 import numpy as np
 import pytest
-from jazzmine_dspy.optimize.pipeline.heads import head_row
-from jazzmine_dspy.optimize.pipeline.race import LM_ORDER
-from jazzmine_dspy.optimize.pipeline.rows import Exclusions, collect_rows, decide_rows, predict_all, questions
 
 from jazzmine_dspy import load
 from jazzmine_dspy.artifacts.recall import bind_recall

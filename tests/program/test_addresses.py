@@ -374,7 +374,7 @@ def test_the_wording_counts_only_where_it_is_not_brief(registry: FlowRegistry, t
         assert loaded.policy.wording == name
         written = DecisionAdapter().format_system_message(loaded.fused.signature)
         assert written == DecisionAdapter().format_system_message(program.fused.signature)
-    assert "wording" not in (tmp_path / "brief" / "gates.json").read_text("utf-8")
+    assert "wording" not in (tmp_path / "brief" / "policy.json").read_text("utf-8")
     state = TurnProgram(registry)
     state.load_state(full.dump_state())
     assert state.fingerprint == full.fingerprint

@@ -193,10 +193,8 @@ def test_the_shipped_fit_is_for_the_shipped_head() -> None:
 @pytest.mark.row("C3")
 def test_what_the_message_says_beside_its_value_makes_unsure() -> None:
     texts = ("4", "4 please", "4, but the one that leaked must not be among them")
-    seen = [
-        features(SEATS.model_copy(update={"text": text}), FlowRegistry(BOATS), [SetSlot(name="seats", value=4)], [], 0.8)
-        for text in texts
-    ]  # fmt: skip
+    flows, value = FlowRegistry(BOATS), SetSlot(name="seats", value=4)
+    seen = [features(SEATS.model_copy(update={"text": text}), flows, [value], [], 0.8) for text in texts]
     left = [each["left"] for each in seen]
     assert left[0] == left[1] == 0.0 < left[2]
     sure = [shipped()[0].probability(each) for each in seen]

@@ -75,13 +75,17 @@ async def test_a_fused_program_that_was_never_compiled_asks_the_short_prompt(
 
 
 @pytest.mark.row("E1", "C6")
-async def test_a_program_that_asks_no_language_model_enhances_without_one(registry: Any, speak: Make) -> None:
+@pytest.mark.parametrize("policy", ["fallback", "local", "shipped"])
+async def test_the_language_model_is_asked_wherever_one_is_bound(
+    registry: Any, speak: Make, policy: Any
+) -> None:
     lm = speak()
-    program = TurnProgram(registry).with_policy("fallback").bind(lm=lm)
-    outcome = await MessageEnhancer(program, InMemoryMessageStore()).enhance(message())
-    assert outcome.message.enhanced_message == "and the other one, order 4471?"
-    assert not outcome.degraded
-    assert lm.engine.calls == 0
+    program = TurnProgram(registry).with_policy(policy)
+    alone = await MessageEnhancer(program, InMemoryMessageStore()).enhance(message())
+    assert alone.message.enhanced_message == "and the other one, order 4471?"
+    assert not alone.degraded
+    asked = await MessageEnhancer(program.bind(lm=lm), InMemoryMessageStore()).enhance(message())
+    assert (asked.message.enhanced_message, lm.engine.calls) == ("Where is order 4471?", 1)
 
 
 @pytest.mark.row("E1", "E4")
@@ -103,6 +107,7 @@ async def test_without_a_language_model_a_message_is_read_as_the_program_reads_i
 
 @pytest.mark.row("E7")
 async def test_a_program_without_its_language_model_is_degraded(registry: Any) -> None:
-    outcome = await MessageEnhancer(TurnProgram(registry), InMemoryMessageStore()).enhance(message())
+    program = TurnProgram(registry).with_policy("lm")
+    outcome = await MessageEnhancer(program, InMemoryMessageStore()).enhance(message())
     assert outcome.degraded
     assert "No language model" in str(outcome.cause)

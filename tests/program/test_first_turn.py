@@ -69,19 +69,21 @@ class Reads:
         return SelectionOutput(("track_order",), 1.0, (("track_order", 1.0),))
 
 
-def _decided(registry: FlowRegistry, embedder: Heavy, style: str, deadline: float) -> Any:
-    program = TurnProgram(registry, policy=Policy().named("local"))
+def _decided(recall: Any, embedder: Heavy, style: str, deadline: float) -> Any:
+    program = TurnProgram(recall.registry, policy=Policy().named("local")).bind(recall=recall)
     program.bind(heads={"select": Reads()}, embedder=embedder, clock=embedder.clock)
     if style == "sync":
-        return program.decide(Turn(text="hm"), deadline=deadline)
-    return asyncio.run(program.adecide(Turn(text="hm"), deadline=deadline))
+        return program.decide(Turn(text="is it here"), deadline=deadline)
+    return asyncio.run(program.adecide(Turn(text="is it here"), deadline=deadline))
 
 
 @pytest.mark.row("P4")
 @pytest.mark.parametrize("style", ["sync", "async"])
-def test_loading_the_weights_takes_nothing_of_the_deadline(registry: FlowRegistry, style: str) -> None:
+def test_loading_the_weights_takes_nothing_of_the_deadline(
+    registry: FlowRegistry, overlap: Make, style: str
+) -> None:
     embedder = Heavy(Clock(), seconds=30.0)
-    decision = _decided(registry, embedder, style, deadline=5.0)
+    decision = _decided(overlap(registry), embedder, style, deadline=5.0)
     assert decision.selection.flows == ["track_order"]
     assert not decision.stages["select"].cause
     assert embedder.loads == 1
@@ -89,7 +91,11 @@ def test_loading_the_weights_takes_nothing_of_the_deadline(registry: FlowRegistr
 
 @pytest.mark.row("P4")
 @pytest.mark.parametrize("style", ["sync", "async"])
-def test_weights_that_cannot_be_loaded_degrade_the_stage(registry: FlowRegistry, style: str) -> None:
-    record = _decided(registry, Heavy(Clock(), 1.0, fails=True), style, deadline=5.0).stages["select"]
+def test_weights_that_cannot_be_loaded_degrade_the_stage(
+    registry: FlowRegistry, overlap: Make, style: str
+) -> None:
+    record = _decided(overlap(registry), Heavy(Clock(), 1.0, fails=True), style, deadline=5.0).stages[
+        "select"
+    ]
     assert (record.source, record.degraded) == ("fallback", True)
     assert "EmbeddingError" in str(record.cause)

@@ -149,8 +149,8 @@ def test_merge_starts_nothing_that_is_hidden_and_resumes_what_was_begun(guarded:
 
 
 @F17
-def test_with_all_flows_hidden_nothing_is_asked_and_nothing_chosen(
-    overlap: Make, letters: Make, judge: Make, speak: Make
+def test_with_all_flows_hidden_nobody_is_asked_for_a_flow_and_none_is_chosen(
+    overlap: Make, letters: Make, judge: Make, speak: Make, asked_of: Make
 ) -> None:
     flows = FlowRegistry(
         [{"name": "a", "description": "A.", "examples": ["do a"], "guards": [{"status": ["in_flow"]}]}]
@@ -164,5 +164,5 @@ def test_with_all_flows_hidden_nothing_is_asked_and_nothing_chosen(
         decision = program.decide(text="do a")
         assert (decision.selection.flows, decision.selection.candidates) == ([], [])
         assert not decision.degraded
-    assert lm.engine.calls == 0
+    assert "select" not in [asked_of(request) for request in lm.engine.requests]
     assert head.seen == []

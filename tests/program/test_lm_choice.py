@@ -196,13 +196,16 @@ def test_several_flows_keep_their_order_and_have_a_mode(
     assert [c.flow for c in decision.commands if c.type == "start_flow"] == wanted
 
 
-def test_with_recall_down_and_a_large_catalogue_nothing_is_asked(speak: Make, overlap: Make) -> None:
+def test_with_recall_down_and_a_large_catalogue_nobody_is_asked_for_a_flow(
+    speak: Make, overlap: Make, asked_of: Make
+) -> None:
     flows = FlowRegistry([{"name": f"f{n}", "description": "d", "examples": ["x"]} for n in range(9)])
     lm = speak()
     policy = Policy(shape="staged").named("lm")
     program = TurnProgram(flows, policy=policy).bind(recall=overlap(flows, down="gone"), lm=lm)
     record = program.decide(text="do it").stages["select"]
-    assert (record.source, record.degraded, lm.engine.calls) == ("fallback", True, 0)
+    assert (record.source, record.degraded) == ("fallback", True)
+    assert [asked_of(request) for request in lm.engine.requests] == ["enhance", "understand"]
     assert "gone" in str(record.cause)
 
 

@@ -78,7 +78,7 @@ def test_a_named_policy_has_one_decider() -> None:
     for name in ("local", "lm", "fallback"):
         named = policy.named(name)  # type: ignore[arg-type]
         assert (named.deciders, named.enhance, named.top_k) == (((name, None),), "decider", 3)
-    with pytest.raises(InputError, match="'floor'.*shipped, local, lm or fallback"):
+    with pytest.raises(InputError, match=r"'floor'.*shipped, local, lm or fallback"):
         policy.named("floor")  # type: ignore[arg-type]
 
 

@@ -11,6 +11,7 @@ import mlflow
 import pytest
 
 from jazzmine_dspy.models import Turn
+from jazzmine_dspy.program.policy import Policy
 
 Make = Callable[..., Any]
 
@@ -36,23 +37,23 @@ def spans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.row("A10")
-def test_autolog_shows_stages_and_sources(
+def test_autolog_shows_deciders_and_sources(
     spans: Any, speak: Make, make_program: Make, enhanced: dict[str, Any]
 ) -> None:
     lm = speak(fused=enhanced | {"flows": [], "commands": [{"type": "ask"}]})
-    program = make_program(lm, "fused").with_policy("shipped")
+    program = make_program(lm, "fused").with_policy(Policy())
     decision = program.decide(Turn(text="tell me of the pelican"))
     found = spans()
     by_id = {span.span_id: span.name for span in found}
     parent = {span.name: by_id.get(span.parent_id) for span in found}
-    assert parent["EnhanceStage.forward"] == "TurnProgram.forward"
-    assert parent["SelectStage.forward"] == parent["UnderstandStage.forward"] == "TurnProgram.forward"
-    asking = next(span for span in found if span.name == "Predict.forward")
-    assert by_id[asking.parent_id] == "LmSource.forward"
-    stages = {span.name: span.outputs for span in found if span.name.endswith("Stage.forward")}
+    assert parent["LocalDecider.forward"] == parent["LmDecider.forward"] == "TurnProgram.forward"
+    assert parent["Predict.forward"] == "LmDecider.forward"
+    outputs = {span.name: span.outputs for span in found if span.name.endswith("Decider.forward")}
+    assert outputs["LmDecider.forward"]["commands"] == [{"type": "ask", "topic": ""}]
     for stage, record in decision.stages.items():
-        told = stages[f"{stage.capitalize()}Stage.forward"]
-        assert (told["source"], told["degraded"]) == (record.source, record.degraded)
+        shown = outputs["LmDecider.forward"][stage]
+        assert (shown["source"], shown["degraded"]) == (record.source, record.degraded) == ("lm", False)
+        assert outputs["LocalDecider.forward"][stage]["source"] in ("rule", "local", "fallback")
     assert all(span.status.status_code.name == "OK" for span in found)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, ClassVar
 
+import dspy
 import pytest
 
 from jazzmine_dspy import FlowRegistry, Runtime, TurnDecision, TurnProgram
@@ -24,14 +25,13 @@ class Mood(TurnProgram):
 
     scores: ClassVar = {ANGRY: -0.9, "this is bad": -0.3}
 
-    def steps(self, turn: Turn, exclude: Any = ()) -> Generator[Any, Any, TurnDecision]:
-        decided = yield from super().steps(turn, exclude)
+    async def aforward(self, turn: Any = None, *options: Any, **named: Any) -> dspy.Prediction:
+        decided: TurnDecision = (await super().aforward(turn, *options, **named)).decision
         score = self.scores.get(turn.text, 0.0)
         enhancement = decided.enhancement.model_copy(update={"sentiment_score": score})
-        scores = [*turn.recent_sentiments, score]
-        return decided.model_copy(
-            update={"enhancement": enhancement, "escalation": self.policy.escalation.judge(scores)}
-        )
+        judged = self.policy.escalation.judge([*turn.recent_sentiments, score])
+        update = {"enhancement": enhancement, "escalation": judged}
+        return dspy.Prediction(decision=decided.model_copy(update=update))
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ async def test_the_trace_has_every_call_with_its_time_tokens_and_outcome(registr
 
 
 @pytest.mark.row("M4")
-async def test_calls_side_by_side_do_not_make_the_turn_longer(registry: FlowRegistry) -> None:
+async def test_the_turn_takes_as_long_as_it_is_said_to_take(registry: FlowRegistry) -> None:
     program = staged(registry, speaking).bind()
     state = WorkingMemory(conversation_id="c1", user_id="u1", turn_number=4)
     decision = await program.adecide(Turn(text="it is 4471", flow="track_order"))
@@ -149,12 +149,8 @@ async def test_calls_side_by_side_do_not_make_the_turn_longer(registry: FlowRegi
         started_at_ms=9_000, fingerprint="ab", turn=Turn(text="it is 4471"),
     )  # fmt: skip
     assert (trace.total_latency_ms, trace.started_at_ms, trace.ended_at_ms) == (12.0, 9_000, 9_012)
-    assert trace.llm_calls[0].purpose == "enhancement"
-    assert sorted(call.purpose for call in trace.llm_calls[1:3]) == [
-        "enhancement",
-        "flow_selection",
-        "understanding",
-    ]
+    purposes = [call.purpose for call in trace.llm_calls]
+    assert purposes == ["enhancement", "flow_selection", "understanding"]
     assert all(call.timestamp_ms >= 9_000 for call in trace.llm_calls)
     assert (trace.program_fingerprint, trace.turn_digest) == ("ab", Turn(text="it is 4471").digest)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from jazzmine_dspy.optimize.pipeline.acts import shown
 
+from jazzmine_dspy.optimize.local.acts import head_example
 from jazzmine_dspy.program.heads.acts import Acts, fit
 from jazzmine_dspy.program.heads.acts.fit import Rows
 from jazzmine_dspy.program.heads.acts.view import Stack
@@ -21,7 +21,7 @@ BANK = 2.0
 def rows_of(registry: Registry) -> Rows:
     """A registry's turns as numbers; all of them are left out together."""
     program = registry.program().with_policy("fallback")
-    found = fit.labelled_rows([shown(program, each) for each in registry.examples])
+    found = fit.labelled_rows([head_example(program, each) for each in registry.examples])
     return found._replace(groups=(registry.name,) * len(found.groups))
 
 

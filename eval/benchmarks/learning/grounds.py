@@ -10,7 +10,6 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from jazzmine_dspy.program.heads.storing import HeadState
 from weights import acts, choices, starts
 from weights.ground import FOLDS, PRACTICE, ROOT, Registry, practice, sha256_of
 
@@ -24,7 +23,7 @@ from jazzmine_dspy.program import starts as package_starts
 from jazzmine_dspy.program.heads import options as package_options
 from jazzmine_dspy.program.heads.acts import Acts, shipped
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.ports import EmbedderPort
+from jazzmine_dspy.program.ports import EmbedderPort, HeadState
 from jazzmine_dspy.program.turn import TurnProgram
 
 CACHE = ROOT / ".cache" / "learning"

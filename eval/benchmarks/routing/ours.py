@@ -58,11 +58,7 @@ def trained(dataset: Dataset, recipe: Path, out: Path, seed: int) -> Trained:
     found = optimize(read_recipe(recipe, dataset=str(dataset.path), seed=seed, tracking="none"), out=out)
     seconds = time.perf_counter() - began
     head = out / HEAD
-    facts = {
-        key: found.manifest.get(key)
-        for key in ("head", "recall", "policy", "shipped")
-        if key in found.manifest
-    }
+    facts = {key: found.manifest.get(key) for key in ("head", "local", "shipped") if key in found.manifest}
     return Trained(out, seconds, head.stat().st_size if head.is_file() else 0, facts)
 
 

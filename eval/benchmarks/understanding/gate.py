@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from jazzmine_dspy.optimize.calibration.gates import FEWEST, NEVER, floored
-from jazzmine_dspy.program.gate import sureness_of
-from jazzmine_dspy.program.sureness import shipped
-
 from jazzmine_dspy.eval.intervals import summarise
 from jazzmine_dspy.eval.score_terms import TurnScores, mean
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.optimize.gates import FEWEST, NEVER, floored
 from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.program.turn_confidence import features_of, shipped
 from understanding.figures import Figure, figure
 from understanding.ground import Ground
 from understanding.programs import Programs
@@ -42,11 +40,11 @@ class Sure(NamedTuple):
 
 
 def confidence(program: TurnProgram, turn: Turn, decision: TurnDecision | None) -> float:
-    """How likely all commands are right, as the gate of a whole turn is told; 0 where a part failed."""
+    """How likely all commands are right, by the confidence of the turn; 0 where a part failed."""
     if decision is None or decision.degraded:
         return 0.0
-    sureness = sureness_of(program.policy, program.bindings) or shipped()[0]
-    return sureness.of(turn, program.registry, decision)
+    model = program.policy.turn_confidence or shipped()[0]
+    return model.probability(features_of(turn, program.registry, decision))
 
 
 def figures(ground: Ground, programs: Programs) -> Iterator[Figure]:

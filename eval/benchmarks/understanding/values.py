@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from jazzmine_dspy.program.sources.choices import LIKELY_TOLD
 
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets.schema import Example
@@ -30,6 +29,7 @@ from jazzmine_dspy.program.heads import options
 from jazzmine_dspy.program.heads.acts.readings import part_value
 from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_value
 from jazzmine_dspy.program.heads.acts.tried import tried_value
+from jazzmine_dspy.program.local.choices import LIKELY_TOLD
 from jazzmine_dspy.program.ports import EmbedderPort
 from jazzmine_dspy.program.turn import TurnProgram
 from understanding.figures import Figure, figure

@@ -43,7 +43,7 @@ def render(data: dict[str, Any]) -> str:
         (
             "What sending turns on is worth",
             choosing.curves(data),
-            "The head's least sure turns go to another source first. Flows right of all turns.",
+            "The least confident turns go to another decider first. Flows right of all turns.",
         ),
         ("Is the head's confidence to be believed", choosing.trust(data), _head_calibration(data)),
         (

@@ -106,9 +106,9 @@ class RecallChoice:
 
 @dataclass(frozen=True)
 class Curve:
-    """Quality against the share of turns that one source sends on to another, as (share, quality) pairs.
+    """Quality against the share of turns that one decider sends on to another, as (share, quality) pairs.
 
-    ``assumed`` marks a source that was not measured, such as one that is always right.
+    ``assumed`` marks a decider that was not measured, such as one that is always right.
     """
 
     name: str
@@ -184,7 +184,7 @@ class Report:
         comparison: The program beside another one, on the same turns.
         updated: Flows that changed since the program was compiled that the run updates, or that lack turns.
         replay: Whole conversations with the program's own state, as ``Replayed.to_json`` has them.
-        examples_changed: A few turns, first with the answer of the uncompiled program, then of the compiled.
+        examples_changed: A few turns, first with the answer of the prompts as written, then of the compiled ones.
         compared: Names of the programs that ``examples_changed`` compares.
         choosing: How the selection was fitted; None where the report is not of a run.
     """

@@ -58,7 +58,7 @@ def _warning(data: dict[str, Any]) -> Markup | None:
     if not lame:
         return None
     words = "Not every turn was answered by the part that should have. "
-    words += "A crash counts as wrong; a degraded answer is a floor's, "
+    words += "A crash counts as wrong; a degraded answer is another part's, "
     words += "such as where a content filter refused; an unanswered turn has no score."
     return tag("p", tag("strong", words), " ", "; ".join(lame) + ".", cls="warning")
 
@@ -218,7 +218,7 @@ def _choosing(data: dict[str, Any]) -> list[Markup]:
         found.append(
             _section(
                 "What sending turns on is worth",
-                "The head's least sure turns go to another source first. Flows right of all turns.",
+                "The least confident turns go to another decider first. Flows right of all turns.",
                 tag("div", choosing.curve(data), _table(data, choosing.curves(data)), cls="split"),
             )
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
-from pydantic import AfterValidator, PlainSerializer, SerializerFunctionWrapHandler, model_serializer
+from pydantic import AfterValidator, Field, PlainSerializer
 
 from jazzmine_dspy.models.base import FrozenMap, Value, freeze, thaw
 from jazzmine_dspy.models.flows import Flow, Slot
@@ -21,17 +21,28 @@ class DialogueState(Protocol):
     """The state before a message, as a ``Turn`` and a labelled turn have it."""
 
     @property
-    def flow(self) -> str | None: ...
+    def flow(self) -> str | None:
+        """The running flow."""
+
     @property
-    def awaiting(self) -> str | None: ...
+    def awaiting(self) -> str | None:
+        """The slot that was asked for."""
+
     @property
-    def slots(self) -> FrozenMap: ...
+    def slots(self) -> FrozenMap:
+        """The values of the running flow."""
+
     @property
-    def paused(self) -> tuple[str, ...]: ...
+    def paused(self) -> tuple[str, ...]:
+        """The flows that were set aside, the newest last."""
+
     @property
-    def confirming(self) -> object | None: ...
+    def confirming(self) -> object | None:
+        """The yes or no that is open."""
+
     @property
-    def offering(self) -> str | None: ...
+    def offering(self) -> str | None:
+        """The flow that was offered to go back to."""
 
 
 class BaseCommand(Value):
@@ -196,18 +207,13 @@ class SlotCommand(BaseCommand):
     """
 
     name: str
-    flow: str | None = None
+    flow: str | None = Field(default=None, exclude_if=lambda flow: flow is None)
 
     lm_arguments: ClassVar[tuple[str, ...]] = ("name",)
     lm_place = 0
     order: ClassVar[Order] = "running"
     flow_fields = ("flow",)
     slot_fields = ("name",)
-
-    @model_serializer(mode="wrap")
-    def _without_no_flow(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        data: dict[str, Any] = dump(self)
-        return {key: value for key, value in data.items() if key != "flow" or value is not None}
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         return ((name, value) for name, value in super().__repr_args__() if (name, value) != ("flow", None))

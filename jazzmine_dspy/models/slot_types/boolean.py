@@ -51,16 +51,7 @@ _NO_SAID = re.compile(
     rf"(?:[\s,.!]+{_ECHOED}{_NOT}(?:\s+\w+)?)?|{_ECHOED}{_NOT}(?:\s+\w+)?){_AFTER}",
     re.IGNORECASE,
 )
-_TRUE = {
-    "true": True,
-    "yes": True,
-    "false": False,
-    "no": False,
-    "y": True,
-    "n": False,
-    "on": True,
-    "off": False,
-}
+_TRUE = dict.fromkeys(("true", "yes", "y", "on"), True) | dict.fromkeys(("false", "no", "n", "off"), False)
 _ASKS = re.compile(
     r"\?|^\W*(?:what|which|who|where|when|why|how|is|are|do|does|did|can i|could i)\b", re.IGNORECASE
 )
@@ -111,32 +102,25 @@ class Boolean(SlotType):
         if not any(sign.isalnum() for sign in text):
             answer = stance(text)
             return [answer.agrees] if answer.agrees or answer.refuses else []
-        if is_english(at.locale):
-            text = text.strip().replace("\u2019", "'")
-            yes = said in YES or _YES_SAID.fullmatch(text) is not None
-            no = said in NO or _NO_SAID.fullmatch(text) is not None
-            if yes != no:
-                return [yes]
-            bare = self.find_values(slot, text, at)
-            if len(bare) == 1 and len(said.split()) <= len(_words(slot)) + 3:
-                return bare
-        return []
+        if not is_english(at.locale):
+            return []
+        text = text.strip().replace("\u2019", "'")
+        yes = said in YES or _YES_SAID.fullmatch(text) is not None
+        if yes != (said in NO or _NO_SAID.fullmatch(text) is not None):
+            return [yes]
+        bare = self.find_values(slot, text, at)
+        return bare if len(bare) == 1 and len(said.split()) <= len(_words(slot)) + 3 else []
 
     def find_values(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
         """True where the words of the slot's name are said as one phrase, false where that is denied."""
         words = _words(slot)
         if not words or not is_english(at.locale):
             return []
-        phrase = re.compile(
-            r"(?<!\w)"
-            + r"[\s-]+(?:(?:a|an|the|my|our|your|with)\s+)*".join(map(re.escape, words))
-            + r"s?(?!\w)",
-            re.IGNORECASE,
-        )
+        phrase = r"[\s-]+(?:(?:a|an|the|my|our|your|with)\s+)*".join(map(re.escape, words))
         text = text.replace("\u2019", "'")
         found = [
             _is_wanted(text, match)
-            for match in phrase.finditer(text)
+            for match in re.finditer(rf"(?<!\w){phrase}s?(?!\w)", text, re.IGNORECASE)
             if not _ASKS.search(_sentence(text, match.start()))
         ]
         return [value for value in dict.fromkeys(found) if value is not None]

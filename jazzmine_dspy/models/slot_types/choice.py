@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -24,12 +23,9 @@ _OTHER_WORDS = words(
 
 _ENDINGS = ("s", "es", "ed", "d", "ing", "ly", "er", "ers", "y", "'s", "ish")
 _PLACES = {
-    **dict.fromkeys(("first", "1st", "former"), 0),
-    **dict.fromkeys(("second", "2nd"), 1),
-    **dict.fromkeys(("third", "3rd"), 2),
-    **dict.fromkeys(("fourth", "4th"), 3),
-    **dict.fromkeys(("last", "latter"), -1),
-}
+    "first": 0, "1st": 0, "former": 0, "second": 1, "2nd": 1, "third": 2, "3rd": 2, "fourth": 3, "4th": 3, "last": -1,
+    "latter": -1,
+}  # fmt: skip
 _NUMBERS = {"1": 0, "one": 0, "2": 1, "two": 1, "3": 2, "three": 2, "4": 3, "four": 3}
 _OF_IT = (
     "option",
@@ -66,17 +62,16 @@ class Choice(SlotType):
         """
         if is_english(at.locale) and (by_place := _placed(slot, text)):
             return by_place
-        found = [*_mentions(slot, text, at, floor=_FLOOR)]
+        found = _mentions(slot, text, at, floor=_FLOOR)
         # Parts of an option's own name say nothing else: of "wrong item", the item.
-        own = {word for option in slot.options for word in _said(option).split()}
-        own |= {word for word in re.split(r"[\W_]+", slot.name.lower()) if word}
-        if not found or not is_bare(text, found, at.locale, {*_OF_IT, *own}):
-            return []
-        return intended_values(text, found, no_denies=True)
+        names = (slot.name.lower().replace("-", " "), *slot.options)
+        own = {word for name in names for word in _said(name).split()}
+        bare = bool(found) and is_bare(text, found, at.locale, {*_OF_IT, *own})
+        return intended_values(text, found, no_denies=True) if bare else []
 
     def find(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Span]:
         """All options that are said as whole words."""
-        return [*_mentions(slot, text, at, floor=1.0)]
+        return _mentions(slot, text, at, floor=1.0)
 
     def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """The option as the flow writes it."""
@@ -96,43 +91,42 @@ class Choice(SlotType):
         return "" if value in slot.options else f"one of {', '.join(slot.options)}"
 
 
-def _mentions(slot: Slot, text: str, at: ReadingContext, *, floor: float) -> Iterator[Span]:
+def _mentions(slot: Slot, text: str, at: ReadingContext, *, floor: float) -> list[Span]:
     """Where options are said, the longer before the one inside it; below a floor of 1 also misspelt."""
     said = [(match.group().lower().replace("\u2019", "'"), *match.span()) for match in WORD.finditer(text)]
-    scored: list[tuple[float, Span]] = []
-    for option in slot.options:
-        wanted = _said(option).split()
-        for start, end, score in _windows(said, wanted, english=is_english(at.locale), floor=floor):
-            scored.append((score, Span(said[start][1], said[end - 1][2], option)))
+    english = is_english(at.locale)
+    scored = [
+        (score, Span(said[start][1], said[end - 1][2], option))
+        for option in slot.options
+        for start, end, score in _windows(said, _said(option).split(), english=english, floor=floor)
+    ]
     # Of options over the same words the surest counts, and all that are as sure.
-    scored.sort(key=lambda each: (-each[0], each[1].start - each[1].end))
     kept: list[tuple[float, Span]] = []
-    for score, each in scored:
+    for score, each in sorted(scored, key=lambda pair: (-pair[0], pair[1].start - pair[1].end)):
         over = [(other, one) for other, one in kept if each.start < one.end and one.start < each.end]
-        if all(
-            other == score < 1.0 and (one.start, one.end) == (each.start, each.end) for other, one in over
-        ):
+        if all(other == score < 1.0 and one[:2] == each[:2] for other, one in over):
             kept.append((score, each))
-    yield from sorted((each for _, each in kept), key=lambda each: each.start)
+    return sorted((each for _, each in kept), key=lambda each: each.start)
 
 
 def _windows(
     spoken: list[tuple[str, int, int]], wanted: list[str], *, english: bool, floor: float
 ) -> Iterator[tuple[int, int, float]]:
     """Runs of words that may be an option, with how alike they are to it, at least as much as the floor."""
-    joined = "".join(wanted)
-    for start in range(len(spoken)):
-        for length in {len(wanted), len(wanted) + 1, max(1, len(wanted) - 1)}:
+    joined, size = _letters(wanted), len(wanted)
+    for length in {max(1, size), size + 1, max(1, size - 1)}:
+        for start in range(len(spoken) - length + 1):
             run = [word for word, _, _ in spoken[start : start + length]]
-            if len(run) < length:
-                continue
-            said = "".join(run).replace("-", "").replace("'", "")
-            if said == joined.replace("-", "").replace("'", ""):
-                yield start, start + length, 1.0
-            elif length == len(wanted):
+            same = _letters(run) == joined
+            score = 1.0 if same else 0.0
+            if not same and length == size:
                 score = min(_alike(word, other, english) for word, other in zip(run, wanted, strict=True))
-                if score >= floor:
-                    yield start, start + length, score
+            if score >= floor:
+                yield start, start + length, score
+
+
+def _letters(run: list[str]) -> str:
+    return "".join(run).replace("-", "").replace("'", "")
 
 
 @lru_cache(maxsize=8192)
@@ -158,23 +152,12 @@ def _placed(slot: Slot, text: str) -> list[str]:
     """The option that a text names by its place, and nothing else."""
     said = [word for word in plain(text).replace("'", " ").split() if word not in LIGHT]
     telling = [word for word in said if word not in ("option", "one", "choice", "number")] or said
-    if len(telling) != 1:
+    if len(telling) != 1 or any(telling[0] in _said(option).split() for option in slot.options):
         return []
-    place = _PLACES.get(telling[0])
-    if place is None and (len(said) > 1 or text.strip().isdigit()):
-        # "Option two", or "2" alone.
-        place = (
-            _NUMBERS.get(telling[0])
-            if "number" in said or "option" in said or text.strip().isdigit()
-            else None
-        )
-    if (
-        place is None
-        or place >= len(slot.options)
-        or any(telling[0] in _said(option).split() for option in slot.options)
-    ):
-        return []
-    return [slot.options[place]]
+    # "Option two", or "2" alone.
+    counted = text.strip().isdigit() or (len(said) > 1 and ("number" in said or "option" in said))
+    place = _PLACES.get(telling[0], _NUMBERS.get(telling[0]) if counted else None)
+    return [] if place is None or place >= len(slot.options) else [slot.options[place]]
 
 
 def _said(option: str) -> str:

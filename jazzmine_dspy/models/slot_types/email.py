@@ -62,10 +62,9 @@ class Email(TextType):
 
     def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
         """Only addresses will do, and what the slot's own pattern takes."""
-        if slot.pattern and isinstance(value, str):
-            return ""
         normal = self.normalize(slot, value, at)
-        fits = isinstance(normal, str) and _EMAIL.fullmatch(normal) and len(normal) <= 254
+        own = slot.pattern and isinstance(value, str)
+        fits = own or (isinstance(normal, str) and _EMAIL.fullmatch(normal) and len(normal) <= 254)
         return "" if fits else f"{value!r} is no email address"
 
     def is_attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:

@@ -60,10 +60,8 @@ class Listing(SlotType):
         if own is not None:
             return [[own]]
         items = _items(text, at)
-        fits = all(len(item.split()) <= _WORDS for item in items)
-        if len(items) < 2 or not fits or (is_english(at.locale) and any(map(_NO_ITEM.search, items))):
-            return []
-        return [items]
+        fits = len(items) > 1 and all(len(item.split()) <= _WORDS for item in items)
+        return [items] if fits and not (is_english(at.locale) and any(map(_NO_ITEM.search, items))) else []
 
     def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """Texts without articles around spaces; one text is split where it lists several."""
@@ -78,10 +76,10 @@ class Listing(SlotType):
         normal = self.normalize(slot, value, at)
         if not isinstance(normal, list) or not normal or not all(isinstance(item, str) for item in normal):
             return f"{value!r} is no list"
-        least, most = slot.min, slot.max
-        if least is not None and len(normal) < least:
-            return f"{len(normal)} is fewer than {least:g}"
-        return f"{len(normal)} is more than {most:g}" if most is not None and len(normal) > most else ""
+        least, most, many = slot.min, slot.max, len(normal)
+        if least is not None and many < least:
+            return f"{many} is fewer than {least:g}"
+        return f"{many} is more than {most:g}" if most is not None and many > most else ""
 
     def label_error(self, slot: Slot, value: Any) -> str:
         """Labelled values are lists."""

@@ -1,4 +1,4 @@
-"""``money``: an amount and its currency."""
+"""``money``: an amount and its currency, by the names and signs that a locale and the registry's habits give it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from jazzmine_dspy.models.language import RANGE, Span, intended_values, is_bare, is_english
-from jazzmine_dspy.models.slot_types.currencies import HUNDREDTHS, currency, signs
 from jazzmine_dspy.models.slot_types.numbers import numbers
 from jazzmine_dspy.models.slot_types.text import TextType
 from jazzmine_dspy.models.slots import (
@@ -51,9 +50,8 @@ class Money(TextType):
         if not found or not is_bare(text, found, at.locale, _OF_IT):
             own = pattern_match(slot, text)
             return [] if own is None else [own]
-        if any(each.value.code for each in found):
-            # Of "2 for 20 euros" one is a price.
-            found = [each for each in found if each.value.code]
+        # Of "2 for 20 euros" one is a price.
+        found = [each for each in found if each.value.code] or found
         amounts = [_Amount(each.value, each.code or at.currency) for each in intended_values(text, found)]
         return [str(amount) for amount in amounts if amount.code]
 
@@ -63,12 +61,7 @@ class Money(TextType):
 
     def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """Two decimals and a code, of a text or of a bare number where the registry has a currency."""
-        if (
-            isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and at.currency
-            and abs(value) < 1e15
-        ):
+        if _is_number(value) and at.currency and abs(value) < 1e15:
             return str(_Amount(Decimal(str(value)), at.currency))
         is_normal = isinstance(value, str) and _NORMAL.fullmatch(value)
         return value if is_normal else super().normalize(slot, value, at)
@@ -79,9 +72,8 @@ class Money(TextType):
         if not isinstance(normal, str) or not _NORMAL.fullmatch(normal):
             if slot.pattern and isinstance(value, str):
                 return ""
-            bare = isinstance(value, str) and len(_amounts(value, at)) == 1
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            return f"{value!r} names no currency" if bare or number else f"{value!r} is no amount of money"
+            bare = len(_amounts(value, at)) == 1 if isinstance(value, str) else _is_number(value)
+            return f"{value!r} names no currency" if bare else f"{value!r} is no amount of money"
         amount, code = normal.split()
         if amount.startswith("-") and slot.min is None:
             return f"{normal} is less than nothing"
@@ -101,14 +93,19 @@ class Money(TextType):
         )
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _amounts(text: str, at: ReadingContext) -> list[Span]:
     """All amounts; the code is "" where no currency stands beside one. Of "20 to 30 EUR" both have the one."""
     found = sorted([*_each(text, at), *_notes(text, at)])
-    for first, second in pairwise(found):
+    for place, (first, second) in enumerate(pairwise(found)):
         if RANGE.fullmatch(text[first.end : second.start]):
             code = first.value.code or second.value.code
-            found[found.index(first)] = first._replace(value=_Amount(first.value.value, code))
-            found[found.index(second)] = second._replace(value=_Amount(second.value.value, code))
+            found[place : place + 2] = (
+                each._replace(value=_Amount(each.value.value, code)) for each in (first, second)
+            )
     return found
 
 
@@ -163,9 +160,8 @@ def _spaced(text: str, at: ReadingContext) -> bool:
     if any(sign in text for sign in "€£$"):
         return True
     match = _SPACED.search(text)
-    if match is None:
-        return False
-    return bool(match["word"] and currency(match["word"], at)) or match[0] == text.strip(" .!")
+    named = match and match["word"] and currency(match["word"], at)
+    return bool(named) or (match is not None and match[0] == text.strip(" .!"))
 
 
 def _before(text: str, taken: int, start: int, at: ReadingContext) -> tuple[int, str]:
@@ -180,13 +176,9 @@ def _after(text: str, end: int, at: ReadingContext) -> tuple[int, str, bool]:
     if match:
         return match.end(1), currency(match[1], at), False
     match = _WORD_AFTER.match(text, end)
-    if match is None:
-        return end, "", False
-    both = match[1]
-    first = both.split()[0]
-    for said in dict.fromkeys((both, first)):
-        place = match.start(1) + len(said)
-        if said.lower() in HUNDREDTHS and (code := HUNDREDTHS[said.lower()] or at.currency):
+    for said in (match[1], match[1].split()[0]) if match else ():
+        place = text.index(said, end) + len(said)
+        if said.lower() in _HUNDREDTHS and (code := _HUNDREDTHS[said.lower()] or at.currency):
             return place, code, True
         if code := currency(said, at) or currency(said.rstrip("."), at):
             return place, code, False
@@ -199,6 +191,89 @@ def _with_hundredths(text: str, end: int, value: Decimal) -> tuple[int, Decimal]
     if more is None or value != value.to_integral_value() or not text[end - 1].isalpha():
         return end, value
     return end + more.end(), value + Decimal(more[1]) / 100
+
+
+_USUAL = {
+    "€": "EUR", "eur": "EUR", "euro": "EUR", "euros": "EUR",
+    "£": "GBP", "gbp": "GBP", "quid": "GBP", "sterling": "GBP", "pound": "GBP", "pounds": "GBP",
+    "$": "USD", "usd": "USD", "us$": "USD", "c$": "CAD", "a$": "AUD",
+    "nz$": "NZD", "buck": "USD", "bucks": "USD", "dollar": "USD", "dollars": "USD",
+    "¥": "JPY", "yen": "JPY", "fr.": "CHF", "sfr": "CHF", "franken": "CHF",
+}  # fmt: skip
+"""Meant by most people; what several countries share is the registry's own where it has such a currency."""
+
+_HUNDREDTHS = {"cent": "", "cents": "", "c": "", "p": "GBP", "pence": "GBP", "penny": "GBP"}
+"""Hundredths, of the named currency or of one that the context tells."""
+
+
+def currency(said: str, at: ReadingContext) -> str:
+    """The code of a currency as it is called; "" where nothing is called so, or several things are.
+
+    Example:
+        >>> currency("US$", ReadingContext()), currency("dollars", ReadingContext(currency="CAD"))
+        ('USD', 'CAD')
+        >>> currency("pesos", ReadingContext()), currency("złoty", ReadingContext(locale="pl"))
+        ('', 'PLN')
+    """
+    if said.strip() in _ALSO_WORDS and at.currency != said.strip().upper():
+        return ""
+    said = said.strip().lower()
+    known = _names(at.locale.replace("-", "_")).get(said, frozenset()) | _names("en").get(said, frozenset())
+    if at.currency in known:
+        return at.currency
+    if said in _USUAL:
+        return _USUAL[said]
+    return next(iter(known)) if len(known) == 1 else ""
+
+
+_ALSO_WORDS = frozenset(
+    ("all", "amd", "bam", "cup", "gel", "lak", "mad", "mop", "pen", "ron", "sos", "top", "try")
+)
+"""Codes that are words, too, where they are written in small letters: "all 120"."""
+
+
+_AT_HOME = {
+    "PLN": "pl", "CZK": "cs", "HUF": "hu", "SEK": "sv", "NOK": "nb", "DKK": "da", "RUB": "ru", "TRY": "tr",
+    "UAH": "uk", "BGN": "bg", "RON": "ro", "CAD": "en_CA", "AUD": "en_AU", "NZD": "en_NZ", "SGD": "en_SG",
+    "HKD": "en_HK", "MXN": "es_MX", "CNY": "zh", "THB": "th",
+}  # fmt: skip
+"""Where a currency's own country writes a sign that no English name tells, such as "zł" and "Kč"."""
+
+
+def signs() -> tuple[str, ...]:
+    """Signs that stand before or after an amount, the longest first."""
+    # A full stop alone, which some data gives for a currency, ends sentences.
+    found = {name for name in {*_names("en"), *_USUAL} if not name[-1].isalpha() and name != "."}
+    return tuple(sorted(found, key=len)[::-1])
+
+
+@lru_cache(maxsize=16)
+def _names(locale: str) -> dict[str, frozenset[str]]:
+    """Codes by name, plural, last word of a name ("pounds", which many are called) and sign, in small letters."""
+    from babel import Locale
+    from babel.core import UnknownLocaleError, get_global
+    from babel.numbers import get_currency_name
+
+    try:
+        words = Locale.parse(locale)
+    except (UnknownLocaleError, ValueError):
+        return {}
+    english = words.language == "en"
+    money = (each for held in get_global("territory_currencies").values() for each in held)
+    today = {code for code, _, until, tender in money if until is None and tender}
+    found: dict[str, frozenset[str]] = {}
+    for code in sorted(today & set(words.currencies)):
+        sign = words.currency_symbols.get(code, "")
+        home = Locale.parse(_AT_HOME[code]).currency_symbols if english and code in _AT_HOME else {}
+        called = {code, sign, home.get(code, "")}
+        # "CA$" is of one, "$" of many.
+        called |= {sign[-1]} if len(sign) > 1 and not sign[-1].isalnum() else set()
+        for name in (get_currency_name(code, count, words) for count in (None, 1, 2, 5)):
+            # In Polish and French the noun stands first.
+            called |= {name, name.split()[-1], name.split()[-1 if english else 0]}
+        for name in filter(None, {each.lower() for each in called}):
+            found[name] = found.get(name, frozenset()) | {code}
+    return found
 
 
 @lru_cache(maxsize=2)

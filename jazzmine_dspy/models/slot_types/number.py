@@ -37,6 +37,10 @@ _NOT_COUNTED = words(
     "nov november dec december monday tuesday wednesday thursday friday saturday sunday today tomorrow"
 )
 _PEOPLE = frozenset({"people", "persons", "person", "guests", "guest", "adults", "pax", "us"})
+_NAMED_BEFORE = re.compile(
+    r"([^\W_]+)(?:\s+(?:is|are|was|were|of|to|for|be|at|will|should|now|from|\W)){0,3}\W*$"
+)
+_WORD_BEFORE = re.compile(r"([^\W_]+)(?:\s+(?:is|are|was|of|to|for|be|at|will|should|now|from|\W)){0,3}\W*$")
 _OUT_OF = re.compile(r"\s+(?:out\s+)?of\s+(?:the\s+|my\s+|our\s+|those\s+|these\s+)?", re.IGNORECASE)
 
 
@@ -62,29 +66,22 @@ class Number(SlotType):
         found = [each for each in found if not is_measure(text, each, told)]
         if not found or not _is_bare(text, found, at, name_words(slot.name)):
             return []
-        if len(found) == 2 and _OUT_OF.fullmatch(text[found[0].end : found[1].start]):
+        between = text[found[0].end : found[1].start] if len(found) == 2 else ""
+        if _OUT_OF.fullmatch(between):
             found = found[:1]
-        if count_apart(text, found):
-            return []
-        values = [plain(value) for value in intended_values(text, found)]
-        if len(values) < 2:
-            return values
-        alternatives = len(found) == 2 and RANGE.fullmatch(text[found[0].end : found[1].start])
-        return values if alternatives else []
+        values = [] if count_apart(text, found) else [plain(value) for value in intended_values(text, found)]
+        return values if len(values) < 2 or RANGE.fullmatch(between) else []
 
     def find(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Span]:
         """Numbers beside a word of the slot's name: of ``guests``, "4 guests"."""
         own = name_words(slot.name)
-        if own & _PEOPLE:
-            own |= _PEOPLE
+        own |= _PEOPLE if own & _PEOPLE else set()
         found = []
         for each in numbers(text, at):
-            after = [word.lower() for word in WORD.findall(text[each.end : each.end + 60])[:_COUNTED]]
-            before = re.search(
-                r"([^\W_]+)(?:\s+(?:is|are|was|of|to|for|be|at|will|should|now|from|\W)){0,3}\W*$",
-                text[: each.start],
-            )
-            if own.intersection(after) or (before and before[1].lower() in own):
+            before = _WORD_BEFORE.search(text[: each.start])
+            words_beside = [before[1]] if before else []
+            words_beside += WORD.findall(text[each.end : each.end + 60])[:_COUNTED]
+            if own.intersection(word.lower() for word in words_beside):
                 found.append(each._replace(value=plain(each.value)))
         return found
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
-from itertools import pairwise
 
 from jazzmine_dspy.models.language import TOGETHER, WORD, Span, is_english, number_language, together, words
 from jazzmine_dspy.models.slots import ReadingContext
@@ -30,6 +30,12 @@ _CLOSE_SPACED = _digits(r".,'\u2019\u00a0\u202f ", r"[\d_]")
 _LONGEST = 18
 """Digits that a number may have; what has more is an id."""
 
+_LONGEST_TEXT = 2_000
+"""Characters of a text in which words are looked for."""
+
+_LONGEST_NUMBER = 10
+"""Words of a number that is written in words."""
+
 _AFTER_ONE = {"of"}
 _BEFORE_ONE = words(
     "the this that which each every another first second third last other any no some same right wrong "
@@ -45,18 +51,18 @@ def numbers(text: str, at: ReadingContext, *, spaced: bool = False, money: bool 
         spaced: Whether a space may part thousands.
         money: Whether three digits after a point or comma are thousands, whatever the locale.
     """
-    found = [*_in_digits(text, at, spaced=spaced, money=money)]
-    if len(text) < 2_000:
-        taken = [(each.start, each.end) for each in found]
-        found += [
-            each
-            for each in _in_words(text, at)
-            if not any(each.start < end and start < each.end for start, end in taken)
-        ]
-        found.sort()
-        if is_english(at.locale):
-            found = [*_joined(text, found or _elsewhere(text, at), money=money)]
-            found = _with_hundredths(text, found) if money else found
+    digits = [*_in_digits(text, at, spaced=spaced, money=money)]
+    if len(text) >= _LONGEST_TEXT:
+        return digits
+    spoken = (
+        each
+        for each in _in_words(text, at)
+        if not any(each.start < other.end and other.start < each.end for other in digits)
+    )
+    found = sorted([*digits, *spoken])
+    if is_english(at.locale):
+        found = [*_joined(text, found or _elsewhere(text, at), money=money)]
+        found = _with_hundredths(text, found) if money else found
     return found
 
 
@@ -78,7 +84,7 @@ _AND_ONE = re.compile(
 
 def count_apart(text: str, found: Sequence[Span]) -> bool:
     """Whether two neighbours among the numbers of a text count different things."""
-    apart = any(_APART.search(text[one.end : other.start]) for one, other in pairwise(found))
+    apart = any(_APART.search(text[one.end : other.start]) for one, other in itertools.pairwise(found))
     return apart or any(_AND_ONE.search(text, each.end) for each in found)
 
 
@@ -131,18 +137,18 @@ def _with_hundredths(text: str, found: list[Span]) -> list[Span]:
     """Amounts in words with their hundredths: "twelve fifty" is 12.50."""
     made: list[Span] = []
     for each in found:
-        last = made[-1] if made else None
-        spoken = last is not None and not any(map(str.isdigit, text[last.start : each.end]))
+        last = made[-1] if made else each
+        adjoins = last is not each and not text[last.end : each.start].strip(" -")
+        spoken = not any(map(str.isdigit, text[last.start : each.end]))
         if (
-            last is not None
+            adjoins
             and spoken
-            and not text[last.end : each.start].strip(" -")
-            and each.value == each.value.to_integral_value()
+            and each.value % 1 == 0
             and 10 <= each.value < 100 <= 10_000 // max(1, last.value)
         ):
-            made[-1] = Span(last.start, each.end, last.value + each.value / 100)
-        else:
-            made.append(each)
+            made.pop()
+            each = Span(last.start, each.end, last.value + each.value / 100)
+        made.append(each)
     return made
 
 
@@ -163,13 +169,9 @@ def _in_digits(text: str, at: ReadingContext, *, spaced: bool, money: bool) -> I
     spaced = spaced or _group(at.locale) == "\u00a0"
     pattern = (_CLOSE_SPACED if spaced else _CLOSE) if money else (_SPACED if spaced else _DIGITS)
     for match in pattern.finditer(text):
-        body = match["body"]
-        if sum(sign.isdigit() for sign in body) > _LONGEST:
-            continue
-        value = Decimal(_written(body, point, money=money))
-        value *= 1000 if match["more"] else 1
-        value *= -1 if match["sign"] else 1
-        yield Span(match.start(), match.end(), value)
+        body, scale = match["body"], (1000 if match["more"] else 1) * (-1 if match["sign"] else 1)
+        if sum(sign.isdigit() for sign in body) <= _LONGEST:
+            yield Span(match.start(), match.end(), Decimal(_written(body, point, money=money)) * scale)
 
 
 def _written(body: str, point: str, *, money: bool) -> str:
@@ -192,24 +194,25 @@ def _in_words(text: str, at: ReadingContext) -> Iterator[Span]:
     language = at.locale.replace("_", "-").split("-")[0].lower()
     if language not in _LANGUAGES:
         return
-    spoken = [*WORD.finditer(text)]
-    english = language == "en"
-    place = 0
-    while place < len(spoken):
-        if word_value(spoken[place].group().lower(), language) is None or (
-            english and _points(spoken, place)
-        ):
-            place += 1
+    spoken, end = [*WORD.finditer(text)], 0
+    for place, first in enumerate(spoken):
+        if first.start() < end or word_value(first.group().lower(), language) is None:
             continue
-        for after in range(min(len(spoken), place + 10), place, -1):
-            said = text[spoken[place].start() : spoken[after - 1].end()].lower()
-            value = word_value(said.replace("-", " "), language)
-            if value is not None:
-                yield Span(spoken[place].start(), spoken[after - 1].end(), Decimal(value))
-                place = after
-                break
-        else:
-            place += 1
+        if language == "en" and _points(spoken, place):
+            continue
+        found = _longest(text, first.start(), spoken[place : place + _LONGEST_NUMBER], language)
+        if found is not None:
+            end = found.end
+            yield found
+
+
+def _longest(text: str, start: int, spoken: Sequence[re.Match[str]], language: str) -> Span | None:
+    """The number of most of these words, which begin there."""
+    for last in reversed(spoken):
+        value = word_value(text[start : last.end()].lower().replace("-", " "), language)
+        if value is not None:
+            return Span(start, last.end(), Decimal(value))
+    return None
 
 
 def _points(said: list[re.Match[str]], place: int) -> bool:
@@ -303,9 +306,8 @@ def scaled(text: str, found: Iterable[Span], *, money: bool) -> Iterator[Span]:
             taken = grown.end
             if not vague:
                 made.append(grown)
-    parts = {
-        place for place, (one, other) in enumerate(pairwise(made)) if money and _is_joined(text, one, other)
-    }
+    pairs = enumerate(itertools.pairwise(made))
+    parts = {place for place, (one, other) in pairs if money and _is_joined(text, one, other)}
     yield from (each for place, each in enumerate(made) if not {place, place - 1} & parts)
 
 
@@ -367,11 +369,12 @@ def _rest(text: str, end: int, scale: Decimal) -> Span | None:
     if written := _WRITTEN_REST.match(text, gap.end()):
         fits = len(written[0]) == (2 if scale == 100 else 3)
         return Span(gap.end(), written.end(), Decimal(written[0])) if fits else None
-    words = [*WORD.finditer(text, gap.end())][:_LONGEST_REST]
-    for last in reversed(words if words and words[0].start() == gap.end() else ()):
-        value = word_value(text[gap.end() : last.end()].lower().replace("-", " "), "en")
-        if value is not None and 0 < value < scale:
-            return Span(gap.end(), last.end(), Decimal(value))
+    words = [*itertools.islice(WORD.finditer(text, gap.end()), _LONGEST_REST)]
+    while words and words[0].start() == gap.end():
+        found = _longest(text, gap.end(), words, "en")
+        if found is None or 0 < found.value < scale:
+            return found
+        words = [word for word in words if word.end() < found.end]
     return None
 
 

@@ -51,11 +51,12 @@ class Phone(TextType):
     def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
         """Only numbers of seven to fifteen digits will do, and in a known region only such as it has."""
         normal = self.normalize(slot, value, at)
-        if slot.pattern and isinstance(value, str):
-            return ""
-        if isinstance(normal, str) and _FORM.fullmatch(normal):
-            return ""
-        return f"{value!r} is no phone number"
+        own = slot.pattern and isinstance(value, str)
+        return (
+            ""
+            if own or (isinstance(normal, str) and _FORM.fullmatch(normal))
+            else f"{value!r} is no phone number"
+        )
 
     def is_attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
         """Without a digit nothing was tried."""
@@ -69,15 +70,8 @@ class Phone(TextType):
 
 
 def _phones(text: str, at: ReadingContext) -> list[Span]:
-    found = []
-    for match in _PHONE.finditer(text):
-        said = match.group()
-        if _NO_PHONE.fullmatch(said.strip()):
-            continue
-        number = _number(said, at)
-        if number:
-            found.append(Span(match.start(), match.end(), number))
-    return found
+    found = ((match, _number(match.group(), at)) for match in _PHONE.finditer(text))
+    return [Span(*match.span(), number) for match, number in found if number]
 
 
 def _number(said: str, at: ReadingContext) -> str:
@@ -85,16 +79,14 @@ def _number(said: str, at: ReadingContext) -> str:
     import phonenumbers
 
     digits = re.sub(r"\D", "", said)
-    if len(digits) not in _DIGITS:
+    if len(digits) not in _DIGITS or _NO_PHONE.fullmatch(said.strip()):
         return ""
-    abroad = said.startswith("+")
-    if not abroad and not at.region:
+    if not at.region and not said.startswith("+"):
         return digits
     try:
         parsed = phonenumbers.parse(said, at.region or None)
     except phonenumbers.NumberParseException:
         return ""
-    if not phonenumbers.is_possible_number(parsed):
-        # Too short for the country that is named, or for the region: no number that could be called.
-        return ""
-    return str(phonenumbers.format_number(parsed, phonenumbers.PhoneNumberFormat.E164))
+    # Too short for the country that is named, or for the region, it is no number that could be called.
+    possible = phonenumbers.is_possible_number(parsed)
+    return str(phonenumbers.format_number(parsed, phonenumbers.PhoneNumberFormat.E164)) if possible else ""

@@ -51,15 +51,14 @@ class Text(TextType):
 
     def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
         """What matches the slot's pattern in a text that says little else."""
-        whole = pattern_match(slot, text)
-        if whole is not None:
-            return [whole]
-        said, found = pattern_found(slot, text)
         also = {*name_words(slot.name), "number", "booking", "order", "reference", "id"}
+        whole = pattern_match(slot, text)
+        said, found = (text, []) if whole is not None else pattern_found(slot, text)
         if found:
             return intended_values(said, found) if is_bare(said, found, at.locale, also) else []
-        bare = pattern_match(slot, without_light_words(text, also)) if is_english(at.locale) else None
-        return [] if bare is None else [bare]
+        if whole is None and is_english(at.locale):
+            whole = pattern_match(slot, without_light_words(text, also))
+        return [] if whole is None else [whole]
 
     def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """Without spaces around; of a slot with a pattern what matches it, in the letters that it asks for."""
@@ -67,9 +66,7 @@ class Text(TextType):
             value = str(value)
         if not isinstance(value, str):
             return value
-        if slot.pattern is None:
-            return " ".join(value.split()) or value
-        own = pattern_value(slot, value)
+        own = " ".join(value.split()) or None if slot.pattern is None else pattern_value(slot, value)
         return value if own is None else own
 
     def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:

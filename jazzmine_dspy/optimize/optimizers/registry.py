@@ -68,7 +68,7 @@ class Optimizer(Protocol):
         """The candidates.
 
         Args:
-            program: The uncompiled program; its policy lets the language model answer every stage.
+            program: With the prompts as they are before; its policy lets the language model answer every stage.
             train: Labelled turns to learn from.
             tools: The recipe, the metric, the language models and the budget.
         """

@@ -64,7 +64,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class PromptsFit:
-    """The candidates that were tried, the uncompiled program first, once in each wording, and which of them goes on."""
+    """The candidates that were tried, the prompts as written first, once in each wording, and which of them goes on."""
 
     tried: tuple[Tried, ...] = ()
     best: Tried | None = None
@@ -236,7 +236,7 @@ def going_on(scored: Sequence[tuple[bool, float]]) -> list[int]:
 
 
 def chosen(prefer: Prefer, tried: Sequence[Tried], turns: int) -> Tried | None:
-    """Which candidate goes on to the race: of those that were scored on all turns the best, by what is preferred.
+    """The candidate that is judged as a whole program: the best of those scored on all turns, by what is preferred.
 
     Where quality is preferred that is the highest score; else, of those within two points of it, the one that takes
     the fewest tokens a turn, or the fewest calls.
@@ -321,7 +321,7 @@ def _scored(
             degraded += decision.degraded
             silent += decision.degraded and not has_answer(decision.calls)
             filtered += any(call.refused for call in decision.calls)
-            # A floor's answer in the place of the language model's failure is not the candidate's.
+            # A fallback's answer in the place of the language model's failure is not the candidate's.
             counted = objective.adds(None if decision.degraded else decision, example.labels, example.turn)
             scores.append({} if counted is None else {objective.metric: counted})
             answers[example.key] = decision
@@ -335,7 +335,7 @@ def _scored(
     if lost:
         notes = (*notes, f"{lost} of {len(sample)} turns unanswered")
     if scores and silent == len(scores):
-        # Nothing but floors' answers: there is nothing to score.
+        # Nothing but fallback answers: there is nothing to score.
         return Tried(candidate, None, 0, answers, (*notes, "no turn was answered"))
     # Pooled, so that finding what is not there costs something where the metric is an F1 of counts.
     score = (pooled(scores, objective.metric) or 0.0) if scores else None

@@ -27,7 +27,7 @@ _REMEDY = "Compile the program again."
 NOT_NEAR = "no flow was learnt, and none has a text near enough"
 NEW_FLOW = "likeliest flow; it was not learnt, and is judged by its texts alone"
 NOT_JUDGED = "the likeliest flow was not learnt, and the head cannot judge it with this embedding model"
-"""Why a flow that was not learnt is chosen, is not, or is left to the next source."""
+"""Why a flow that was not learnt is chosen, is not, or is left to recall."""
 
 _EVEN, _NO_LINE, _AS_IT_IS = Blend(), OpenSet(), Trust()
 
@@ -61,7 +61,7 @@ class SelectionHead:
         space: For distances, where the open-set score is one.
         rule: Finds several wishes in one message; None means that a message has one.
         near: Cosine to the nearest text of a flow that was not learnt, from which on it may be chosen. None where it is
-            not known for the embedding model: a turn that seems to want such a flow is left to the next source.
+            not known for the embedding model: a turn that seems to want such a flow is left to recall.
 
     Raises:
         ArtifactError: sizes do not fit, or a number is not finite.

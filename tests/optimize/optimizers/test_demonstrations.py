@@ -168,7 +168,6 @@ def test_fitting_leaves_out_the_turns_own_conversation(
     dataset: Dataset, tiny: Callable[..., Recipe], asked: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Decision 6: floor, head, demonstrations and bootstrap exclude it wherever recall is asked."""
-    from jazzmine_dspy.optimize.pipeline.selection import fit_selection
 
     from jazzmine_dspy.optimize.budget import Budget
     from jazzmine_dspy.optimize.context import RunContext

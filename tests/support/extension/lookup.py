@@ -1,4 +1,4 @@
-"""A head for understanding: phrases that stand for a value wherever they were labelled."""
+"""A decider that a run trains: phrases that stand for a value wherever they were labelled."""
 
 from __future__ import annotations
 
@@ -7,31 +7,34 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jazzmine_dspy.models import Command
+from extension.gazetteer import started
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.commands import SetSlot
-from jazzmine_dspy.program.heads import HeadState, head
-from jazzmine_dspy.program.ports import HeadExample, HeadInput, HeadOutput
+from jazzmine_dspy.program.deadline import Deadline
+from jazzmine_dspy.program.decider import Decided, DecidedTurn, Decider, decider
+from jazzmine_dspy.program.ports import HeadState
+from jazzmine_dspy.program.state import TurnState
 
 Key = tuple[str, str, str]
 
 
-@head("understand", "lookup")
-class Lookup:
+@decider("lookup")
+class Lookup(Decider):
     """Knows three-word phrases, each with its slot, its value, and how often it was seen with them."""
 
-    def __init__(self, phrases: Sequence[Key], counts: Sequence[int]) -> None:
+    def __init__(self, phrases: Sequence[Key] = (), counts: Sequence[int] = ()) -> None:
         self.phrases = [(phrase, slot, value) for phrase, slot, value in phrases]
         self.counts = np.asarray(counts, dtype=np.int64)
+        self.fingerprint = sha256([self.phrases, self.counts.tolist()])
 
     @classmethod
-    def train(cls, examples: Sequence[HeadExample[list[Command]]], seed: int) -> Lookup:  # noqa: ARG003
+    def train(cls, examples: Sequence[DecidedTurn], seed: int) -> Lookup:  # noqa: ARG003
         seen: Counter[str] = Counter()
         values: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
         for example in examples:
-            phrases = _phrases(example.given.turn.text)
+            phrases = _phrases(example.state.text)
             seen.update(phrases)
-            for command in example.wanted:
+            for command in example.labels.commands or ():
                 if isinstance(command, SetSlot):
                     for phrase in phrases:
                         values[phrase][command.name, str(command.value)] += 1
@@ -42,23 +45,10 @@ class Lookup:
         )
         return cls([each[:3] for each in known], [each[3] for each in known])
 
-    @property
-    def fingerprint(self) -> str:
-        return sha256([self.phrases, self.counts.tolist()])
-
-    def texts(self, message: str) -> tuple[str, ...]:
-        """It reads words, and wants no embeddings."""
-        return ()
-
-    def predict(self, given: HeadInput) -> HeadOutput[list[Command]]:
-        said, slots = _phrases(given.turn.text), {slot.name for slot in given.slots}
-        found = {
-            (slot, value): count
-            for (phrase, slot, value), count in zip(self.phrases, self.counts.tolist(), strict=True)
-            if phrase in said and slot in slots
-        }
-        commands: list[Command] = [SetSlot(name=slot, value=value) for slot, value in found]
-        return HeadOutput(commands, min((1 - 1 / (count + 2) for count in found.values()), default=0.5))
+    def decide(self, state: TurnState, so_far: Decided | None, deadline: Deadline) -> Decided:
+        said = _phrases(state.text)
+        found = {slot: value for phrase, slot, value in self.phrases if phrase in said}
+        return started(state, found, 0.9 if found else 0.6)
 
     def to_state(self) -> HeadState:
         return HeadState({"counts": self.counts}, {"phrases": [list(each) for each in self.phrases]})

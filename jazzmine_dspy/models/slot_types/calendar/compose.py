@@ -20,7 +20,8 @@ _DAY = "|".join(DAYS)
 
 def composed(text: str, found: list[Reading], near: DateContext) -> list[Reading]:
     """The dates of a simplified text, of which the parts have been found."""
-    return ranged(text, _following(text, _counted(text, _paired(text, found), near)), near)
+    following = _following(text, _counted(text, _paired(text, found), near))
+    return _ordered(text, _with_ends(text, following), near)
 
 
 _PAIR_GAP = re.compile(r"(?:,|\.)? ?(?:on |the |on the )?")
@@ -34,19 +35,18 @@ def _paired(text: str, found: list[Reading]) -> list[Reading]:
         last = kept[-1] if kept else None
         if last is not None and _is_weekday(text, last) != _is_weekday(text, each):
             day, weekday = (each, last) if _is_weekday(text, last) else (last, each)
-            gap = text[last.end : each.start]
-            fits = (_PAIR_GAP if weekday is last else _PAIR_AFTER).fullmatch(gap)
-            joined = None
-            if fits and weekday.values:
-                joined = _joined(text, day, weekday) if day.values else day if day.why_not else None
+            fits = (_PAIR_GAP if weekday is last else _PAIR_AFTER).fullmatch(text[last.end : each.start])
+            joined = _joined(text, day, weekday) if fits and weekday.values else None
             if joined is not None:
-                kept[-1] = joined._replace(start=last.start, end=each.end)
-                continue
+                kept.pop()
+                each = joined._replace(start=last.start, end=each.end)
         kept.append(each)
     return kept
 
 
 def _joined(text: str, day: Reading, weekday: Reading) -> Reading | None:
+    if not day.values:
+        return day if day.why_not else None
     wanted = dt.date.fromisoformat(weekday.values[0]).weekday()
     fitting = tuple(value for value in day.values if dt.date.fromisoformat(value).weekday() == wanted)
     if fitting:
@@ -76,26 +76,10 @@ def _counted(text: str, found: list[Reading], near: DateContext) -> list[Reading
     """Days counted from a named one: "the day after tomorrow", "a week on monday", "friday week"."""
     kept: list[Reading] = []
     for each in found:
-        before = _OFFSET.search(text[: each.start])
-        stay = before and (
-            text[: before.start()].endswith("not ")
-            or before["u"] == "night"
-            or _STAY.search(text[: before.start()])
-        )
-        if (
-            before
-            and each.values
-            and not (stay and before["way"] == "before")
-            and (not kept or before.start() >= kept[-1].end)
-        ):
-            way, unit = before["way"], before["u"]
-            plain = way in (None, "on")
-            if stay and way in (None, "on", "from"):
-                pass
-            elif (plain and unit in ("week", "fortnight") and before["n"] not in (None, "the")) or not plain:
-                number = counted_by(before["n"] or "a") if before["n"] != "the" else 1
-                step = -number if way == "before" else number
-                each = _moved(each, step, unit)._replace(start=before.start())
+        before = _OFFSET.search(text[: each.start]) if each.values else None
+        if before and (not kept or before.start() >= kept[-1].end) and _counts(text, before):
+            number = counted_by(before["n"] or "a") * (-1 if before["way"] == "before" else 1)
+            each = _moved(each, number, before["u"])._replace(start=before.start())
         if kept and each.values and kept[-1].values and _is_weekday(text, kept[-1]):
             relation = re.fullmatch(r" (?P<way>after|before) (?:the )?", text[kept[-1].end : each.start])
             if relation:
@@ -107,6 +91,16 @@ def _counted(text: str, found: list[Reading], near: DateContext) -> list[Reading
                 continue
         kept.append(each)
     return kept
+
+
+def _counts(text: str, before: re.Match[str]) -> bool:
+    """Whether what stands before a day counts from it, and is no length of a stay."""
+    way, unit, lead = before["way"], before["u"], text[: before.start()]
+    plain = way in (None, "on")
+    stay = unit == "night" or lead.endswith("not ") or _STAY.search(lead)
+    if stay and (plain or way in ("from", "before")):
+        return False
+    return not plain or (unit in ("week", "fortnight") and before["n"] not in (None, "the"))
 
 
 def _moved(each: Reading, number: int, unit: str) -> Reading:
@@ -121,17 +115,17 @@ def _following(text: str, found: list[Reading]) -> list[Reading]:
     """ "the Monday after" counts from the date before it, which is none of its own but where it is a beginning."""
     kept: list[Reading] = []
     for each in found:
-        if each.after and not each.values:
-            if kept and len(kept[-1].values) == 1:
-                kept[-1] = _moved(kept[-1], 1, "day")._replace(start=each.start, end=each.end)
-        elif each.after and each.values and kept and len(kept[-1].values) == 1:
-            base = DateContext(dt.date.fromisoformat(kept[-1].values[0]))
-            weekday = dt.date.fromisoformat(each.values[0]).weekday()
-            moved_to = each._replace(values=(base.weekday(weekday).isoformat(),))
-            if not _RETURNS.search(text[kept[-1].end : each.start]):
+        last = kept[-1] if kept and len(kept[-1].values) == 1 else None
+        if each.after and last is not None:
+            if not (each.values and _RETURNS.search(text[last.end : each.start])):
                 kept.pop()
-            kept.append(moved_to)
-        else:
+            base = DateContext(dt.date.fromisoformat(last.values[0]))
+            moved_to = _moved(last, 1, "day")
+            if each.values:
+                weekday = dt.date.fromisoformat(each.values[0]).weekday()
+                moved_to = each._replace(values=(base.weekday(weekday).isoformat(),))
+            each = moved_to._replace(start=each.start, end=each.end)
+        if each.values or not each.after:
             kept.append(each)
     return kept
 
@@ -160,11 +154,6 @@ _DAY_OF_MONTH = re.compile(
 _MONTH_DAY = re.compile(rf"(?:{_MONTH})(?: the|,)?[ -]?\d{{1,2}}(?:st|nd|rd|th)?")
 
 
-def ranged(text: str, found: list[Reading], near: DateContext) -> list[Reading]:
-    """The dates of a simplified text with both ends of its ranges, the second not before the first."""
-    return _ordered(text, _with_ends(text, found), near)
-
-
 def _with_ends(text: str, found: list[Reading]) -> list[Reading]:
     """With the end that shares the month of the other: of "2 to 6 december" the 2nd, of "december 2-6" the 6th."""
     kept: list[Reading] = []
@@ -180,7 +169,11 @@ def _with_ends(text: str, found: list[Reading]) -> list[Reading]:
         kept.append(each)
         if len(each.values) == 1 and _MONTH_DAY.fullmatch(said) and (after := _LAST.match(text, each.end)):
             kept += _of_same_month(each, int(after["d"]), after.start("d"), after.end(), later=True)
-    return [each for place, each in enumerate(kept) if not _is_inside(each, kept[:place])]
+    return [
+        each
+        for place, each in enumerate(kept)
+        if not any(other.start <= each.start and each.end <= other.end for other in kept[:place])
+    ]
 
 
 def _of_same_month(other: Reading, day: int, start: int, end: int, *, later: bool = False) -> list[Reading]:
@@ -195,23 +188,15 @@ def _of_same_month(other: Reading, day: int, start: int, end: int, *, later: boo
     return [Reading(start, end, (found.isoformat(),))]
 
 
-def _is_inside(each: Reading, others: list[Reading]) -> bool:
-    return any(other.start <= each.start and each.end <= other.end for other in others)
-
-
 def _ordered(text: str, found: list[Reading], near: DateContext) -> list[Reading]:
     """A weekday or a day without a month that ends a range is the next one after its beginning."""
     kept: list[Reading] = []
     for each in found:
-        last = kept[-1] if kept else None
-        if last is not None and _is_reversed(text, last, each):
-            start, end = (dt.date.fromisoformat(one.values[0]) for one in (last, each))
+        if kept and _is_reversed(text, kept[-1], each):
             if near.past:
-                moved = _nearest(text, last, start, near._replace(date=end))
-                kept[-1] = last._replace(values=(moved.isoformat(),)) if moved else last
+                kept[-1] = _nearest(text, kept[-1], each, near)
             else:
-                moved = _nearest(text, each, end, near._replace(date=start))
-                each = each._replace(values=(moved.isoformat(),)) if moved else each
+                each = _nearest(text, each, kept[-1], near)
         kept.append(each)
     return kept
 
@@ -224,9 +209,10 @@ def _is_reversed(text: str, first: Reading, last: Reading) -> bool:
     return _GAP.fullmatch(gap) is not None or _BACK.fullmatch(gap) is not None
 
 
-def _nearest(text: str, each: Reading, day: dt.date, near: DateContext) -> dt.date | None:
-    """The same weekday, or day of a month, nearest to the other end of the range."""
-    said = text[each.start : each.end]
-    if said in DAYS:
-        return near.weekday(day.weekday())
-    return near.on(day.day) if _NUMBERED.fullmatch(said) else None
+def _nearest(text: str, each: Reading, other: Reading, near: DateContext) -> Reading:
+    """The same weekday, or day of a month, nearest to the other end of the range; other days as they are."""
+    said, day = text[each.start : each.end], dt.date.fromisoformat(each.values[0])
+    near = near._replace(date=dt.date.fromisoformat(other.values[0]))
+    numbered = near.on(day.day) if _NUMBERED.fullmatch(said) else None
+    moved = near.weekday(day.weekday()) if said in DAYS else numbered
+    return each._replace(values=(moved.isoformat(),)) if moved else each

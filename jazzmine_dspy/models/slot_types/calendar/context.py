@@ -127,16 +127,9 @@ def only_match(text: str, readings: Sequence[Reading]) -> Reading | None:
     """The reading that a text is nothing but; None where something else is said, or several things."""
     if len(readings) != 1:
         return None
-    found = readings[0]
-    before, after = text[: found.start], text[found.end :]
-    if (
-        is_negated(before, after)
-        or _GREETS.search(before)
-        or _AROUND.sub("", before)
-        or _AROUND.sub("", after)
-    ):
-        return None
-    return found
+    before, after = text[: readings[0].start], text[readings[0].end :]
+    more = _AROUND.sub("", before) or _AROUND.sub("", after)
+    return None if more or is_negated(before, after) or _GREETS.search(before) else readings[0]
 
 
 def matches_in(text: str, readings: Sequence[Reading]) -> list[Reading]:
@@ -167,9 +160,8 @@ def is_negated(before: str, after: str) -> bool:
         >>> is_negated("anything but ", ""), is_negated("", " doesn't work"), is_negated("not before ", "")
         (True, True, False)
     """
-    if _NOT_AFTER.search(after):
-        return True
-    return bool(_NOT_BEFORE.search(before)) and not _NOT_BUT_LIMIT.search(before[-24:])
+    denied = _NOT_BEFORE.search(before) is not None and _NOT_BUT_LIMIT.search(before[-24:]) is None
+    return denied or _NOT_AFTER.search(after) is not None
 
 
 def longest(readings: list[Reading]) -> list[Reading]:
@@ -224,16 +216,12 @@ class DateContext(NamedTuple):
         """The day of that number: the next one, or the last one, where month or year are left open."""
         if year is not None:
             return exact(year, month or self.date.month, day)
-        start = self.date.year * 12 + self.date.month - 1
-        step = -1 if self.past else 1
-        for months in range(0, 12 * 9 * step, step):
-            at_year, at_month = divmod(start + months, 12)
-            if month is not None and at_month + 1 != month:
-                continue
-            found = exact(at_year, at_month + 1, day)
-            if found is not None and (found <= self.date if self.past else found >= self.date):
-                return found
-        return None
+        start, step = self.date.year * 12 + self.date.month - 1, -1 if self.past else 1
+        months = (divmod(start + ahead, 12) for ahead in range(0, 12 * 9 * step, step))
+        days = (exact(at, of + 1, day) for at, of in months if month in (None, of + 1))
+        return next(
+            (each for each in days if each and (each <= self.date if self.past else each >= self.date)), None
+        )
 
     def weekday(self, day: int) -> dt.date:
         """The next day of the week of that number, or the last one; today is neither."""
@@ -291,11 +279,9 @@ def last_day(date: dt.date) -> dt.date:
 
 def moved(date: dt.date, number: int, unit: str) -> dt.date | None:
     """A day some days, nights, weeks, fortnights, months or years away."""
-    days = {"day": 1, "night": 1, "week": 7, "fortnight": 14}.get(unit)
-    if days is not None:
-        return shifted(date, days=number * days)
-    months = {"month": 1, "year": 12, "decade": 120}.get(unit)
-    return None if months is None else shifted(date, months=number * months)
+    days = {"day": 1, "night": 1, "week": 7, "fortnight": 14}.get(unit, 0)
+    months = {"month": 1, "year": 12, "decade": 120}.get(unit, 0)
+    return shifted(date, days=number * days, months=number * months) if days or months else None
 
 
 def counted_by(word: str) -> int:

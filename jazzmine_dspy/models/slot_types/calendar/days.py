@@ -5,6 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
+
+import regex
 
 from jazzmine_dspy.models.slot_types.calendar.compose import composed
 from jazzmine_dspy.models.slot_types.calendar.context import (
@@ -75,14 +78,11 @@ def english_days(text: str, near: DateContext) -> list[Reading]:
 
 def _patterns(text: str, near: DateContext) -> Iterable[Reading]:
     for needed, pattern, value in _GRAMMAR:
-        if needed and not any(word in text for word in needed):
-            continue
-        for match in pattern.finditer(text):
-            said = value(match, near)
-            if said is None:
-                continue
-            values = tuple(dict.fromkeys(day.isoformat() for day in said.days))
-            yield Reading(match.start(), match.end(), values, said.why_not, said.alone, said.after)
+        wanted = not needed or any(word in text for word in needed)
+        for match in pattern.finditer(text) if wanted else ():
+            if (said := value(match, near)) is not None:
+                values = tuple(dict.fromkeys(day.isoformat() for day in said.days))
+                yield Reading(match.start(), match.end(), values, said.why_not, said.alone, said.after)
 
 
 def _named(match: re.Match[str], near: DateContext) -> DateMatch | None:
@@ -94,11 +94,8 @@ def _named(match: re.Match[str], near: DateContext) -> DateMatch | None:
     if near.year_needed and year is None:
         return DateMatch(why_not=NO_YEAR)
     found = near.on(day, month, year)
-    if found is None:
-        return DateMatch(
-            why_not=f"{MONTHS[month - 1].capitalize()} {year or ''}".strip() + f" has no day {day}"
-        )
-    return DateMatch((found,))
+    why = f"{MONTHS[month - 1].capitalize()} {year or ''}".strip() + f" has no day {day}"
+    return DateMatch((found,)) if found else DateMatch(why_not=why)
 
 
 def _short_year(match: re.Match[str], near: DateContext) -> DateMatch | None:
@@ -188,11 +185,10 @@ def _later(match: re.Match[str], day: dt.date | None) -> DateMatch:
 
 def _away(match: re.Match[str], near: DateContext) -> DateMatch:
     """``in two weeks``, ``3 days from now``, ``a month ago``."""
-    number, half = counted_by(match["n"]), match["half"]
-    back = -1 if match["way"] and re.search("ago|back|before|earlier", match["way"]) else 1
-    if half:
-        return DateMatch()
-    return _said(moved(near.date, back * number, match["u"]))
+    back = -1 if match["way"] in ("ago", "back") else 1
+    return (
+        DateMatch() if match["half"] else _said(moved(near.date, back * counted_by(match["n"]), match["u"]))
+    )
 
 
 def _boundary(match: re.Match[str], near: DateContext) -> DateMatch | None:
@@ -200,16 +196,14 @@ def _boundary(match: re.Match[str], near: DateContext) -> DateMatch | None:
     at_end = match["b"].startswith(("end", "last", "month"))
     month, which = match["m"], match["k"] or ""
     if month:
-        number = MONTHS.index(month) + 1
-        year = int(match["y"]) if match["y"] else None
-        found = near.on(1, number, year) if not at_end else None
-        if at_end:
-            years = range(near.date.year, near.date.year + 2) if year is None else (year,)
-            ends = [last_day(dt.date(each, number, 1)) for each in years]
-            found = next((each for each in ends if each >= near.date or year), None)
-            if near.past and found is not None and found > near.date and year is None:
-                found = last_day(dt.date(found.year - 1, number, 1))
-        return _said(found)
+        number, year = MONTHS.index(month) + 1, int(match["y"]) if match["y"] else None
+        if not at_end:
+            return _said(near.on(1, number, year))
+        # Of days ahead this month may be meant, of days behind only one that has ended.
+        tomorrow = (shifted(near.date, days=1) or near.date).replace(day=1)
+        month_of = shifted(tomorrow, months=-1) if near.past else near.date.replace(day=1)
+        first = near._replace(date=month_of or near.date).on(1, number, year)
+        return _said(first and last_day(first))
     step = 1 if "next" in which else 0
     if "year" in which:
         year = near.date.year + (step if at_end or step else 1)
@@ -226,9 +220,8 @@ def _nth(match: re.Match[str], near: DateContext) -> DateMatch:
     """``the first Monday in April``."""
     day, number = DAYS.index(match["w"]), 0 if match["i"] == "last" else int(match["i"][:-2])
     if match["m"]:
-        first = near._replace(past=False).on(1, MONTHS.index(match["m"]) + 1)
-        if near.date.month == MONTHS.index(match["m"]) + 1:
-            first = near.date.replace(day=1)
+        this_month = near._replace(past=False, date=near.date.replace(day=1))
+        first = this_month.on(1, MONTHS.index(match["m"]) + 1)
     else:
         first = shifted(near.date.replace(day=1), months=1 if "next" in match["k"] else 0)
     if first is None:
@@ -253,7 +246,7 @@ def _said(day: dt.date | None) -> DateMatch:
 
 
 _GRAMMAR: tuple[
-    tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], DateContext], DateMatch | None]], ...
+    tuple[tuple[str, ...], Any, Callable[[re.Match[str], DateContext], DateMatch | None]], ...
 ] = (
     (
         tuple(MONTHS),
@@ -273,12 +266,12 @@ _GRAMMAR: tuple[
     ),
     (
         tuple(MONTHS),
-        re.compile(
+        regex.compile(
             rf"\b(?:(?:the )?(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?[ -]?(?:of )?{_MONTH}|"
-            rf"{_MONTH.replace('<m>', '<m2>')} (?:the )?(?P<d2>\d{{1,2}})(?P<o2>st|nd|rd|th)?)"
-            r"(?:,? |[-/])(?P<yy>\d\d)(?P<y>)(?P<yy2>)(?P<y2>)(?=$|[.,;!?)](?!\d)| (?:please|pls|and|is|i|in|thanks)\b)"
+            rf"{_MONTH} (?:the )?(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?)"
+            r"(?:,? |[-/])(?P<yy>\d\d)(?P<y>)(?=$|[.,;!?)](?!\d)| (?:please|pls|and|is|i|in|thanks)\b)"
         ),
-        lambda match, near: _short_year(_Renamed(match), near),  # type: ignore[arg-type]
+        _short_year,
     ),
     (
         (),
@@ -317,14 +310,13 @@ _GRAMMAR: tuple[
     ),
     (
         ("day", "night", "week", "month", "year", "decade"),
-        re.compile(
+        regex.compile(
             rf"\b(?:in (?:about |around |roughly |exactly |"
             rf"just )?{_COUNT} {_UNIT}(?P<half> and a half)?(?:'s?)?(?: time)?(?P<way>)"
             rf"(?! (?:of|before|after|early|late)\b))"
-            rf"|\b{_COUNT.replace('<n>', '<n2>')} {_UNIT.replace('<u>', '<u2>')}(?P<half2> and a half)?'?s? "
-            r"(?P<way2>from (?:now|today)|ago|back|from this day)\b"
+            rf"|\b{_COUNT} {_UNIT}(?P<half> and a half)?'?s? (?P<way>from (?:now|today)|ago|back|from this day)\b"
         ),
-        lambda match, near: _away(_Renamed(match), near),  # type: ignore[arg-type]
+        _away,
     ),
     (
         ("day",),
@@ -358,13 +350,3 @@ _GRAMMAR: tuple[
         _holiday,
     ),
 )
-
-
-class _Renamed:
-    """A match of two alternatives whose groups have the same meaning."""
-
-    def __init__(self, match: re.Match[str]) -> None:
-        self.match = match
-
-    def __getitem__(self, name: str) -> str | None:
-        return self.match[name] or self.match[f"{name}2"]

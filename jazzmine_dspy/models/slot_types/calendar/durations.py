@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import re
 from fractions import Fraction
 from typing import NamedTuple
@@ -31,7 +32,8 @@ UNITS = {
     "hour": Unit("minutes", 60, "TH"),
     "minute": Unit("minutes", 1, "TM"),
 }
-_MONTH_UNITS, _MINUTE_UNITS = ("year", "month"), ("week", "day", "hour", "minute")
+_SIGNED = {unit.sign: unit for unit in UNITS.values() if unit.sign}
+_WRITTEN = {"months": ("year", "month"), "minutes": ("week", "day", "hour", "minute")}
 _UNIT = "(?:" + "|".join(UNITS) + ")"
 _NUMBER = r"(?:(?<![\d.,])\d{1,4}(?:[.,]\d{1,2})?(?: 1/[24]| 3/4)?|1/[24]|3/4)"
 _PIECE = re.compile(
@@ -44,6 +46,7 @@ _PIECE = re.compile(
 )
 _HALVES = re.compile(r"(?:and (?:a|1) half|& a half)")
 _LINK = re.compile(r",? (?:and )?|,")
+_MINUTES_AFTER = re.compile(r" (?:and )?([1-5]\d)\b(?! ?(?:%|[€£$]))")
 _LETTERS = re.compile(
     r"\W*(?=\w)"
     + "".join(rf"(?:(\d{{1,3}}) ?{unit})? ?" for unit in ("y", "mo", "w", "d", "h", "m?"))
@@ -81,23 +84,17 @@ _SINCE = re.compile(r"\bsince (?:about |around |roughly |before |just after |the
 
 def english_lengths(text: str, date: dt.date | None) -> list[Reading]:
     """All lengths of time that a simplified English text names."""
-    found = list(iso_lengths(text))
-    found += _counted(text)
-    if date is not None and "since" in text:
-        found += _since(text, date)
-    found = longest(found)
-    ago = [each for each in found if _AGO.match(text[each.end :])]
-    return [each for each in found if each not in ago] if len(ago) < len(found) else found
+    since = [] if date is None else _since(text, date)
+    found = longest([*iso_lengths(text), *_counted(text), *since])
+    lengths = [each for each in found if not _AGO.match(text[each.end :])]
+    return lengths or found
 
 
 def iso_lengths(text: str) -> list[Reading]:
     """Lengths as ISO 8601 writes them; those of nothing at all are refused."""
     found = []
     for match in _ISO.finditer(text):
-        parts = [
-            (Fraction(match[unit.sign]), unit) for unit in UNITS.values() if unit.sign and match[unit.sign]
-        ]
-        parts = list({unit.sign: (number, unit) for number, unit in parts}.values())
+        parts = [(Fraction(match[sign]), unit) for sign, unit in _SIGNED.items() if match[sign]]
         if match["TS"]:
             parts.append((Fraction(int(match["TS"]), 60), UNITS["minute"]))
         value = written(parts)
@@ -116,26 +113,25 @@ def written(parts: list[tuple[Fraction, Unit]]) -> str:
         'PT90M'
     """
     parts = [(number, unit) for number, unit in parts if number]
-    families = {unit.family for _, unit in parts}
     if not parts:
         return ""
-    if len(families) > 1:
+    months = [part for part in parts if part[1].family == "months"]
+    rest = [part for part in parts if part[1].family != "months"]
+    if months and rest:
         # A month has no number of days: years and months stay beside the rest.
-        months = written([part for part in parts if part[1].family == "months"])
-        days = [part for part in parts if part[1].family != "months"]
-        rest = written([(number * unit.size, UNITS["minute"]) for number, unit in days])
-        whole = sum((number * unit.size for number, unit in days), Fraction()) / UNITS["day"].size
-        return f"{months}{whole}D" if whole.denominator == 1 else months + rest[1:]
-    units = _MONTH_UNITS if families == {"months"} else _MINUTE_UNITS
+        minutes = sum((number * unit.size for number, unit in rest), Fraction())
+        days = minutes / UNITS["day"].size
+        after = f"{days}D" if days.denominator == 1 else written([(minutes, UNITS["minute"])])[1:]
+        return written(months) + after
+    units = [UNITS[name] for name in _WRITTEN[parts[0][1].family]]
     total = sum((number * unit.size for number, unit in parts), Fraction())
-    smallest = min((unit for _, unit in parts), key=lambda unit: unit.size)
-    for name in units:
-        unit = UNITS[name]
-        if unit.size <= smallest.size and (total / unit.size).denominator == 1:
+    smallest = min(unit.size for _, unit in parts)
+    for unit in units:
+        if unit.size <= smallest and (total / unit.size).denominator == 1:
             return _signed(str(total // unit.size), unit)
-    unit = UNITS[units[-1]]
-    amount = total / unit.size
-    return _signed(f"{float(amount):.2f}".rstrip("0").rstrip("."), unit) if amount >= Fraction(1, 100) else ""
+    amount = total / units[-1].size
+    digits = f"{float(amount):.2f}".rstrip("0").rstrip(".")
+    return _signed(digits, units[-1]) if amount >= Fraction(1, 100) else ""
 
 
 def _signed(number: str, unit: Unit) -> str:
@@ -143,27 +139,26 @@ def _signed(number: str, unit: Unit) -> str:
 
 
 def _counted(text: str) -> list[Reading]:
-    pieces = [(match.start(), match.end(), *_piece(match)) for match in _PIECE.finditer(text)]
-    found: list[Reading] = []
-    i = 0
-    while i < len(pieces):
-        start, end, number, unit = pieces[i]
-        parts = [(number, unit)]
-        i += 1
-        while i < len(pieces) and _LINK.fullmatch(text[end : pieces[i][0]]) and pieces[i][3].size < unit.size:
-            _, end, number, unit = pieces[i]
-            parts.append((number, unit))
-            i += 1
-        if unit.sign == "TH" and (tail := re.match(r" (?:and )?([1-5]\d)\b(?! ?(?:%|[€£$]))", text[end:])):
-            parts.append((Fraction(int(tail[1])), UNITS["minute"]))
-            end += tail.end()
+    found = [Reading(*match.span(), ("P1D",), alone=True) for match in re.finditer(r"\bovernight\b", text)]
+    found += [_either(match) for match in _OR.finditer(text)]
+    start, parts = 0, list[tuple[Fraction, Unit]]()
+    pieces = [*_PIECE.finditer(text)]
+    for match, following in itertools.zip_longest(pieces, pieces[1:]):
+        start, end = start if parts else match.start(), match.end()
+        parts.append(_piece(match))
+        unit = parts[-1][1]
+        if (
+            following
+            and _LINK.fullmatch(text[end : following.start()])
+            and _piece(following)[1].size < unit.size
+        ):
+            continue
+        if unit.sign == "TH" and (tail := _MINUTES_AFTER.match(text, end)):
+            parts.append((Fraction(tail[1]), UNITS["minute"]))
+            end = tail.end()
         if not text[:start].endswith(("in ", "in about ", "in around ")):
             found.append(_length(text, start, end, parts))
-    found += [
-        Reading(match.start(), match.end(), ("P1D",), alone=True)
-        for match in re.finditer(r"\bovernight\b", text)
-    ]
-    found += [_either(match) for match in _OR.finditer(text)]
+        parts = []
     if match := _LETTERS.fullmatch(text):
         names = ("year", "month", "week", "day", "hour", "minute")
         parts = [
@@ -181,11 +176,8 @@ def _piece(match: re.Match[str]) -> tuple[Fraction, Unit]:
         return Fraction(1, 2), UNITS[match["u1"]]
     if match["quarters"]:
         return Fraction(3 if match["quarters"].startswith("3") else 1, 4), UNITS[match["u2"]]
-    number = sum(
-        (Fraction(part.replace(",", ".")) for part in re.findall(r"[\d./,]+", match["n"])), Fraction()
-    )
-    if not re.search(r"\d", match["n"]):
-        number = Fraction(2 if "couple" in match["n"] else 1)
+    parts = [Fraction(part.replace(",", ".")) for part in re.findall(r"[\d./,]+", match["n"])]
+    number = sum(parts, Fraction()) if parts else Fraction(2 if "couple" in match["n"] else 1)
     if _HALVES.search(match[0]):
         number += Fraction(1, 2)
     elif match["plus"]:

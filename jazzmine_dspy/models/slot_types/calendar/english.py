@@ -107,10 +107,7 @@ _SAME = {
     "untill": "until",
 }  # fmt: skip
 
-for _name in DAYS + MONTHS:
-    _SAME[_name + "'s"] = _name
-for _name in DAYS:
-    _SAME[_name + "s"] = _name + "s"
+_SAME |= {f"{name}'s": name for name in DAYS + MONTHS} | {f"{name}s": f"{name}s" for name in DAYS}
 
 _WORD = re.compile(r"[a-z0-9]*[a-z]+(?:'[a-z]+)?")
 _COMPOUND = re.compile(
@@ -186,16 +183,13 @@ def _misspelt(word: str) -> str | None:
 
 
 def _spelt(match: re.Match[str]) -> str:
-    word = match[0]
+    word, bare = match[0], match[0].removesuffix("ish")
     if word in _SAME:
         return _SAME[word]
-    if word in _NUMBERS:
-        return str(_NUMBERS[word])
-    if word.endswith("ish") and word[:-3] in _NUMBERS:
-        return f"{_NUMBERS[word[:-3]]}ish"
+    if bare in _NUMBERS:
+        return f"{_NUMBERS[bare]}{word.removeprefix(bare)}"
     if word in _ORDINALS and word not in ("second", "zeroth"):
-        number = _ORDINALS[word]
-        return ordinal(number) if number > 9 else "0" + ordinal(number)
+        return ordinal(_ORDINALS[word]).rjust(4, "0")
     return _misspelt(word) or word
 
 

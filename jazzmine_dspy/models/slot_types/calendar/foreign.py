@@ -11,7 +11,7 @@ import functools
 import importlib
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -32,6 +32,8 @@ _NUMBERS = {
 
 _ONE = "ein eine einem einen einer eines un una une uno um uma een"
 _OTHER_DAYS = {"pasado manana": 2, "dopodomani": 2, "depois de amanha": 2, "amanha": 1, "aujourd'hui": 0}
+_DAYS_AWAY = {"0 day ago": 0, "1 day ago": -1, "2 day ago": -2, "in 1 day": 1, "in 2 day": 2}
+_UNITS = ("year", "month", "week", "day", "hour", "minute")
 _MODIFIED = re.compile(
     r"\b(?:nachst|kommend|letzt|vorig|vergang|jed|ubernachst|prochain|dernier|chaque|tous|proxim|pasad|"
     r"cada|todos|"
@@ -58,41 +60,41 @@ class Words(NamedTuple):
     units: dict[str, str]
     numbers: dict[str, int]
     counted: tuple[tuple[re.Pattern[str], str, int], ...]
+    dated: re.Pattern[str]
 
 
 def days(text: str, near: DateContext, locale: str) -> list[Reading]:
     """All dates that a text in another language names beyond doubt."""
-    words = _words(_language(locale))
-    text = bare(text)
-    found = [*numeric_days(text, near), *([] if words is None else _named_days(text, near, words))]
-    return longest(found)
+    words, text = _words(_language(locale)), bare(text)
+    return longest([*numeric_days(text, near), *(() if words is None else _named_days(text, near, words))])
 
 
 def lengths(text: str, locale: str) -> list[Reading]:
     """All lengths of time that a text in another language names beyond doubt."""
-    words = _words(_language(locale))
-    if words is None or not words.units:
+    words, text = _words(_language(locale)), bare(text)
+    # "In two weeks" is a day.
+    if words is None or not words.units or any(pattern.search(text) for pattern, _, _ in words.counted):
         return []
-    text, found = bare(text), []
-    number = "|".join(sorted(words.numbers, key=len, reverse=True))
-    unit = "|".join(sorted(map(re.escape, words.units), key=len, reverse=True))
+    number, unit, found = _either(words.numbers), _either(words.units), list[Reading]()
     for match in re.finditer(rf"(?<![\w.,])(\d{{1,4}}(?:[.,]\d)?|{number}) ({unit})\b", text):
         count = words.numbers.get(match[1]) or Fraction(match[1].replace(",", "."))
         value = written([(Fraction(count), UNITS[words.units[match[2]]])])
-        ahead = any(pattern.search(text) for pattern, _, _ in words.counted)
-        if value and not ahead:
-            found.append(Reading(match.start(), match.end(), (value,)))
+        found += [Reading(*match.span(), (value,))] if value else []
     return longest(found)
 
 
-def is_negated(text: str, each: Reading) -> bool:
-    """Whether a word before a value says that it is not the one."""
-    return _DENIED.search(bare(text[: each.start])) is not None
+def only_match(text: str, readings: Sequence[Reading]) -> Reading | None:
+    """The reading beside which a text says nothing: signs and words of three letters, none of which denies."""
+    if len(readings) != 1:
+        return None
+    rest = bare(text[: readings[0].start] + "|" + text[readings[0].end :])
+    return None if _DENIED.search(rest) or _LEFT.sub("", rest) else readings[0]
 
 
-def idle(text: str) -> bool:
-    """Whether what is left beside a value says nothing: signs and words of three letters, none of which denies."""
-    return not _DENIED.search(bare(text)) and not _LEFT.sub("", bare(text))
+def matches_in(text: str, readings: Sequence[Reading]) -> list[Reading]:
+    """The readings in a longer message that no word before them denies, each with one value."""
+    certain = (each for each in readings if len(each.values) == 1 and not each.alone)
+    return [each for each in certain if not _DENIED.search(bare(text[: each.start]))]
 
 
 def bare(text: str) -> str:
@@ -104,38 +106,36 @@ def bare(text: str) -> str:
 
 
 def _named_days(text: str, near: DateContext, words: Words) -> Iterator[Reading]:
-    month = "|".join(sorted(map(re.escape, words.months), key=len, reverse=True))
-    # 14. März 2026, 14 de marzo de 2026
-    for match in (
-        ()
-        if not month
-        else re.finditer(
-            rf"(?<![\d.,:])(\d{{1,2}})(?:\.|er|º|°|ste|e)? ?(?:de |d'|of )?({month})\b\.?(?: (?:de |del )?(\d{{4}}))?",
-            text,
-        )
-    ):
+    for match in words.dated.finditer(text):
         year = int(match[3]) if match[3] else None
         day = near.on(int(match[1]), words.months[match[2]], year)
-        why = "" if day is not None else f"there is no day {match[0]}"
         if near.year_needed and year is None:
-            day, why = None, NO_YEAR
-        yield Reading(match.start(), match.end(), (day.isoformat(),) if day else (), why)
-    for name, number in words.relative.items():
-        for match in re.finditer(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text):
-            day = shifted(near.date, days=number)
-            if day is not None and not _MORNING.search(text[: match.start()]):
-                yield Reading(match.start(), match.end(), (day.isoformat(),))
-    for pattern, unit, step in words.counted:
-        for match in pattern.finditer(text):
-            count = words.numbers.get(match[1]) or (int(match[1]) if match[1].isdigit() else None)
-            day = moved(near.date, step * count, unit) if count else None
-            if day is not None:
-                yield Reading(match.start(), match.end(), (day.isoformat(),))
-    for name, number in words.weekdays.items():
-        for match in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text):
-            beside = text[: match.start()][-14:] + "|" + text[match.end() :][:14]
-            if not _MODIFIED.search(beside):
-                yield Reading(match.start(), match.end(), (near.weekday(number).isoformat(),))
+            yield Reading(*match.span(), why_not=NO_YEAR)
+        elif day is None:
+            yield Reading(*match.span(), why_not=f"there is no day {match[0]}")
+        else:
+            yield Reading(*match.span(), (day.isoformat(),))
+    relative = (
+        (match, shifted(near.date, days=number))
+        for name, number in words.relative.items()
+        for match in re.finditer(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)
+        if not _MORNING.search(text[: match.start()])
+    )
+    counted = (
+        (match, moved(near.date, step * count, unit))
+        for pattern, unit, step in words.counted
+        for match in pattern.finditer(text)
+        if (count := words.numbers.get(match[1]) or int(match[1] if match[1].isdigit() else 0))
+    )
+    weekdays = (
+        (match, near.weekday(number))
+        for name, number in words.weekdays.items()
+        for match in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text)
+        if not _MODIFIED.search(text[: match.start()][-14:] + "|" + text[match.end() :][:14])
+    )
+    for match, day in (*relative, *counted, *weekdays):
+        if day is not None:
+            yield Reading(*match.span(), (day.isoformat(),))
 
 
 @functools.lru_cache(maxsize=16)
@@ -149,45 +149,44 @@ def _words(language: str) -> Words | None:
         return None
 
     def names(keys: list[str], least: int) -> dict[str, int]:
-        pairs = ((bare(name.casefold()), n) for n, key in enumerate(keys) for name in info.get(key, ()))
+        pairs = ((name, n) for n, key in enumerate(keys) for name in _plain(info.get(key, ())))
         return {name: n for name, n in pairs if len(name) >= least and not name.isdigit()}
 
     numbers = {word: n for n, word in enumerate(_NUMBERS.get(language, "").split(), 1)}
     numbers |= dict.fromkeys(_ONE.split(), 1)
-    relative = {
-        bare(name.casefold()): step
-        for key, step in (
-            ("0 day ago", 0),
-            ("1 day ago", -1),
-            ("2 day ago", -2),
-            ("in 1 day", 1),
-            ("in 2 day", 2),
-        )
-        for name in info.get("relative-type", {}).get(key, ())
-    }
-    units = {
-        bare(name.casefold()): unit
-        for unit in ("year", "month", "week", "day", "hour", "minute")
-        for name in info.get(unit, ())
-        if len(name) > 2
-    }
-    number = r"(\d{1,3}|" + "|".join(sorted(map(re.escape, numbers), key=len, reverse=True)) + ")"
-    counted = []
-    for unit in ("day", "week", "month", "year"):
-        for key, step in ((f"in \\1 {unit}", 1), (f"\\1 {unit} ago", -1)):
-            for form in info.get("relative-type-regex", {}).get(key, ()):
-                parts = re.split(r"\(\\d[^)]*\)", bare(form.casefold()))
-                if len(parts) == 2 and len(parts[1].strip()) > 2:
-                    pattern = rf"(?<!\w){re.escape(parts[0])}{number}{re.escape(parts[1])}(?!\w)"
-                    counted.append((re.compile(pattern), unit, step))
+    months = {name: n + 1 for name, n in names(MONTHS, 3).items()}
+    relative = info.get("relative-type", {})
+    number = rf"(\d{{1,3}}|{_either(numbers)})"
+    counted = [
+        (re.compile(rf"(?<!\w){re.escape(parts[0])}{number}{re.escape(parts[1])}(?!\w)"), unit, step)
+        for unit in ("day", "week", "month", "year")
+        for key, step in ((f"in \\1 {unit}", 1), (f"\\1 {unit} ago", -1))
+        for form in _plain(info.get("relative-type-regex", {}).get(key, ()))
+        if len(parts := re.split(r"\(\\d[^)]*\)", form)) == 2 and len(parts[1].strip()) > 2
+    ]
     return Words(
         weekdays=names(DAYS, 4),
-        months={name: n + 1 for name, n in names(MONTHS, 3).items()},
-        relative=relative | {name: step for name, step in _OTHER_DAYS.items() if name not in relative},
-        units=units,
+        months=months,
+        relative=_OTHER_DAYS
+        | {name: step for key, step in _DAYS_AWAY.items() for name in _plain(relative.get(key, ()))},
+        units={name: unit for unit in _UNITS for name in _plain(info.get(unit, ())) if len(name) > 2},
         numbers=numbers,
         counted=tuple(counted),
+        # 14. März 2026, 14 de marzo de 2026
+        dated=re.compile(
+            rf"(?<![\d.,:])(\d{{1,2}})(?:\.|er|º|°|ste|e)? ?(?:de |d'|of )?({_either(months) or '(?!)'})\b\.?"
+            r"(?: (?:de |del )?(\d{4}))?"
+        ),
     )
+
+
+def _plain(names: Iterable[str]) -> list[str]:
+    return [bare(name.casefold()) for name in names]
+
+
+def _either(names: Iterable[str]) -> str:
+    """A pattern of several names, the longest first."""
+    return "|".join(sorted(map(re.escape, names), key=len, reverse=True))
 
 
 def _language(locale: str) -> str:

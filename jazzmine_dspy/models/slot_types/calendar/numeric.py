@@ -43,32 +43,22 @@ def numeric_days(text: str, near: DateContext) -> list[Reading]:
     """All dates in digits in a simplified text."""
     found = [_iso(match) for match in _ISO.finditer(text)]
     if match := _BASIC.fullmatch(text.strip(" .!")):
-        day = exact(int(match[0][:4]), int(match[0][4:6]), int(match[0][6:]))
-        start = text.index(match[0])
-        if day is not None:
-            found.append(Reading(start, start + 8, (day.isoformat(),)))
-    for match in _SHORT.finditer(text):
-        said = _short(match, near)
-        if said is not None:
-            found.append(said)
-    return found
+        day, start = exact(int(match[0][:4]), int(match[0][4:6]), int(match[0][6:])), text.index(match[0])
+        found += [Reading(start, start + 8, (day.isoformat(),))] if day else []
+    return [*found, *(said for match in _SHORT.finditer(text) if (said := _short(match, near)) is not None)]
 
 
 def _iso(match: re.Match[str]) -> Reading:
     day = exact(int(match[1]), int(match[3]), int(match[4]))
-    if day is None:
-        return Reading(
-            match.start(), match.end(), why_not=f"there is no day {match[1]}-{match[3]}-{match[4]}"
-        )
-    return Reading(match.start(), match.end(), (day.isoformat(),))
+    why = "" if day else f"there is no day {match[1]}-{match[3]}-{match[4]}"
+    return Reading(*match.span(), (day.isoformat(),) if day else (), why)
 
 
 def _short(match: re.Match[str], near: DateContext) -> Reading | None:
     first, sign, second = int(match[1]), match[2].strip(), int(match[3])
     written = match[4]
-    if (sign == "-" or " " in match[2]) and written is None:
-        return None
-    if _MEASURED.match(match.string, match.end()):
+    parted = written is None and (sign == "-" or " " in match[2])
+    if parted or _MEASURED.match(match.string, match.end()):
         return None
     dotted = sign == "." and match[5] is not None
     allowed = ("dm",) if dotted else near.orders
@@ -79,14 +69,12 @@ def _short(match: re.Match[str], near: DateContext) -> Reading | None:
     if not days and len(allowed) == 1 and not dotted and 0 < first <= 31 and 0 < second <= 31:
         # "14/3" in a region of months first has one reading only, and is meant.
         other = _day(near, (second, first) if allowed[0] == "dm" else (first, second), written)
-        days = [other] if other is not None else []
+        days += [other] if other is not None else []
     introduced = bool(_INTRODUCED.search(match.string[: match.start()]))
     alone = written is None and not introduced and not (dotted and match.end() < len(match.string.rstrip()))
     values = tuple(dict.fromkeys(day.isoformat() for day in days))
-    if not values:
-        why = f"there is no day {match[0].strip(' .')}"
-        return Reading(match.start(), match.end(), why_not=why, alone=alone)
-    return Reading(match.start(), match.end(), values, alone=alone)
+    why = "" if values else f"there is no day {match[0].strip(' .')}"
+    return Reading(*match.span(), values, why, alone)
 
 
 def _day(near: DateContext, pair: tuple[int, int], written: str | None) -> dt.date | None:

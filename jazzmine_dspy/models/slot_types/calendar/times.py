@@ -67,6 +67,9 @@ _CLOCK = re.compile(
 )
 _LONE = re.compile(rf"(?:{_PREP})$")
 _NOUN_AFTER = re.compile(_NO_HOUR)
+_DAY_BEFORE = re.compile(_DAY_WORD + ",? (?:at )?$")
+_NUMBER_BEFORE = re.compile(r"\b\d{1,2} $")
+_YEAR = re.compile(r"(?:19|20)\d\d")
 _TIMELIKE = re.compile(r"\d|noon|midday|midnight")
 _PRICE = re.compile(
     r"^ ?(?:%|€|£|\$|euros?\b|pounds?\b|dollars?\b|bucks\b|quid\b|eur\b|gbp\b|usd\b|kg|cm|km|m\b|mm|l\b|"
@@ -105,59 +108,38 @@ _DIGITS = re.compile(
 
 
 def _read(match: re.Match[str], hours: Hours) -> Reading | None:
-    text, part = match.string, (match["part"] or "") + (match["pre"] or "")
+    text, end, part = match.string, match.end(), (match["part"] or "") + (match["pre"] or "")
     start = match.end("pre") if match["pre"] else match.start()
-    end = match.end()
     if match["word"]:
         return Reading(start, end, ("00:00" if match["word"] == "midnight" else "12:00",))
     half = (match["ap"] or "").strip()[:1]
     certain = bool(half or (match["part"] and match["part"] != " night") or match["oc"])
-    alone = False
     if match["rel"]:
-        return _relative(match, start, end, half, part, hours)
-    if match["h2"]:
-        hour, minute = int(match["h2"]), 30
-    elif match["h3"]:
-        hour, minute = int(match["h3"]), int(match["m3"] or match["m4"] or 0)
-        if _PRICE.match(text[end:]):
-            return None
-        if match["sep"] == "." and not certain:
-            if minute > 59:
-                return None
-            alone = not (
-                _LONE.search(text[max(0, start - 40) : start])
-                or re.search(_DAY_WORD + ",? $", text[max(0, start - 40) : start])
-                or match["pre"]
-            )
-            alone = alone or bool(_PRICED.search(text[max(0, start - 40) : start]))
-    elif match["h5"]:
-        hour, minute = int(match["h5"]), int(match["m5"].replace("oh ", ""))
-        if _PRICE.match(text[end:]):
-            return None
-        if match["p5"]:
-            start = match.start("h5")
-        alone = not (match["p5"] or certain or match["pre"])
-    elif match["h6"]:
-        hour, minute = int(match["h6"]), int(match["m6"])
-        if match["p6"]:
-            start = match.start("h6")
-        alone = not (
-            certain or (match["p6"] and not re.fullmatch(r"(?:19|20)\d\d", match["h6"] + match["m6"]))
+        return _relative(match, start, half, part, hours)
+    form = next(name for name in ("h2", "h3", "h5", "h6", "h7") if match[name])
+    digits = match["m3"] or match["m4"] or match["m5"] or match["m6"] or "0"
+    hour, minute = int(match[form]), 30 if form == "h2" else int(digits.replace("oh ", ""))
+    prepared = match["p5"] or match["p6"]
+    start = match.start(form) if prepared else start
+    before = text[max(0, start - 40) : start]
+    led = match["pre"] or _LONE.search(before) or _DAY_BEFORE.search(before)
+    dotted = match["sep"] == "." and not certain
+    priced = _PRICED.search(before) is not None
+    if form == "h7":
+        refused = (
+            (not half and _NUMBER_BEFORE.search(before))
+            if certain
+            else priced or not _NOUN_AFTER.match(text, end)
         )
-        if _PRICE.match(text[end:]):
-            return None
     else:
-        hour, minute = int(match["h7"]), 0
-        if not certain:
-            if not _NOUN_AFTER.match(text, end) or _PRICED.search(text[max(0, start - 40) : start]):
-                return None
-            alone = not (
-                _LONE.search(text[max(0, start - 40) : start])
-                or match["pre"]
-                or re.search(_DAY_WORD + ",? (?:at )?$", text[max(0, start - 40) : start])
-            )
-        elif not half and re.search(r"\b\d{1,2} $", text[max(0, start - 40) : start]):
-            return None
+        refused = (dotted and minute > 59) or (form != "h2" and _PRICE.match(text[end:]))
+    if refused:
+        return None
+    alone = (dotted or (form == "h7" and not certain)) and (not led or priced)
+    if form == "h5":
+        alone = not (prepared or certain or match["pre"])
+    elif form == "h6":
+        alone = not (certain or (prepared and not _YEAR.fullmatch(match["h6"] + match["m6"])))
     return _reading(start, end, hour, minute, _choices(match, hour, minute, half, part, hours), alone=alone)
 
 
@@ -167,54 +149,43 @@ def _choices(
     """The hours of the day that an hour of the clock may mean, the one within the hours alone where it is one."""
     if half and hour <= 12:
         return (hour % 12 + (12 if half == "p" else 0),)
-    written = next((match[name] for name in ("h3", "h5", "h6") if match[name]), "")
-    if hour > 12 or hour == 0 or (len(written) == 2 and written[0] == "0"):
+    written = match["h3"] or match["h5"] or match["h6"] or ""
+    if hour > 12 or hour == 0 or re.fullmatch("0.", written) or match["sh"] or match["h6"]:
         return (hour,)
-    if match["sh"] or match["h6"]:
-        return (hour,)
+    late = "night" in part and "tonight" not in part and (hour == 12 or hour < 5)
+    if "morning" in part or "breakfast" in part or late:
+        return (hour % 12,)
     if part:
-        if "morning" in part or "breakfast" in part:
-            return (hour % 12,) if hour == 12 else (hour,)
-        if "night" in part and "tonight" not in part and (hour == 12 or hour < 5):
-            return (hour % 12,)
-        if "lunch" in part or "midday" in part:
-            return (hour if 10 <= hour <= 12 else hour % 12 + 12,)
-        return (hour % 12 + 12,)
+        noon = ("lunch" in part or "midday" in part) and hour >= 10
+        return (hour if noon else hour % 12 + 12,)
     both = (hour % 12, hour % 12 + 12)
     inside = tuple(each for each in both if hours.first <= each * 60 + minute <= hours.last)
-    if len(inside) == 1:
-        return inside
-    return tuple(each for each in both if 7 * 60 <= each * 60 + minute < 19 * 60)
+    return (
+        inside if len(inside) == 1 else tuple(each for each in both if 7 * 60 <= each * 60 + minute < 19 * 60)
+    )
 
 
-def _relative(
-    match: re.Match[str], start: int, end: int, half: str, part: str, hours: Hours
-) -> Reading | None:
+def _relative(match: re.Match[str], start: int, half: str, part: str, hours: Hours) -> Reading | None:
     """``quarter to 8``: minutes beside an hour, which decides the half of the day with its minutes."""
-    word, hour = match["rel"], int(match["h1"])
-    minutes = next((value for name, value in _MINUTES.items() if word.startswith(name)), None)
-    if minutes is None:
-        minutes = int(word.split()[0])
-    back = match["way"] in ("to", "before", "of", "till")
-    if hour > 24 or minutes > 59 or (minutes == 0):
-        return None
+    word, hour, end = match["rel"], int(match["h1"]), match.end()
+    minutes = next((value for name, value in _MINUTES.items() if word.startswith(name)), 0) or int(
+        word.split()[0]
+    )
+    step = -minutes if match["way"] in ("to", "before", "of", "till") else minutes
     # "2 to 3 people", "5 of 12", "2 before 9": numbers beside each other are times only in steps as people say them.
     spoken = not word.isdigit() or (minutes % 5 == 0 and match["way"] in ("to", "past"))
-    if (not spoken and not half and not part) or (
-        not _NOUN_AFTER.match(match.string, match.end("h1")) and not (half or part)
-    ):
+    clear = half or part or (spoken and _NOUN_AFTER.match(match.string, match.end("h1")))
+    if hour > 24 or not 0 < minutes < 60 or not clear:
         return None
-    shown = (hour * 60 - minutes) % (24 * 60) if back else hour * 60 + minutes
-    if hour > 12 or hour == 0:
-        return _reading(start, end, shown // 60 % 24, shown % 60, (shown // 60 % 24,))
-    clock = shown % (12 * 60)
-    said = clock // 60 or 12
-    if half or part:
-        # "quarter to 12 at night" is before midnight: the half of the day is that of the hour that is named.
-        named = _choices(match, hour, 0, half, part, hours)[0] * 60
-        total = (named - minutes if back else named + minutes) % (24 * 60)
-        return _reading(start, end, total // 60, total % 60, (total // 60,))
-    return _reading(start, end, said, clock % 60, _choices(match, said, clock % 60, half, part, hours))
+    twelve = 0 < hour <= 12
+    if twelve and not (half or part):
+        clock = (hour * 60 + step) % (12 * 60)
+        said = clock // 60 or 12
+        return _reading(start, end, said, clock % 60, _choices(match, said, clock % 60, half, part, hours))
+    # "quarter to 12 at night" is before midnight: the half of the day is that of the hour that is named.
+    named = _choices(match, hour, 0, half, part, hours)[0] if twelve else hour
+    total = (named * 60 + step) % (24 * 60)
+    return _reading(start, end, total // 60, total % 60, (total // 60,))
 
 
 def _reading(

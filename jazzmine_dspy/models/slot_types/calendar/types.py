@@ -42,6 +42,8 @@ class CalendarType(TextType):
     example_shown = False
     form: ClassVar[re.Pattern[str]]
     """What a value looks like in normal form."""
+    bounds: ClassVar[str] = ""
+    """What ``min`` and ``max`` are, with an example."""
 
     @abstractmethod
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
@@ -62,21 +64,15 @@ class CalendarType(TextType):
         said = _said(text, at)
         found = self.readings(slot, said, at)
         if _is_english(at):
-            found = [] if self._counts_from_another(said, found) else matches_in(said, found)
+            counted = self.ranged and relates(said, found, hours=self.name == "time")
+            found = [] if counted else matches_in(said, found)
             if not found and (language := day_language(text[:_LONGEST])) is not None:
                 return self.find_values(slot, text, at._replace(locale=language))
         else:
             from jazzmine_dspy.models.slot_types.calendar import foreign
 
-            found = [
-                each
-                for each in found
-                if len(each.values) == 1 and not foreign.is_negated(said, each) and not each.alone
-            ]
+            found = foreign.matches_in(said, found)
         return list(dict.fromkeys(value for each in found for value in each.values))
-
-    def _counts_from_another(self, said: str, found: list[Reading]) -> bool:
-        return self.name in ("date", "time") and relates(said, found, hours=self.name == "time")
 
     def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """The normal form of a value however it is written; as it is where it has none or several."""
@@ -97,28 +93,50 @@ class CalendarType(TextType):
         values = self.candidates(slot, value, at)
         if len(values) > 1:
             return f"{value!r} may be {' or '.join(values)}"
-        return self.outside(slot, values[0], at) if values == [value] else f"{value!r} is no {self.name}"
+        return self._outside(slot, value, at) if values == [value] else f"{value!r} is no {self.name}"
 
     def is_attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
         """Also a text that names nothing but a value that there is not, or that lacks a part."""
         found = self._whole(slot, text, at)
         return (found is not None and bool(found.why_not)) or super().is_attempt(slot, text, at)
 
-    def outside(self, slot: Slot, value: str, at: ReadingContext) -> str:
-        """Why a value in normal form is outside of what the slot allows; "" where it is not."""
-        return ""
+    def bound(self, given: Any, date: dt.date | None) -> Any:
+        """What a slot's ``min`` or ``max``, or a value in normal form, is compared by; None where it is no bound."""
+        return None
+
+    def definition_error(self, slot: Slot) -> str:
+        """Bounds that are none, or that leave no value."""
+        first, last = self.bound(slot.min, _SOME_DAY), self.bound(slot.max, _SOME_DAY)
+        if self.ranged and ((slot.min is None) < (first is None) or (slot.max is None) < (last is None)):
+            return f"min and max of a {self.name} are {self.bounds}"
+        return "min is after max" if first is not None and last is not None and first > last else ""
+
+    def _outside(self, slot: Slot, value: str, at: ReadingContext) -> str:
+        """Why a value in normal form is before ``min`` or after ``max``; "" where it is not."""
+        first, last, own = (self.bound(each, at.date) for each in (slot.min, slot.max, value))
+        unit = "time" if self.name == "time" else "day"
+        if first is not None and own < first:
+            return f"{value} is too early: the first {unit} is {_shown(first)}"
+        return (
+            f"{value} is too late: the last {unit} is {_shown(last)}"
+            if last is not None and own > last
+            else ""
+        )
 
     def _whole(self, slot: Slot, text: str, at: ReadingContext) -> Reading | None:
-        said = _said(text, at)
-        found = self.readings(slot, said, at)
+        own = _said(text, at)
+        found = self.readings(slot, own, at)
         if _is_english(at):
             if not found and (language := day_language(text[:_LONGEST])) is not None:
                 return self._whole(slot, text, at._replace(locale=language))
-            return only_match(said, found)
-        beside = said[: found[0].start] + "|" + said[found[0].end :] if len(found) == 1 else ""
+            return only_match(own, found)
         from jazzmine_dspy.models.slot_types.calendar import foreign
 
-        return found[0] if len(found) == 1 and foreign.idle(beside) else None
+        return foreign.only_match(own, found)
+
+
+def _shown(bound: dt.date | int) -> str:
+    return f"{bound // 60:02d}:{bound % 60:02d}" if isinstance(bound, int) else bound.isoformat()
 
 
 def _said(text: str, at: ReadingContext) -> str:
@@ -140,6 +158,7 @@ class Date(CalendarType):
 
     example = "2026-03-14"
     ranged = ranged_in_words = dated = True
+    bounds = "days, such as today or 2026-03-14"
     form = re.compile(r"\d{4}-\d\d-\d\d")
 
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
@@ -160,21 +179,9 @@ class Date(CalendarType):
 
         return foreign.days(text, near, at.locale)
 
-    def definition_error(self, slot: Slot) -> str:
-        """Bounds that are no days."""
-        first, last = ((given, bound(given, _SOME_DAY)) for given in (slot.min, slot.max))
-        if any(given is not None and day is None for given, day in (first, last)):
-            return "min and max of a date are days, such as today or 2026-03-14"
-        return "min is after max" if first[1] and last[1] and first[1] > last[1] else ""
-
-    def outside(self, slot: Slot, value: str, at: ReadingContext) -> str:
-        """Days before ``min`` and after ``max``."""
-        first, last = bound(slot.min, at.date), bound(slot.max, at.date)
-        if first is not None and value < first.isoformat():
-            return f"{value} is too early: the first day is {first}"
-        if last is not None and value > last.isoformat():
-            return f"{value} is too late: the last day is {last}"
-        return ""
+    def bound(self, given: Any, date: dt.date | None) -> dt.date | None:
+        """A day."""
+        return bound(given, date)
 
 
 @slot_type("time")
@@ -186,6 +193,7 @@ class Time(CalendarType):
 
     example = "18:30"
     ranged = ranged_in_words = True
+    bounds = "times, such as 09:00"
     form = re.compile(r"\d\d:\d\d")
 
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
@@ -196,24 +204,10 @@ class Time(CalendarType):
         hours = Hours() if first is last is None else Hours(first or 0, 1440 if last is None else last)
         return english_times(text, hours) if _is_english(at) else plain_times(text)
 
-    def definition_error(self, slot: Slot) -> str:
-        """Bounds that are no times."""
-        first, last = ((given, minutes(given)) for given in (slot.min, slot.max))
-        if any(given is not None and (time is None or time > _DAY) for given, time in (first, last)):
-            return "min and max of a time are times, such as 09:00"
-        earliest, latest = first[1] or 0, _DAY if last[1] is None else last[1]
-        return "min is after max" if earliest > latest else ""
-
-    def outside(self, slot: Slot, value: str, at: ReadingContext) -> str:
-        """Times before ``min`` and after ``max``."""
-        first, last, time = minutes(slot.min), minutes(slot.max), minutes(value)
-        if time is None or (first is None and last is None):
-            return ""
-        if first is not None and time < first:
-            return f"{value} is too early: the first time is {first // 60:02d}:{first % 60:02d}"
-        if last is not None and time > last:
-            return f"{value} is too late: the last time is {last // 60:02d}:{last % 60:02d}"
-        return ""
+    def bound(self, given: Any, date: dt.date | None) -> int | None:
+        """Minutes since midnight."""
+        time = minutes(given)
+        return None if time is None or time > _DAY else time
 
 
 @slot_type("duration")

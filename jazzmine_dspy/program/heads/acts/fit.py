@@ -110,7 +110,7 @@ def fit_rows(rows: Rows) -> Acts:
 
 
 def fit_labelled(start: Acts, examples: Examples, seed: int) -> tuple[Acts, Floats]:
-    """Move a head's weights towards labelled turns, and measure on them how sure it is.
+    """Move a head's weights towards labelled turns, and measure its confidence on them.
 
     Args:
         start: What the weights are when nothing is labelled.
@@ -118,8 +118,8 @@ def fit_labelled(start: Acts, examples: Examples, seed: int) -> tuple[Acts, Floa
         seed: Of the draw.
 
     Returns:
-        A head; its sureness and its gate are fitted on what heads say that have seen no turn of the conversation. With
-        it the scores of the acts of each example by such heads, shape (examples, acts).
+        A head; its confidence and its gate are fitted on what heads say that have seen no turn of the conversation.
+        With it the scores of the acts of each example by such heads, shape (examples, acts).
     """
     if not examples:
         return start, np.zeros((0, len(ACTS)))
@@ -169,7 +169,7 @@ def drawn(count: int, seed: int) -> list[int]:
 
 
 def measured(head: Acts, examples: Examples, scores: Floats) -> Acts:
-    """The head with its sureness and its gate fitted on labelled turns.
+    """The head with its confidence and its gate fitted on labelled turns.
 
     Args:
         head: The head.

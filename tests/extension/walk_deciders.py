@@ -1,4 +1,4 @@
-"""Run as a process of its own: compiles, serves, evaluates and reports with a source and a head of another package.
+"""Run as a process of its own: compiles, serves, evaluates and reports with deciders of another package.
 
 The argument ``decorators`` imports the package's files first; ``installed`` leaves it to the entry points. The last
 line that is printed is a JSON document of what came out.
@@ -15,11 +15,8 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-RECIPE = 'dataset = "shop"\nlm = "none"\nhead = false\nrecall = false\ntracking = "none"\n'
-RECIPES = {
-    "source": '[orders]\nunderstand = ["rule", "gazetteer", "floor"]\n',
-    "head": '[heads]\nunderstand = "lookup"\n',
-}
+NAMES = ("gazetteer", "lookup")
+RECIPE = 'dataset = "shop"\nlm = "none"\nhead = false\nacts = false\nrecall = false\ntracking = "none"\n'
 
 
 def command(*words: str) -> Any:
@@ -41,8 +38,8 @@ async def talk(made: str) -> dict[str, Any]:
 
 
 def walk(made: str) -> dict[str, Any]:
-    """Everything with one recipe."""
-    Path(f"{made}.toml").write_text(f'name = "{made}"\n{RECIPE}{RECIPES[made]}', "utf-8")
+    """Everything with a recipe that names a decider."""
+    Path(f"{made}.toml").write_text(f'name = "{made}"\n{RECIPE}deciders = ["{made}"]\n', "utf-8")
     run = command("optimize", f"{made}.toml", "--out", made, "--json")
     decided = command("decide", made, "--text", "clean my windows at the old mill please", "--json")
     scores = command("evaluate", made, "shop", "--split", "test", "--json")
@@ -50,10 +47,12 @@ def walk(made: str) -> dict[str, Any]:
     from jazzmine_dspy import load
 
     program = load(made)
+    manifest = json.loads(Path(made, "manifest.json").read_text("utf-8"))
     return {
-        "shipped": json.loads(Path(made, "manifest.json").read_text("utf-8"))["shipped"],
-        "order": program.policy.orders["understand"],
-        "heads": {stage: type(head).__name__ for stage, head in program.bindings.heads.items()},
+        "shipped": manifest["shipped"],
+        "files": sorted(manifest["files"]),
+        "names": program.policy.names,
+        "bound": {name: type(one).__name__ for name, one in program.bindings.deciders.items()},
         "fingerprint": [program.fingerprint, load(made).fingerprint],
         "commands": decided["commands"],
         "record": decided["stages"]["understand"],
@@ -67,11 +66,11 @@ def walk(made: str) -> dict[str, Any]:
 
 
 def main(how: str) -> None:
-    """Both recipes, in the working folder, which holds the dataset in ``shop``."""
+    """Both deciders, in the working folder, which holds the dataset in ``shop``."""
     if how == "decorators":
         for name in ("extension.gazetteer", "extension.lookup"):
             importlib.import_module(name)
-    print(json.dumps({made: walk(made) for made in RECIPES}))
+    print(json.dumps({made: walk(made) for made in NAMES}))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Fit how sure a whole turn is without a language model, as the package ships it, and the gate on it.
+"""Fit the confidence of a turn that the local decider decides, as the package ships it, and the gate on it.
 
-Run after a change of the head of acts, of the rules or of how values are read: ``python tools/sureness.py``; it takes
-two minutes. ``--print`` writes nothing, and prints risk against coverage, the registry that is judged left out.
+Run after a change of the head of acts, of the rules or of how values are read: ``python tools/turn_confidence.py``; it
+takes two minutes. ``--print`` writes nothing, and prints risk against coverage, the registry that is judged left out.
 
 Turns are those of three grounds: the dataset's training and development parts, the repair suite's working registry, and
 SGD's development dialogues (JAZZMINE_DATA says where). None of them taught the head that is judged. SGD is labelled by
@@ -21,8 +21,6 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
-from jazzmine_dspy.optimize.calibration.sureness import Judged, fit, judged, left_out, set_gate
-from jazzmine_dspy.program.sureness import Sureness, signs
 from understanding.rehearsal import judged as judged_staged
 from understanding.rehearsal import staged
 
@@ -33,10 +31,12 @@ from jazzmine_dspy.datasets.importers import import_dataset
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.suite import load_suite
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.program import sureness
+from jazzmine_dspy.optimize.confidence import Judged, fit, judged, left_out, set_gate
+from jazzmine_dspy.program import turn_confidence
 from jazzmine_dspy.program.heads.acts.shipped import SHIPPED
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.program.turn_confidence import TurnConfidence, features_of
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("JAZZMINE_DATA", ROOT.parent / "shared" / "data"))
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--print", action="store_true", help="write nothing")
     options = parser.parse_args(arguments)
     rows = [*_support(), *_suite(), *_sgd()]
-    sure = left_out(rows, Sureness())
+    sure = left_out(rows, TurnConfidence())
     for name in dict.fromkeys(row.among for row in rows):
         print(f"{name}, left out of the fit:")
         held = [at for at, row in enumerate(rows) if row.among == name]
@@ -62,10 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"gate {gate.threshold:.3f}: {gate.reason}")
     if options.print:
         return 0
-    made = fit(rows, Sureness(gate=gate.threshold, reason=gate.reason))
-    target = Path(sureness.__file__).with_name(sureness.FILE)
-    held_json = {"head": SHIPPED, "sureness": made.model_dump(mode="json")}
-    target.write_text(json.dumps(held_json, indent=1, sort_keys=True) + "\n", "utf-8")
+    made = fit(rows, TurnConfidence(gate=gate.threshold, reason=gate.reason))
+    target = Path(turn_confidence.__file__).with_name(turn_confidence.FILE)
+    content = {"head": SHIPPED, "turn_confidence": made.model_dump(mode="json")}
+    target.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", "utf-8")
     print(target)
     return 0
 
@@ -112,7 +112,7 @@ def _suite() -> list[Judged]:
     decisions = {each.key: turn.decision for each, turn in zip(turns, found, strict=True)}
     right = judged_staged(suite, turns, decisions)
     rows = [
-        Judged(signs(each.turn, flows, decision), right[each.key], each.conversation.id)
+        Judged(features_of(each.turn, flows, decision), right[each.key], each.conversation.id)
         for each in turns
         if (decision := decisions[each.key]) is not None
     ]

@@ -1,4 +1,4 @@
-"""A package outside jazzmine_dspy adds a source and a head for understanding, one file each; a run works with them."""
+"""A package outside jazzmine_dspy adds two deciders, one file each, of which a run trains one; all works with them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,12 @@ pytest.importorskip("scipy")
 HERE = Path(__file__).parent
 SUPPORT = HERE.parent / "support"
 ENTRY_POINTS = """
-[jazzmine_dspy.sources]
-understand.gazetteer = extension.gazetteer:Gazetteer
-understand.broken = extension.nowhere:Broken
-
-[jazzmine_dspy.heads]
-understand.lookup = extension.lookup:Lookup
-understand.broken = extension.nowhere:Broken
+[jazzmine_dspy.deciders]
+gazetteer = extension.gazetteer:Gazetteer
+lookup = extension.lookup:Lookup
+broken = extension.nowhere:Broken
 """
+NAMES = pytest.mark.parametrize("name", ["gazetteer", "lookup"])
 PLACES = {"the town hall": "M1 1AE", "the old mill": "B33 8TH", "the harbour": "DN55 1PT"}
 WISHES = {"mend_boiler": "mend my boiler", "clean_windows": "clean my windows"}
 ENDS = ("now", "please", "today", "tomorrow", "at noon")
@@ -34,7 +32,7 @@ PARTS = ("train", "dev_a", "dev_b", "test")
 
 
 def write_dataset(folder: Path) -> None:
-    """Forty conversations of one message for each part; two of three name a place that only its name tells."""
+    """Twenty conversations of one message for each part; two of three name a place that only its name tells."""
     folder.mkdir()
     slot = {"name": "place", "type": "text", "pattern": "[A-Z0-9]+ [0-9][A-Z]{2}", "description": "Where."}
     flows = [
@@ -45,7 +43,7 @@ def write_dataset(folder: Path) -> None:
     (folder / "card.md").write_text("# shop\n", "utf-8")
     lines, roles = [], {}
     for part in PARTS:
-        for number in range(40):
+        for number in range(20):
             flow = list(WISHES)[number % 2]
             name = list(PLACES)[number // 2 % 3] if number % 3 else None
             where = f" at {name}" if name else ""
@@ -77,7 +75,7 @@ def walked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         paths.insert(0, str(folder / "site"))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "COLUMNS": "200"}
     done = subprocess.run(
-        [sys.executable, str(HERE / "walk_stages.py"), request.param],
+        [sys.executable, str(HERE / "walk_deciders.py"), request.param],
         cwd=folder,
         env=env,
         capture_output=True,
@@ -90,37 +88,34 @@ def walked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.row("X1")
-@pytest.mark.parametrize(("made", "kind"), [("source", "gazetteer"), ("head", "head")])
-def test_it_is_compiled_and_ships(walked: dict[str, Any], made: str, kind: str) -> None:
-    found = walked[made]
-    assert found["order"] == ["rule", kind, "floor"]
-    assert found["shipped"] == {
-        "enhance": "floor",
-        "select": "floor",
-        "understand": "gazetteer" if made == "source" else "lookup",
-    }
-    assert found["heads"] == ({"understand": "Lookup"} if made == "head" else {})
+@NAMES
+def test_it_is_compiled_and_ships(walked: dict[str, Any], name: str) -> None:
+    found = walked[name]
+    assert (found["names"], found["shipped"]) == ([name], name)
     assert len(set(found["fingerprint"])) == 1
+    # What was learnt is in a file of its own, and bound by loading.
+    assert ("deciders.safetensors" in found["files"]) == (name == "lookup")
+    assert found["bound"] == ({"lookup": "Lookup"} if name == "lookup" else {})
 
 
 @pytest.mark.row("X1")
-@pytest.mark.parametrize(("made", "kind"), [("source", "gazetteer"), ("head", "head")])
-def test_it_decides_and_serves(walked: dict[str, Any], made: str, kind: str) -> None:
-    found = walked[made]
+@NAMES
+def test_it_decides_and_serves(walked: dict[str, Any], name: str) -> None:
+    found = walked[name]
     assert found["commands"] == [
         {"type": "start_flow", "flow": "clean_windows"},
         {"type": "set_slot", "name": "place", "value": "B33 8TH"},
     ]
-    assert (found["record"]["source"], found["record"]["degraded"]) == (kind, False)
+    assert (found["record"]["source"], found["record"]["degraded"]) == (name, False)
     assert found["talk"] == {"next": "run_flow", "values": {"place": "M1 1AE"}}
 
 
 @pytest.mark.row("X1")
-@pytest.mark.parametrize(("made", "kind"), [("source", "gazetteer"), ("head", "head")])
-def test_it_is_evaluated_and_reported(walked: dict[str, Any], made: str, kind: str) -> None:
-    found = walked[made]
+@NAMES
+def test_it_is_evaluated_and_reported(walked: dict[str, Any], name: str) -> None:
+    found = walked[name]
     assert found["scores"]["commands_exact"]["value"] == 1.0
-    assert found["sources"][kind] > 0.5
-    name = "gazetteer" if made == "source" else "lookup"
-    assert f"{name} ships: better by" in found["report"]
-    assert f", {kind}: " in found["page"]
+    assert found["sources"][name] == 1.0
+    assert found["run"]["first_line"].startswith(f"{name} ships; ")
+    assert f"| {name} | kept |" in found["report"]
+    assert f"test turns by {name}, " in found["page"]
