@@ -158,6 +158,7 @@ def _document(result: RunResult) -> dict[str, Any]:
     return {
         "program": str(result.folder),
         "first_line": result.first_line,
+        "verdict": result.report.verdict,
         "shipped": result.shipped,
         "report": {name: str(path) for name, path in result.report_paths._asdict().items()},
         "spent": result.spent,
@@ -228,6 +229,7 @@ def _show(result: RunResult, recipe: Path | None) -> None:
     price = Price(**spent["price"]) if spent["price"] else None
     to.show(
         terminal_table(result.report),
+        result.report.verdict,
         result.first_line,
         "",
         *_since(result),

@@ -90,6 +90,10 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
     if not any(program.policy.asks(stage) for stage in STAGES):
         return ""
     once = program.with_policy("lm")
+    if program.shape == "staged" and program.policy.asks("enhance"):
+        # One call, not one for each stage.
+        alone = program.policy.named("local").model_copy(update={"enhance": "lm"})
+        once = program.with_policy(alone)
     # The shortest turn, so that a small model's window is no reason to fail.
     example = min(
         examples, key=lambda e: (sum(len(m.text) for m in e.turn.history) + len(e.turn.text), e.key)

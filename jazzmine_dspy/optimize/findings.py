@@ -214,6 +214,7 @@ def _candidate(context: RunContext, state: RunState, verdict: Verdict) -> Candid
         contender.calls,
         verdict.difference,
         None if verdict.difference is None else verdict.expected,
+        contender.evaluation.n if verdict.difference is None else verdict.difference.n,
     )
 
 

@@ -36,8 +36,8 @@ class BestSoFar:
         self.saved: Path | None = None
         self.complete = False
 
-    def stands(self, program: TurnProgram, examples: Sequence[Mapping[str, str]] = ()) -> None:
-        """Note the best program so far, with what its index holds."""
+    def stands(self, program: TurnProgram, examples: Sequence[Mapping[str, str]] | None = ()) -> None:
+        """Note the best program so far, with what its index holds; None takes what its recall holds."""
         self._program, self._examples = program, examples
 
     def prompts(self, name: str, score: float | None, program: TurnProgram, *, best: bool) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import UNANSWERED, Evaluation, TurnResult
-from jazzmine_dspy.eval.run import evaluate
+from jazzmine_dspy.eval.run import Decides, evaluate
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError
@@ -59,10 +59,11 @@ def evaluate_within(
     if clear_cache is not None and timed:
         clear_cache()
     context.progress.phase(name, len(examples))
+    judged: Decides = program if deadline is None else _Timed(program, deadline)
     turns: list[TurnResult] = []
     found = within_budget(
         context,
-        lambda example: evaluate(program if deadline is None else _Timed(program, deadline), [example]),
+        lambda example: evaluate(judged, [example], exclude=_own_conversation),
         examples,
         calls=calls,
         keep_calls=lambda: keep_calls,
@@ -82,6 +83,11 @@ def evaluate_within(
     if not turns:
         return None
     return Evaluation(tuple(turns), seed=context.recipe.seed, price=context.price)
+
+
+def _own_conversation(example: Example) -> tuple[str, ...]:
+    """What recall must not show of an index that may hold the turn itself."""
+    return (example.conversation_id,)
 
 
 class _Timed(NamedTuple):

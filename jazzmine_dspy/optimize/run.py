@@ -151,7 +151,7 @@ def _run(
         state = RunState(base, start, base, unanswered=unanswered)
         for step in STEPS:
             state = step(context, state)
-            context.best.stands(state.program, examples=documents(state.examples))
+            context.best.stands(state.program, None if state.stays else documents(state.examples))
         return RunResult.of(context, state)
     except BaseException as error:
         if context.tracker is not None:

@@ -57,12 +57,14 @@ class TurnConfidence(Value):
         offset: Log-odds where all features are 0.
         gate: Probability from which on the turn is decided locally; over 1 where none is high enough.
         reason: How the gate was set, for a person.
+        flows: Flows that could be chosen when it was fitted; empty where it is for any.
     """
 
     factors: Annotated[dict[str, float], AfterValidator(frozen_dict)] = Field(default={})
     offset: float = 0.0
     gate: float = 1.01
     reason: str = ""
+    flows: Annotated[tuple[str, ...], Field(exclude_if=lambda names: not names)] = ()
 
     def probability(self, features: Mapping[str, float]) -> float:
         """The probability that all commands of a decision are right, from 0 to 1, by its :func:`features`."""

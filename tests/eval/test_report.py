@@ -94,6 +94,7 @@ def report(support: list[Example], support_flows: list[str], noisy: Any) -> Repo
                 0.4,
                 shipped.shared_difference(base, "flow_set_exact"),
                 0.35,
+                260,
             ),
         ],
         learning=[

@@ -117,5 +117,5 @@ def test_it_is_evaluated_and_reported(walked: dict[str, Any], name: str) -> None
     assert found["scores"]["commands_exact"]["value"] == 1.0
     assert found["sources"][name] == 1.0
     assert found["run"]["first_line"].startswith(f"{name} ships; ")
-    assert f"| {name} | kept |" in found["report"]
+    assert f"| {name} | ships |" in found["report"]
     assert f"test turns by {name}, " in found["page"]

@@ -19,15 +19,18 @@ pytest.importorskip("scipy")
 
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import load_dataset
+from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.optimize import RunResult
 from jazzmine_dspy.optimize import run as run_module
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.local.training import TrainedLocal
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize
-from jazzmine_dspy.optimize.state import RunState
+from jazzmine_dspy.optimize.state import LocalFit, RunState
 from jazzmine_dspy.optimize.steps.choose import choose
+from jazzmine_dspy.optimize.steps.prompts import PromptsFit, compile_prompts
 from jazzmine_dspy.program.turn import TurnProgram
 
 NAME = "jazzmine_tests_scripts"
@@ -216,3 +219,16 @@ def given(tiny: Callable[..., Recipe]) -> Callable[..., tuple[RunContext, TurnPr
         return RunContext(recipe, dataset, NullProgress(), Budget(recipe.budget), lm=lm), program
 
     return made
+
+
+@pytest.fixture
+def compile_alone() -> Callable[..., PromptsFit]:
+    """The step that compiles prompts alone, over a local decider that has learnt nothing."""
+
+    def compiled(context: RunContext, program: TurnProgram, optimizer: Any = None) -> PromptsFit:
+        nothing = Evaluation((), seed=0)
+        local = LocalFit("local", TrainedLocal(program), nothing, nothing)
+        state = RunState(program, program, program, locals=(local,))
+        return compile_prompts(replace(context, optimizer=optimizer), state).prompts
+
+    return compiled

@@ -259,7 +259,7 @@ def test_an_artefact_of_format_3_as_it_was_is_refused_with_what_to_do(artefact: 
 @pytest.mark.row("A3")
 def test_a_newer_format_is_refused(artefact: Path) -> None:
     reseal(artefact, format=manifests.FORMAT + 1)
-    with pytest.raises(ArtifactError, match=r"format 5, this version reads up to 4.*Upgrade jazzmine-dspy"):
+    with pytest.raises(ArtifactError, match=r"format 5, this version reads 4.*Upgrade jazzmine-dspy"):
         load(artefact)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jazzmine_dspy.optimize.copied import OWN_WORDS, copied_turns
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, with_states
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
@@ -41,7 +42,7 @@ def test_words_of_a_test_turn_are_found_wherever_a_prompt_holds_them(given: Any,
 
 
 @pytest.mark.row("O10")
-def test_a_candidate_that_holds_them_is_not_tried(given: Any, scripts: Any) -> None:
+def test_a_candidate_that_holds_them_is_not_tried(given: Any, scripts: Any, compile_alone: Any) -> None:
     context, program = given(scripts.lm_of("right"))
     context.dataset.open_test("what a prompt must not hold")
     notes: list[str] = []
@@ -52,8 +53,7 @@ def test_a_candidate_that_holds_them_is_not_tried(given: Any, scripts: Any) -> N
         for name, words in (("copied", text), ("own", "Read every message twice before you answer it.")):
             yield Candidate(name, _reworded(base, words))
 
-    train, dev_a = (context.dataset.examples(role) for role in ("train", "dev_a"))
-    tried = compile_prompts(context, program, train, dev_a, optimizer).tried
+    tried = compile_alone(context, program, optimizer).tried
     assert [each.name for each in tried] == ["uncompiled", "own"]
     told = next(note for note in notes if "copied" in note)
     assert key in told

@@ -17,19 +17,21 @@ from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, with_states
 from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
 from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.optimize.steps.prompts import Tried, chosen, first_rung
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 
 
 @pytest.mark.parametrize("kind", ["right", "wrong"])
 @pytest.mark.parametrize("metric", ["topic_shift_f1", "slot_value_f1", "commands_exact"])
-def test_a_candidate_is_scored_as_its_metric_is(kind: str, metric: str, given: Any, scripts: Any) -> None:
+def test_a_candidate_is_scored_as_its_metric_is(
+    kind: str, metric: str, given: Any, scripts: Any, compile_alone: Any
+) -> None:
     """A topic shift that is seen where none was costs as much as one that is not seen."""
     context, program = given(scripts.lm_of(kind), objective=metric, optimizer="none")
-    train, dev_a = (context.dataset.examples(role) for role in ("train", "dev_a"))
-    (tried,) = compile_prompts(context, program, train, dev_a).tried
+    (tried,) = compile_alone(context, program).tried
     with dspy.context(lm=context.lm):
-        turns = [each for each in dev_a if each.key in tried.answers]
+        turns = [each for each in context.dataset.examples("dev_a") if each.key in tried.answers]
         found = evaluate(program.with_policy("lm"), turns).metrics
     if metric == "commands_exact":
         assert tried.score == (1.0 if kind == "right" else pytest.approx(0.0, abs=0.2))
@@ -81,20 +83,6 @@ def test_a_prompt_that_fails_over_a_warm_store_does_not_end_the_run(
         assert ran.result.manifest["candidates"][0]["name"] == "uncompiled"
 
 
-@pytest.mark.row("F11")
-@pytest.mark.parametrize("order", [("rule", "lm", "floor"), ("rule", "head", "floor")])
-def test_the_floor_asks_nothing_where_others_answer(order: tuple[str, ...], given: Any, scripts: Any) -> None:
-    context, program = given(scripts.lm_of("right"), head=False, recall=False, clarify={"cost": 0.3})
-    fitted = fit_selection(context, program.with_policy("floor"), context.dataset.examples("train"))
-    dev_b = context.dataset.examples("dev_b")
-    policy = program.with_policy("floor").policy
-    floors = fit_questions(context, program.with_policy(policy), fitted, dev_b)
-    assert floors is not None
-    assert floors.facts["source"] == "floor"
-    others = policy.model_copy(update={"orders": {**policy.orders, "select": order}})
-    assert fit_questions(context, program.with_policy(others), fitted, dev_b) is None
-
-
 def _tried(
     name: str, score: float, calls: int, tokens: int, *, scored: int = 4, compiled: bool = True
 ) -> Tried:
@@ -121,10 +109,14 @@ def test_what_is_preferred_picks_the_candidate() -> None:
 
 
 @pytest.mark.row("O5")
-def test_the_worse_half_of_the_candidates_is_not_asked_again(given: Any, scripts: Any) -> None:
+def test_the_worse_half_of_the_candidates_is_not_asked_again(
+    given: Any, scripts: Any, compile_alone: Any
+) -> None:
     """All candidates see the first half of the turns, the better ones and the uncompiled prompts all of them."""
     context, program = given(scripts.lm_of("right"), objective="flow_set_exact", sample={"dev_a": 0})
-    train = context.dataset.examples("train", "dev_a", "dev_b")
+    roles = context.dataset.roles
+    kept = {"lib-01", "lib-12"}
+    roles.update({name: "dev_a" for name, role in roles.items() if role != "test" and name not in kept})
 
     def optimizer(base: TurnProgram, *_: Any) -> Iterator[Candidate]:
         for name in ("one", "two", "three", "four"):
@@ -135,7 +127,7 @@ def test_the_worse_half_of_the_candidates_is_not_asked_again(given: Any, scripts
         next(iter(states.values()))["signature"]["instructions"] += f"\nBe careful ({name})."
         return Candidate(name, with_states(base, states))
 
-    found = compile_prompts(context, program, train, train, optimizer)
+    found = compile_alone(context, program, optimizer)
     turns = found.tried[0].scored
     assert turns >= 16
     asked = {each.name: each.scored for each in found.tried}
@@ -143,6 +135,6 @@ def test_the_worse_half_of_the_candidates_is_not_asked_again(given: Any, scripts
     assert list(asked.values()) == [turns, turns, turns, half, half]
     assert found.best is not None
     assert found.best.scored == turns
-    pooled_again = compile_prompts(context, program, train, train, lambda *_: iter(())).tried[0]
+    pooled_again = compile_alone(context, program, lambda *_: iter(())).tried[0]
     assert found.tried[0].score == pytest.approx(pooled_again.score)
     assert set(found.tried[0].answers) == set(pooled_again.answers)

@@ -18,16 +18,16 @@ RUN = """
 import sys
 sys.path[:0] = sys.argv[1:3]
 import scripts
+from conftest import shipping
 from jazzmine_dspy.optimize.recipe import Recipe
-from jazzmine_dspy.optimize import run
 from jazzmine_dspy.optimize.run import optimize
 
 # The base would ship on so few turns, and hold nothing that could differ.
-run.against_base = lambda context, standing, base: standing
 CALLS, TOKENS = {"lm_calls": 120}, {"tokens": 30_000}
-for shape, seed, optimizer, head, budget in (
-    ("fused", 0, "bootstrap_random_search", True, CALLS),
-    ("staged", 3, "bootstrap", False, CALLS), ("fused", 0, "bootstrap_random_search", False, TOKENS),
+for shape, seed, optimizer, head, budget, ships in (
+    ("fused", 0, "bootstrap_random_search", True, CALLS, "local with a head, then LM compiled"),
+    ("staged", 3, "bootstrap", False, CALLS, "LM compiled"),
+    ("fused", 0, "bootstrap_random_search", False, TOKENS, "local"),
 ):
     recipe = Recipe.model_validate({
         "name": "tiny", "dataset": "library", "shape": shape, "seed": seed, "tracking": "none", "head": head,
@@ -36,7 +36,8 @@ for shape, seed, optimizer, head, budget in (
         "budget": budget, "sample": {"dev_a": 4, "dev_b": 7, "test": 4},
         "demos": {"labeled": 2, "bootstrapped": 2, "candidates": 2, "attempts": 4},
     })
-    optimize(recipe, out=f"{shape}-{seed}{'-tokens' * ('tokens' in budget)}", lm=scripts.lm_of("taught"))
+    with shipping(ships):
+        optimize(recipe, out=f"{shape}-{seed}{'-tokens' * ('tokens' in budget)}", lm=scripts.lm_of("taught"))
 """
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-import numpy as np
 import pytest
 
 from jazzmine_dspy import FlowRegistry, Turn, TurnProgram, load, save
@@ -19,7 +18,6 @@ from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.models.commands import Affirm, SetSlot
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import EmbeddingError
-from jazzmine_dspy.program.heads import STATE_SIZE, SelectionHead
 from jazzmine_dspy.program.heads.acts.shipped import SHIPPED
 from jazzmine_dspy.program.local.decider import confidence_model
 from jazzmine_dspy.program.policy import Policy
@@ -204,22 +202,19 @@ def test_what_the_message_says_beside_its_value_makes_unsure() -> None:
 @pytest.mark.row("A9", "C1")
 def test_with_one_flow_that_was_not_learnt_the_confidence_and_gate_are_the_packages(tmp_path: Path) -> None:
     """The package's own gate sends the turn on; of the flows that were learnt the run's gate holds."""
-    program, lm = boats(Policy(deciders=(("local", 0.5), ("lm", None)), turn_confidence=CERTAIN))
-    embedder = program.bindings.embedder
-    assert embedder is not None
-    labels = [*program.registry, "none"]
-    weights = np.zeros((len(labels), embedder.feature_size + STATE_SIZE))
-    program.bind(heads={"select": SelectionHead(labels, weights, np.zeros(len(labels)))})
+    program, lm = boats(Policy(deciders=(("local", 0.5), ("lm", None))))
+    fitted = CERTAIN.model_copy(update={"flows": tuple(program.registry)})
+    program.policy = program.policy.model_copy(update={"turn_confidence": fitted})
     folder = save(program, tmp_path / "boats")
     own = load(folder, lm=lm)
     both = load(folder, flows=[*BOATS, {"name": "sell_rope", "description": "Sell a rope."}], lm=lm)
     turn = Turn(text=UNSURE)
-    assert confidence_model(own.read(turn)) == CERTAIN
+    assert confidence_model(own.read(turn)) == fitted
     assert confidence_model(both.read(turn)) is shipped()[0]
     hidden = turn.model_copy(
         update={"available_flows": tuple(view for view in both.registry.views if view.name != "sell_rope")}
     )
-    assert confidence_model(both.read(hidden)) == CERTAIN
+    assert confidence_model(both.read(hidden)) == fitted
     own.decide(turn)
     both.decide(hidden)
     assert lm.engine.calls == 0

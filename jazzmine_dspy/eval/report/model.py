@@ -44,6 +44,7 @@ class CandidateRow:
         calls: Of the language model, for a turn.
         difference: Over the base program; None of the base itself.
         expected: The gain over the base to be expected, what was known beforehand included.
+        turns: On how many turns it was compared.
     """
 
     name: str
@@ -53,6 +54,7 @@ class CandidateRow:
     calls: float = 0.0
     difference: Difference | None = None
     expected: float | None = None
+    turns: int = 0
 
 
 @dataclass(frozen=True)

@@ -268,7 +268,7 @@ def _change(one: dict[str, Any], before: str, after: str) -> Markup:
 
 
 def _race_mark(row: tuple[Cell, ...]) -> str:
-    return "kept" if "kept" in row else "dropped"
+    return "kept" if {"kept", "ships"} & {cell for cell in row if isinstance(cell, str)} else "dropped"
 
 
 def _table(data: dict[str, Any], table: Table, mark: Any = None) -> Markup:

@@ -121,14 +121,14 @@ def candidates(data: Document) -> Table:
         rows.append(
             (
                 row["name"],
-                "kept" if row["ships"] else "dropped",
+                "ships" if row["ships"] else "not chosen",
                 row["why"],
                 Figure(pointer(*at, "score"), "share"),
                 Figure(pointer(*at, "calls"), "calls"),
                 Scored(pointer(*at, "difference"), "points"),
                 Figure(pointer(*at, "expected"), "points"),
                 Figure(pointer(*at, "difference", "detectable"), "share"),
-                Figure(pointer(*at, "difference", "n"), "count"),
+                Figure(pointer(*at, "turns"), "count"),
             )
         )
     header = (

@@ -86,7 +86,10 @@ def with_decider(
     if train is None:
         made = kind()
     else:
-        seen = [DecidedTurn(program.read(each.turn), each.labels, each.conversation_id) for each in examples]
+        seen = [
+            DecidedTurn(program.read(each.turn, (each.conversation_id,)), each.labels, each.conversation_id)
+            for each in examples
+        ]
         made = train(seen, context.recipe.seed)
     policy = program.policy.model_copy(update={"deciders": ((name, None),), "turn_confidence": None})
     return program.with_policy(policy).bind(deciders={name: made})

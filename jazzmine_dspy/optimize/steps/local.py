@@ -173,7 +173,13 @@ def fit_confidence(context: RunContext, evaluation: Evaluation, program: TurnPro
     every, folds = range(len(rows)), folds_of(rows)
     sure = confidences(every)
     gate = gate_of(every, sure)
-    model = fit(rows, start).model_copy(update={"gate": round(gate.threshold, 6), "reason": gate.reason})
+    model = fit(rows, start).model_copy(
+        update={
+            "gate": round(gate.threshold, 6),
+            "reason": gate.reason,
+            "flows": tuple(program.registry),
+        }
+    )
     passing: dict[str, bool] = {}
     for fold in sorted(set(folds)):
         # The fits behind this gate have not seen the fold either.

@@ -9,6 +9,8 @@ from jazzmine_dspy.program.deadline import Deadline
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, Decider, record
 from jazzmine_dspy.program.denials import without_denied
 from jazzmine_dspy.program.feeling import feeling_head
+from jazzmine_dspy.program.heads.acts import Acts
+from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.local.closed import Closed, read_closed
 from jazzmine_dspy.program.local.selection import Chosen, select
 from jazzmine_dspy.program.local.understanding import Understood, acts_head, understand
@@ -114,10 +116,12 @@ def confidence_model(state: TurnState) -> TurnConfidence | None:
     The package's holds as soon as one flow that may be chosen was not learnt. None where neither fits the head of the
     commands.
     """
-    head = acts_head(state.bindings)
-    labels = getattr(state.bindings.heads.get("select"), "labels", None)
-    learnt = labels is None or all(name in labels for name in state.choosable)
-    return in_force(state.policy.turn_confidence if learnt else None, head)
+    head, fitted = acts_head(state.bindings), state.policy.turn_confidence
+    if fitted is None or not fitted.flows or set(state.choosable) <= set(fitted.flows):
+        return in_force(fitted, head)
+    # Labels move the package's head: of flows that it never learnt it is as sure as before.
+    package = shipped_head(state.bindings.embedder)
+    return in_force(None, package if isinstance(head, Acts) else head)
 
 
 def undenied(selection: Selection, state: TurnState) -> Selection:

@@ -16,9 +16,12 @@ from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.datasets.demos import demo_pool, to_demo
 from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.lm.requests import user_text
+from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.optimize.heads.local import move_weights
+from jazzmine_dspy.optimize.local.training import train_local
 from jazzmine_dspy.optimize.optimizers.labeled_few_shot import labeled
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, DeadCompileError, named
 from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
@@ -165,15 +168,14 @@ class Spy:
 
 
 def test_fitting_leaves_out_the_turns_own_conversation(
-    dataset: Dataset, tiny: Callable[..., Recipe], asked: Any, monkeypatch: pytest.MonkeyPatch
+    dataset: Dataset, tiny: Callable[..., Recipe], asked: Any
 ) -> None:
-    """Decision 6: floor, head, demonstrations and bootstrap exclude it wherever recall is asked."""
-
+    """Decision 6: head, demonstrations and bootstrap exclude it wherever recall is asked."""
     from jazzmine_dspy.optimize.budget import Budget
     from jazzmine_dspy.optimize.context import RunContext
     from jazzmine_dspy.optimize.progress import NullProgress
 
-    program = TurnProgram(dataset.flows).with_policy("floor")
+    program = TurnProgram(dataset.flows).with_policy("fallback")
     bind_recall(program, "minilm")
     spy = Spy(program.bindings.recall)
     program.bind(recall=spy)
@@ -181,7 +183,7 @@ def test_fitting_leaves_out_the_turns_own_conversation(
     context = RunContext(recipe, dataset, NullProgress(), Budget(recipe.budget))
     train = dataset.examples("train")
     home = {example.turn.text: example.conversation_id for example in train}
-    fit_selection(context, program, train)
+    train_local(context, program, train)
     fitted = len(spy.asked)
     assert fitted >= len(train)
     for predictor in ("fused", "select"):
@@ -190,6 +192,27 @@ def test_fitting_leaves_out_the_turns_own_conversation(
     assert len(spy.asked) > fitted + 20
     assert {exclude for _, exclude in spy.asked} >= {("lib-01",), ("lib-08",)}
     assert [query for query, exclude in spy.asked if home[query] not in exclude] == []
+
+
+def test_moving_weights_leaves_out_the_turns_own_conversation(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decision 6: what labels add to the package's weights is learnt and judged without the turn's own texts."""
+    asked: list[tuple[str, tuple[str, ...]]] = []
+    recall = FlowIndex.recall
+
+    def noted(index: FlowIndex, query: str, **settings: Any) -> Any:
+        asked.append((query, tuple(settings["exclude"])))
+        return recall(index, query, **settings)
+
+    monkeypatch.setattr(FlowIndex, "recall", noted)
+    program = TurnProgram(dataset.flows).with_policy("local")
+    bind_recall(program, "minilm")
+    train = dataset.examples("train")
+    assert move_weights(program, train, seed=0, judge=True).unseen is not None
+    home = {example.turn.text: example.conversation_id for example in train}
+    assert {home[query] for query, _ in asked if query in home} == set(home.values())
+    assert [query for query, exclude in asked if query in home and home[query] not in exclude] == []
 
 
 @pytest.mark.parametrize("predictor", ["fused", "select", "understand", "enhance"])

@@ -99,14 +99,14 @@ def test_without_an_embedder_the_first_are_shown(compiled: TurnProgram) -> None:
 
 @pytest.mark.row("O2", "P5")
 def test_a_run_ships_it_and_tells_of_the_lost_prefix(
-    tiny: Callable[..., Recipe], scripts: Any, run_recipe: Any
+    tiny: Callable[..., Recipe], scripts: Any, run_recipe: Any, shipping: Any
 ) -> None:
     recipe = tiny(optimizer="knn_few_shot", budget={}, sample={"test": 4}, recall=False, acts=False)
-    ran = run_recipe(recipe, scripts.lm_of("taught"))
+    with shipping("LM compiled"):
+        ran = run_recipe(recipe, scripts.lm_of("taught"))
     manifest = ran.result.manifest
     (made,) = [each for each in manifest["candidates"] if each["name"] == "nearest"]
     assert made["notes"] == [PREFIX_NOTE]
-    assert manifest["race"][0]["won"]
     state = json.loads((ran.result.folder / "program.json").read_bytes())["fused"]
     assert state["nearest"] == recipe.demos.labeled
     assert len(state["demos"]) == made["demonstrations"]["fused"] > 10

@@ -47,16 +47,16 @@ def small(tiny: Callable[..., Recipe]) -> Callable[..., Recipe]:
 @pytest.mark.row("O2")
 @pytest.mark.parametrize("name", ["gepa", "miprov2", "copro", "simba", "better_together"])
 def test_a_run_compiles_what_its_artefact_sends(
-    name: str, small: Callable[..., Recipe], library: Path, run_recipe: Any, scripts: Any
+    name: str, small: Callable[..., Recipe], library: Path, run_recipe: Any, scripts: Any, shipping: Any
 ) -> None:
-    ran = run_recipe(small(optimizer=name), thinking(library))
+    with shipping("LM compiled"):
+        ran = run_recipe(small(optimizer=name), thinking(library))
     plain, made = ran.result.manifest["candidates"]
     assert made["name"] == name
     assert made["dev_a"] >= plain["dev_a"]
     assert made["reworded"] or any(made["demonstrations"].values())
     if name in WORDS:
         assert made["reworded"] == ["fused"]
-    assert ran.result.manifest["race"][0]["won"]
     _sends_its_prompts(ran.result.folder, scripts)
 
 

@@ -104,7 +104,7 @@ def test_none_that_fails_ends_the_run(tiny: Callable[..., Recipe], run_recipe: A
     assert "'late' failed on 32 of 32 turns: late: DeadlineError" in notes
     assert "nowhere, which may not be chosen" in notes
     assert "the decider 'untrained' is left out: ValueError" in notes
-    assert "| raises | dropped |" in (ran.result.folder / "report" / "report.md").read_text("utf-8")
+    assert "| raises | not chosen |" in (ran.result.folder / "report" / "report.md").read_text("utf-8")
 
 
 @pytest.mark.row("X1", "C2")
@@ -176,3 +176,26 @@ def test_one_that_nobody_registered_is_refused_before_anything_is_fitted(
             optimize(tiny(lm="none", deciders=[name]), out=tmp_path / "program")
         assert "install the package" in told.value.remedy
     assert not (tmp_path / "program").exists()
+
+
+@pytest.mark.row("C2", "X1")
+def test_no_turn_finds_itself_while_deciders_are_trained_and_judged(
+    tiny: Callable[..., Recipe], run_recipe: Any
+) -> None:
+    """The index may hold labelled turns: their own conversation is hidden, as it will be in service."""
+    seen: list[tuple[str, frozenset[str]]] = []
+
+    class Watching(ByHeart):
+        @classmethod
+        def train(cls, examples: Any, seed: int) -> ByHeart:  # noqa: ARG003
+            seen.extend((each.conversation, each.state.exclude) for each in examples)
+            return cls()
+
+        def decide(self, state: Any, so_far: Any, deadline: Any) -> Decided:
+            seen.append(("", state.exclude))
+            return super().decide(state, so_far, deadline)
+
+    decider("watching")(Watching)
+    run_recipe(tiny(lm="none", deciders=["watching"]))
+    assert {name for name, _ in seen} >= {"", "lib-01", "lib-15"}
+    assert all(hidden == {name} if name else len(hidden) == 1 for name, hidden in seen)
