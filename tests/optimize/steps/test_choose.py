@@ -163,7 +163,10 @@ def test_what_breaks_a_constraint_does_not_ship(choice_of: Callable[..., Choice]
 
 
 @pytest.mark.row("C5", "V2")
-def test_a_verdict_says_what_is_sure_and_what_could_have_been_seen(choice_of: Callable[..., Choice]) -> None:
+def test_a_verdict_says_what_is_sure_and_what_could_have_been_seen(
+    choice_of: Callable[..., Choice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choose_module, "shipped_prior", lambda: None)
     found = choice_of(contender("local", "local", [True, False] * 19 + [True, True])).ships
     assert found.difference.value == pytest.approx(1 / 40)
     assert found.difference.lower_bound_one_sided < 0 < found.difference.detectable
@@ -187,7 +190,7 @@ def test_a_prior_holds_against_a_lucky_draw(
     ships: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A kind that lost elsewhere with so few conversations needs more than one turn to ship."""
-    known = Prior(((15, Gain(-0.05, 0.02)), (100, Gain(0.05, 0.02))))
+    known = Prior((15, 100), (-0.05, 0.05), (0.02, 0.02))
     monkeypatch.setattr(choose_module, "shipped_prior", lambda: known)
     once = contender("local", "local", [True, False] * 19 + [True, True])
     assert ships(once) == "base"
@@ -200,7 +203,7 @@ def test_a_prior_holds_against_a_lucky_draw(
 def test_an_expected_gain_lies_between_what_was_known_and_what_is_measured(
     mean: float, sd: float, found: float, error: float
 ) -> None:
-    gain = expected_gain(Prior(((25, Gain(mean, sd)),)), 25, found, error)
+    gain = expected_gain(Prior((25,), (mean,), (sd,)), 25, found, error)
     assert min(mean, found) - 1e-9 <= gain.mean <= max(mean, found) + 1e-9
     assert gain.sd <= min(sd, error) + 1e-9
     assert expected_gain(None, 25, found, error) == Gain(found, error)
