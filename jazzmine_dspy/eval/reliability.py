@@ -98,35 +98,6 @@ def reliability_of(pairs: Sequence[tuple[float, float]], bins: int = 10) -> Reli
     return Reliability(tuple(found), ece, len(pairs))
 
 
-def sent_on(
-    confidences: Sequence[float], right: Sequence[float], otherwise: Sequence[float], points: int = 21
-) -> tuple[tuple[float, float], ...]:
-    """Quality against the share of turns that are sent on to another decider, the least confident ones first.
-
-    Args:
-        confidences: Of the first decider.
-        right: Whether it was right, from 0 to 1.
-        otherwise: The same of the decider that turns are sent to.
-        points: Shares to give, from 0 to 1, evenly spread.
-
-    Returns:
-        Pairs of share and quality, both from 0 to 1; none where there are no turns.
-
-    Example:
-        >>> sent_on([0.9, 0.2], [1, 0], [1, 1], points=3)
-        ((0.0, 0.5), (0.5, 1.0), (1.0, 1.0))
-    """
-    order = sorted(range(len(confidences)), key=lambda row: confidences[row])
-    if not order:
-        return ()
-    totals = [float(sum(right))]
-    for row in order:
-        totals.append(totals[-1] + otherwise[row] - right[row])
-    n = len(order)
-    counts = dict.fromkeys(round(n * step / (points - 1)) for step in range(points))
-    return tuple((count / n, totals[count] / n) for count in counts)
-
-
 def _bin(pairs: Sequence[tuple[float, float]]) -> Bin:
     n = len(pairs)
     accuracy = sum(right for _, right in pairs) / n

@@ -219,8 +219,9 @@ def checked_answer(answer: Any, state: TurnState) -> Decided:
     if odd := [share for share in answer.confidence.values() if not 0.0 <= share <= 1.0]:
         raise InputError(f"its confidence is {odd[0]}, which is no probability")
     commands = () if answer.commands is None else tuple(answer.commands)
-    parts = (answer.enhancement, answer.selection, *commands)
-    kinds = (Enhancement, Selection | None, *[BaseCommand] * len(commands))
+    records = tuple(answer.records.values())
+    parts = (answer.enhancement, answer.selection, *commands, *records)
+    kinds = (Enhancement, Selection | None, *[BaseCommand] * len(commands), *[StageRecord] * len(records))
     if wrong := [part for part, kind in zip(parts, kinds, strict=True) if not isinstance(part, kind)]:
         raise InputError(f"it returned {type(wrong[0]).__name__} where it cannot stand")
     if answer.selection is not None:

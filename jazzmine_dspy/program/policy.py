@@ -41,6 +41,12 @@ def _in_order(deciders: Deciders) -> Deciders:
     return deciders
 
 
+def _for_each_load(scores: dict[Load, float]) -> dict[Load, float]:
+    if missing := sorted({"idle", "busy"} - set(scores)):
+        raise ValueError(f"there is no score for {missing[0]!r}: name one for 'idle' and one for 'busy'")
+    return scores
+
+
 def _is_none(value: object) -> bool:
     return value is None
 
@@ -100,7 +106,9 @@ class Policy(Value):
     history_window: int = Field(default=USER_TURNS, ge=1, le=MAX_WINDOW, exclude_if=_is_default_window)
     history_shown: int = Field(default=5, ge=0)
     max_commands: int = Field(default=6, ge=1, le=16)
-    fallback_score: Annotated[dict[Load, float], Frozen] = Field(default={"idle": 0.12, "busy": 1.0})
+    fallback_score: Annotated[dict[Load, float], AfterValidator(_for_each_load), Frozen] = Field(
+        default={"idle": 0.12, "busy": 1.0}
+    )
     clarify: Annotated[dict[SourceKind, float], Frozen] = Field(default={})
     unasked: Annotated[tuple[str, ...], AfterValidator(_fields)] = ()
     # Left out of the JSON form where it is brief: programs from before it keep their fingerprints.

@@ -140,7 +140,7 @@ class FlowSelector:
             The result. Nothing to choose from gives an empty one; a part that fails degrades it.
 
         Raises:
-            InputError: an empty query, or one over the limit.
+            InputError: an empty query, or one over the limit, or a candidate that is none.
         """
         summaries = [episode_summaries] if isinstance(episode_summaries, str) else episode_summaries or ()
         turn = as_turn(None, enhanced_query).model_copy(update={"episode_summaries": recent(summaries)})
@@ -161,6 +161,9 @@ class FlowSelector:
         left = None if ends is None else max(0.0, ends - time.monotonic())
         deadline = Deadline(left, self._program.bindings.clock)
         policy, bindings = self._program.policy, self._program.bindings
+        if isinstance(self._memory, RecallPort):
+            # Parts of the message are recalled from where its candidates are.
+            bindings = bindings.but(recall=self._memory)
         state = TurnState(turn, self.registry, policy, bindings, deadline=deadline)
         state = replace(state, recalled=tuple(one for one in known if one.name in state.choosable))
         selection, record = await self._chosen(state, deadline, result)
@@ -237,14 +240,21 @@ class FlowSelector:
     def _described(self, candidate: Any) -> dict[str, Any]:
         if isinstance(candidate, Mapping):
             return dict(candidate)
-        name, score = candidate[:2]
+        try:
+            name, score = candidate[0], float(candidate[1])
+        except (TypeError, ValueError, LookupError) as error:
+            raise InputError(
+                "A candidate is neither a mapping nor a pair of name and score",
+                where="candidates",
+                remedy="Pass such as ('track_order', 0.9).",
+            ) from error
         flow = self.registry.get(name)
         return {
             "flow_id": flow.id_for(self.agent_id) if flow else str(name),
             "flow_name": str(name),
             "description": flow.description if flow else "",
             "condition": flow.condition if flow else "",
-            "score": float(score),
+            "score": score,
         }
 
     def _resolve(self, result: FlowSelectionResult, given: Mapping[str, Recalled]) -> list[Recalled]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -125,14 +126,14 @@ class TurnState:
         try:
             search, summaries = recall_query(self.turn, query, self.registry)
             found = self._recall(search, summaries)
+            open_to = frozenset(self.choosable)
+            # A score that is no number raises, and NaN is above no threshold.
+            known = tuple(one for one in found if one.name in open_to and not math.isnan(one.score))
         except Exception as error:
             return replace(state, recalled=(), recall_failure=f"recall: {format_error(error)}")
-        open_to = frozenset(self.choosable)
         # A stand-in may have answered: what it found is used, and the turn says so.
         cause = found.cause if isinstance(found, Degraded) else ""
-        return replace(
-            state, recalled=tuple(one for one in found if one.name in open_to), recall_failure=cause
-        )
+        return replace(state, recalled=known, recall_failure=cause)
 
     def part(self, text: str) -> TurnState:
         """The state of a part of the message as if it were the message, with what recall finds for it."""

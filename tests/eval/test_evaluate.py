@@ -15,7 +15,7 @@ import pytest
 
 from jazzmine_dspy.datasets import Example, Labels
 from jazzmine_dspy.eval import confusions, evaluate, reliability
-from jazzmine_dspy.eval.reliability import CRASHED, NONE, reliability_of, sent_on
+from jazzmine_dspy.eval.reliability import CRASHED, NONE, reliability_of
 from jazzmine_dspy.models import JazzmineError, Selection, StageRecord, Turn, TurnDecision, Usage
 
 Gold = Callable[..., TurnDecision]
@@ -249,15 +249,6 @@ def test_the_calibration_error_is_that_of_its_definition() -> None:
     upper = abs((10 * 0.95 + 5) / 15 - 13 / 15)
     assert found.ece == pytest.approx((10 * 0.05 + 15 * upper) / 25)
     assert reliability_of([]) is None
-
-
-@pytest.mark.row("C3")
-def test_the_curve_goes_from_one_source_to_the_other() -> None:
-    sure, mine, theirs = [0.9, 0.1, 0.5, 0.3], [1, 0, 1, 0], [0, 1, 0, 1]
-    curve = sent_on(sure, mine, theirs, points=5)
-    assert curve == ((0.0, 0.5), (0.25, 0.75), (0.5, 1.0), (0.75, 0.75), (1.0, 0.5))
-    assert sent_on([], [], []) == ()
-    assert sent_on([0.4], [1], [0]) == ((0.0, 1.0), (1.0, 0.0))
 
 
 def test_importing_evaluation_is_light() -> None:

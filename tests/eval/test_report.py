@@ -15,12 +15,11 @@ from rich.console import Console
 
 from jazzmine_dspy.datasets import Example
 from jazzmine_dspy.eval import Evaluation, evaluate
-from jazzmine_dspy.eval.reliability import reliability_of, sent_on
+from jazzmine_dspy.eval.reliability import reliability_of
 from jazzmine_dspy.eval.report import (
     CandidateRow,
     Change,
     Choosing,
-    Curve,
     Gain,
     LearningPoint,
     OpenSetScore,
@@ -114,10 +113,6 @@ def report(support: list[Example], support_flows: list[str], noisy: Any) -> Repo
                 RecallChoice("all", 0.625, 0.75, 1.0, 8, kept=True),
             ],
             reliability=reliability_of([(0.91, 1.0), (0.88, 1.0), (0.42, 0.0), (0.4, 1.0)]),
-            curves=[
-                Curve(f"LM {NASTY}", sent_on([0.9, 0.5, 0.2], [1, 1, 0], [1, 0, 1]), 3),
-                Curve("right", sent_on([0.9, 0.5, 0.2], [1, 1, 0], [1, 1, 1]), 3, assumed=True),
-            ],
             open_set=[
                 OpenSetScore("energy", {"AUC": 0.97, "recall": 0.7}, kept=True),
                 OpenSetScore("softmax", {"AUC": 0.96}),
@@ -179,12 +174,6 @@ def test_the_tables_hold_what_they_should(page: Page, data: Any, written: Paths)
         ["all", "kept"],
     ]
     assert page.tables["table-recall"][2][2:] == ["62.5", "75.0", "100.0", "8"]
-    assert [row[:4] for row in page.tables["table-curves"][1:] if row[0] == "right"] == [
-        ["right", "assumed", "0.0", "66.7"],
-        ["right", "assumed", "33.3", "100.0"],
-        ["right", "assumed", "66.7", "100.0"],
-        ["right", "assumed", "100.0", "100.0"],
-    ]
     assert page.tables["table-open-set"][2] == ["softmax", "dropped", "96.0", "\u2013"]
     assert "the language model is dropped" in written.html.read_text("utf-8")
 
@@ -282,7 +271,7 @@ def test_there_is_a_figure_by_place_command_and_flow(
 
 def test_plots_are_there_and_described(page: Page) -> None:
     labels = [held["aria-label"] or "" for tag, held in page.tags if tag == "svg"]
-    assert len(labels) >= 13
+    assert len(labels) >= 12
     wanted = (
         "by system",
         "prompt tokens",
@@ -292,7 +281,6 @@ def test_plots_are_there_and_described(page: Page) -> None:
         "answered flows",
         "Confidence of the selection",
         "Confidence of the local head",
-        "by share of turns sent on",
         "by kind",
     )
     assert [one for one in wanted if not any(one in label for label in labels)] == []

@@ -43,7 +43,7 @@ def test_its_first_line_says_what_carries_the_quality(taught: Any, without: Any)
 def test_progress_is_told_phases_steps_best_and_spent(taught: Any) -> None:
     told = taught.progress
     names = [name for name, _ in told.phases]
-    assert names[:3] == ["read the dataset", "ask the language model once", "train the local decider"]
+    assert names[:3] == ["read the dataset", "ask the language model once", "train a head of selection"]
     for phase in ("judge base", "try uncompiled", "judge LM as written", "judge LM compiled", "test: base"):
         assert phase in names
     judging = [name for name in names if name.startswith(("judge", "try", "test"))]

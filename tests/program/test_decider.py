@@ -16,7 +16,7 @@ from jazzmine_dspy import load, save
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.commands import ChitChat, SetSlot, StartFlow
 from jazzmine_dspy.models.decision import STAGES, Enhancement, Selection, TurnDecision
-from jazzmine_dspy.models.errors import ArtifactError, ExtensionError, InputError
+from jazzmine_dspy.models.errors import ArtifactError, ExtensionError, InputError, LMUnansweredError
 from jazzmine_dspy.program.decider import DECIDERS, Decided, Decider, decider
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import HeadState
@@ -209,6 +209,11 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "no commands": (Decided(SAID, frozenset(), Selection(), 7), "TypeError"),  # type: ignore[arg-type]
     "no selection": (Decided(SAID, frozenset(), "track_order", ()), "str where it cannot stand"),  # type: ignore[arg-type]
     "no enhancement": (Decided(None, frozenset(["enhanced_query"])), "NoneType where it cannot stand"),  # type: ignore[arg-type]
+    "no record": (
+        Decided(SAID, frozenset(["enhanced_query"]), Selection(), (), records={"enhance": None}),  # type: ignore[dict-item]
+        "NoneType where it cannot stand",
+    ),
+    "an outage": (LMUnansweredError("its model did not answer"), "LMUnansweredError"),
     "no field": (Decided(SAID, frozenset(["mood"]), None, ()), "AttributeError"),
 }  # fmt: skip
 
@@ -249,6 +254,13 @@ def test_a_decider_that_is_late_is_left_behind(ordered: Make, style: str, decide
     assert decision.degraded
     assert all("mine: DeadlineError" in str(record.cause) for record in decision.stages.values())
     assert decision.selection.flows == decide(program.with_policy("local"), style).selection.flows
+
+
+@pytest.mark.filterwarnings("error")
+async def test_past_the_deadline_no_decider_is_begun(ordered: Make) -> None:
+    decider("mine")(Fine)
+    decision = await ordered(LAST).adecide(TURN, deadline=1e-9)
+    assert "mine: DeadlineError" in str(decision.stages["select"].cause)
 
 
 async def test_a_decider_that_awaits_is_cancelled_at_the_deadline(ordered: Make) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,8 +12,8 @@ from typing import Any
 import dspy
 import pytest
 
-from jazzmine_dspy.models import Message, Turn, TurnDecision
-from jazzmine_dspy.models.decision import Enhancement
+from jazzmine_dspy.models import FlowRegistry, Message, Turn, TurnDecision
+from jazzmine_dspy.models.decision import Enhancement, Recalled
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.runtime import Runtime
 
@@ -309,3 +310,40 @@ def test_what_a_refused_command_names_is_in_no_record(
     record = decide(make_program(lm, "fused"), "sync").stages["understand"]
     assert record.cause == "lm: commands that do not fit the state: set_slot"
     assert "9876" not in "".join(warnings(caplog))
+
+
+class Recalls:
+    """An index of another package, whose answer is none."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def recall(self, query: str, **options: Any) -> Any:
+        return self.answer
+
+    async def arecall(self, query: str, **options: Any) -> Any:
+        return self.answer
+
+
+@pytest.mark.row("E7", "F12")
+@STYLES
+@pytest.mark.parametrize(
+    "answer",
+    [None, 7, ["track_order"], [("track_order", 0.9)], [Recalled("track_order", "high")]],  # type: ignore[arg-type]
+)
+def test_an_index_that_answers_nonsense_degrades_the_turn_and_no_more(
+    registry: FlowRegistry, style: str, answer: Any
+) -> None:
+    program = TurnProgram(registry).with_policy("fallback").bind(recall=Recalls(answer))
+    decision = decide(program, style, Turn(text="where is my order"))
+    assert "recall: " in str(decision.stages["select"].cause)
+    assert decision.selection.flows == []
+
+
+@pytest.mark.row("F12")
+@STYLES
+def test_a_score_that_is_no_number_is_above_no_threshold(registry: FlowRegistry, style: str) -> None:
+    found = [Recalled("track_order", math.nan), Recalled("cancel_order", 0.1)]
+    program = TurnProgram(registry).with_policy("fallback").bind(recall=Recalls(found))
+    decision = decide(program, style, Turn(text="where is my order"))
+    assert (decision.selection.flows, decision.selection.candidates) == ([], [("cancel_order", 0.1)])

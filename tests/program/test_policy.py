@@ -70,6 +70,12 @@ def test_deciders_that_are_no_order_are_refused(deciders: Any, message: str) -> 
         Policy(deciders=deciders)
 
 
+@pytest.mark.parametrize("scores", [{}, {"idle": 0.1}, {"busy": 0.1}])
+def test_a_threshold_of_recall_is_named_for_each_load(scores: Any) -> None:
+    with pytest.raises(ValidationError, match=r"there is no score for '(idle|busy)'"):
+        Policy(fallback_score=scores)
+
+
 @pytest.mark.row("C1")
 def test_a_named_policy_has_one_decider() -> None:
     policy = Policy(deciders=(("local", 0.7), ("lm", None)), enhance="lm", top_k=3)

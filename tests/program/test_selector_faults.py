@@ -11,9 +11,11 @@ from xml.etree import ElementTree
 import pytest
 
 from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
+from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.models import Flow, FlowRegistry
 from jazzmine_dspy.models.decision import Degraded, Recalled
-from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.program._flow_prompts import FlowPrompts
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.selector import FlowSelector
@@ -115,6 +117,44 @@ async def test_a_memory_that_is_down_has_the_programs_own_index_for_a_stand_in(
     alone.deadline = 0.05
     result = await alone.select(QUERY)
     assert (result.chosen_flows, result.candidates, result.degraded) == ([], [], True)
+
+
+class FailsLater(FlowIndex):
+    """An index that answers once."""
+
+    async def arecall(self, query: str, **options: Any) -> Any:
+        return super().recall(query, **options)
+
+    def recall(self, query: str, **options: Any) -> Any:
+        raise MemoryUnavailableError("Qdrant does not answer")
+
+
+@pytest.mark.row("F10", "F12", "F13", "F15")
+@pytest.mark.parametrize(("memory", "chosen"), [(FlowIndex, ["track", "refund"]), (FailsLater, ["refund"])])
+async def test_two_wishes_are_recalled_from_the_memory_of_the_candidates(
+    memory: type[FlowIndex], chosen: list[str]
+) -> None:
+    flows = FlowRegistry(
+        [
+            {"name": "track", "description": "Tell where an order is.", "examples": ["track my parcel"]},
+            {"name": "refund", "description": "Refund an order.", "examples": ["I want my money back"]},
+        ]
+    )
+    embedder = FastembedEmbedder("minilm")
+    program = TurnProgram(flows).with_policy("local").bind(embedder=embedder)
+    result = await FlowSelector(program, flows, memory(flows, embedder)).select(
+        "track my parcel and then I want my money back"
+    )
+    assert [flow.name for flow in result.chosen_flows] == chosen
+    assert result.degraded == (memory is FailsLater)
+    assert ("local: MemoryUnavailableError" in str(result.cause)) == result.degraded
+
+
+@pytest.mark.row("F13")
+@pytest.mark.parametrize("candidate", [("track_order",), "ab", None, 7, ("track_order", "high")])
+async def test_a_candidate_that_is_none_is_refused(registry: FlowRegistry, candidate: Any) -> None:
+    with pytest.raises(InputError, match="neither a mapping nor a pair"):
+        await FlowSelector(lm("A"), registry).select(QUERY, candidates=[candidate])
 
 
 @pytest.mark.row("F15")

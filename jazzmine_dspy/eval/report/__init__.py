@@ -5,7 +5,6 @@ from jazzmine_dspy.eval.report.model import (
     CandidateRow,
     Change,
     Choosing,
-    Curve,
     FlowRow,
     Gain,
     LearningPoint,
@@ -19,6 +18,6 @@ from jazzmine_dspy.eval.report.terminal import terminal_table
 from jazzmine_dspy.eval.report.write import Paths, write_document, write_report
 
 __all__ = [
-    "CandidateRow", "Change", "Choosing", "Curve", "FlowRow", "Gain", "LearningPoint", "OpenSetScore", "Paths",
+    "CandidateRow", "Change", "Choosing", "FlowRow", "Gain", "LearningPoint", "OpenSetScore", "Paths",
     "Prompt", "RecallChoice", "Report", "System", "document", "terminal_table", "write_document", "write_report",
 ]  # fmt: skip

@@ -1,15 +1,13 @@
-"""How the selection of flows was fitted: recall, confidence, the curve of what sending turns on is worth, open set."""
+"""How the selection of flows was fitted: recall, confidence, open set."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from jazzmine_dspy.eval.report import charts, matrices
-from jazzmine_dspy.eval.report.charts import Scale
+from jazzmine_dspy.eval.report import matrices
 from jazzmine_dspy.eval.report.markup import Markup, join, tag
 from jazzmine_dspy.eval.report.shown import pointer
-from jazzmine_dspy.eval.report.tables import Cell, Figure, Scored, Table
+from jazzmine_dspy.eval.report.tables import Figure, Scored, Table
 
 Document = dict[str, Any]
 
@@ -62,28 +60,6 @@ def trust(data: Document) -> Table:
     return Table("head-reliability", ("Head's confidence, %", "Flows right, %", "Turns"), rows)
 
 
-def curves(data: Document) -> Table:
-    """Quality at some shares of turns that are sent on."""
-    rows: list[tuple[Cell, ...]] = []
-    for i, one in enumerate(held(data).get("curves", ())):
-        points = one["points"]
-        nearest = [
-            min(range(len(points)), key=lambda j: abs(points[j]["share"] - share)) for share in _SHOWN_SHARES
-        ]
-        rows += [
-            (
-                one["name"],
-                "assumed" if one["assumed"] else "measured",
-                Figure(pointer(_AT, "curves", i, "points", j, "share"), "share"),
-                Figure(pointer(_AT, "curves", i, "points", j, "quality"), "share"),
-                Figure(pointer(_AT, "curves", i, "n"), "count"),
-            )
-            for j in dict.fromkeys(nearest)
-        ]
-    header = ("Sent on to", "Source", "Turns sent on, %", "Flows right, %", "Turns")
-    return Table("curves", header, tuple(rows), texts=2)
-
-
 def open_set(data: Document) -> Table:
     """Scores that tell turns that want a flow from others."""
     found = held(data).get("open_set", ())
@@ -103,48 +79,6 @@ def reliability(data: Document) -> Markup:
     """The head's confidence against its accuracy, out of fold."""
     bins = held(data)["reliability"]["bins"]
     return matrices.reliability("Confidence of the local head, out of fold", bins)
-
-
-def curve(data: Document, width: float = 520.0) -> Markup:
-    """Quality against the share of turns sent on; a dashed line is of an assumed source."""
-    found: Sequence[dict[str, Any]] = held(data)["curves"]
-    every = [point["quality"] for one in found for point in one["points"]]
-    low, high = charts.domain(every)
-    left, top, bottom = 44.0, 14.0, 250.0
-    x, y = Scale(0, 1, left, width - 16), Scale(low, high, bottom, top)
-    parts: list[Markup] = []
-    for value in charts.ticks(low, high, 5):
-        parts += [
-            tag("line", cls="grid", x1=left, x2=width - 16, y1=y(value), y2=y(value)),
-            charts.text(left - 8, y(value) + 4, charts.percent(value), "k", "end"),
-        ]
-    parts += [
-        charts.text(x(value), bottom + 18, charts.percent(value), "k", "middle")
-        for value in charts.ticks(0, 1)
-    ]
-    parts.append(charts.text(width - 16, bottom + 36, "turns sent on, %", "k", "end"))
-    for number, one in enumerate(found):
-        places = " ".join(f"{x(p['share']):.1f},{y(p['quality']):.1f}" for p in one["points"])
-        parts.append(
-            tag(
-                "g",
-                tag("title", one["name"]),
-                tag(
-                    "polyline",
-                    points=places,
-                    fill="none",
-                    stroke="var(--c)",
-                    stroke_width=2.5,
-                    stroke_dasharray="5 5" if one["assumed"] else None,
-                ),
-                cls=_colour(number),
-            )
-        )
-    label = "Flows right, percent, by share of turns sent on from the head"
-    names = [
-        (one["name"] + (" (assumed)" if one["assumed"] else ""), _colour(i)) for i, one in enumerate(found)
-    ]
-    return tag("div", charts.svg(width, bottom + 44, label, *parts), charts.legend(names))
 
 
 def told(data: Document) -> Markup:

@@ -57,10 +57,6 @@ def _choosing(found: Choosing) -> dict[str, Any]:
         "words": list(found.words),
         "recall": [asdict(one) for one in found.recall],
         "reliability": {**asdict(trust), "bins": [asdict(one) for one in trust.bins]} if trust else None,
-        "curves": [
-            {**asdict(one), "points": [{"share": share, "quality": quality} for share, quality in one.points]}
-            for one in found.curves
-        ],
         "open_set": [{**asdict(one), "figures": dict(one.figures)} for one in found.open_set],
     }
 

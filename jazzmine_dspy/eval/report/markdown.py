@@ -40,11 +40,6 @@ def render(data: dict[str, Any]) -> str:
         (f"What is taken for what: {shipped}", tables.top_confusions(data), ""),
         (f"Is confidence to be believed: {shipped}", tables.trust(data), _calibration(data)),
         ("What decided the gates", choosing.words(data), ""),
-        (
-            "What sending turns on is worth",
-            choosing.curves(data),
-            "The least confident turns go to another decider first. Flows right of all turns.",
-        ),
         ("Is the head's confidence to be believed", choosing.trust(data), _head_calibration(data)),
         (
             "Recall, by choice",

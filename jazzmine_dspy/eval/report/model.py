@@ -107,19 +107,6 @@ class RecallChoice:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """Quality against the share of turns that one decider sends on to another, as (share, quality) pairs.
-
-    ``assumed`` marks a decider that was not measured, such as one that is always right.
-    """
-
-    name: str
-    points: tuple[tuple[float, float], ...]
-    n: int
-    assumed: bool = False
-
-
-@dataclass(frozen=True)
 class OpenSetScore:
     """One score that tells turns that want a flow from others; ``figures`` are shares by what they measure."""
 
@@ -136,14 +123,12 @@ class Choosing:
         words: What was decided of gates, one sentence each.
         recall: Ways to recall that were tried.
         reliability: Of the head's confidence, out of fold; None where there is no head.
-        curves: Quality against the share of turns sent on.
         open_set: Scores that were compared.
     """
 
     words: Sequence[str] = ()
     recall: Sequence[RecallChoice] = ()
     reliability: Reliability | None = None
-    curves: Sequence[Curve] = ()
     open_set: Sequence[OpenSetScore] = ()
 
 

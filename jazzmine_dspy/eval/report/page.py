@@ -214,14 +214,6 @@ def _choosing(data: dict[str, Any]) -> list[Markup]:
     held, found = choosing.held(data), []
     if held.get("words"):
         found.append(_section("What decided the gates", "", choosing.told(data)))
-    if held.get("curves"):
-        found.append(
-            _section(
-                "What sending turns on is worth",
-                "The least confident turns go to another decider first. Flows right of all turns.",
-                tag("div", choosing.curve(data), _table(data, choosing.curves(data)), cls="split"),
-            )
-        )
     if held.get("reliability"):
         ece = _figure(data, "/choosing/reliability/ece", "share")
         plot = tag("div", choosing.reliability(data), _table(data, choosing.trust(data)), cls="split")

@@ -37,7 +37,8 @@ def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
     metric = context.objective.metric
     held = each.evaluation.metrics.get(metric)
     score = held.value if held is not None else 0.0
-    if each.kind == "base":
+    if each.evaluation is base.evaluation:
+        # The base itself, or a local decider that labels taught nothing: no gain is to be expected of it.
         return Verdict(each, score)
     found = shared(each.evaluation, base.evaluation, metric)
     price = PRICE[context.recipe.prefer] * each.calls

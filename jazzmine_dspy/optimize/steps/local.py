@@ -39,8 +39,10 @@ def fit_local(context: RunContext, state: RunState) -> RunState:
 
     A head is trained where no commands are labelled, and where the recipe wants one to be judged too.
     """
-    fits = [fit for fit in (_moved(context, state), _with_head(context, state)) if fit is not None]
-    return replace(state, locals=tuple(fits) or (_untrained(context, state),))
+    moved = _moved(context, state)
+    with_head = _with_head(context, state, "local" if moved is None else "local with a head")
+    fits = tuple(fit for fit in (moved, with_head) if fit is not None)
+    return replace(state, locals=fits or (_untrained(context, state),))
 
 
 def _moved(context: RunContext, state: RunState) -> LocalFit | None:
@@ -70,7 +72,7 @@ def _moved(context: RunContext, state: RunState) -> LocalFit | None:
     )
 
 
-def _with_head(context: RunContext, state: RunState) -> LocalFit | None:
+def _with_head(context: RunContext, state: RunState, name: str) -> LocalFit | None:
     """A head of selection with an index of labelled turns, judged on turns that it has not learnt from."""
     commands = any(each.labels.commands is not None for each in context.dataset.examples("train"))
     wanted = context.recipe.head
@@ -85,13 +87,12 @@ def _with_head(context: RunContext, state: RunState) -> LocalFit | None:
         return train_local(context, state.start, examples).program
 
     turns, every = list[TurnResult](), list[Example]()
-    for program, held in holdouts(context, again, trained.program):
-        turns += _judged(context, "local", program, held).turns
+    for number, (program, held) in enumerate(holdouts(context, again, trained.program), 1):
+        turns += _judged(context, name if number == 1 else f"{name}, fold {number}", program, held).turns
         every += held
     evaluation = Evaluation(tuple(turns), seed=context.recipe.seed)
     base = _judged(context, BASE, state.base, every)
     curve = [*learning_curve(context, again, base), _last_point(context, evaluation)]
-    name = "local with a head" if commands else "local"
     return LocalFit(
         name, trained, evaluation, base, fit_confidence(context, evaluation, trained.program), tuple(curve)
     )

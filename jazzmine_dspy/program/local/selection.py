@@ -76,7 +76,11 @@ def select(state: TurnState, closed: Closed | None, models: bool) -> Chosen:
             before = f"{chosen}: "
     reading = read_starts(state) if models else StartReading()
     if reading.starts is not None:
-        return _by_starts(reading, state, before)._replace(cause=cause)
+        try:
+            return _by_starts(reading, state, before)._replace(cause=cause)
+        except Exception as error:
+            # Recall is asked once more for the parts of a message.
+            cause = "; ".join(filter(None, (cause, f"local: {format_error(error)}")))
     return _by_recall(state, before)._replace(cause=cause, acts=reading.acts)
 
 
