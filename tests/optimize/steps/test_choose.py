@@ -85,8 +85,9 @@ def choice_of(library: Any) -> Callable[..., Choice]:
 
 
 @pytest.fixture
-def ships(choice_of: Callable[..., Choice]) -> Callable[..., str]:
-    """The name of what ships."""
+def ships(choice_of: Callable[..., Choice], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """The name of what ships where nothing is known before a run measures it."""
+    monkeypatch.setattr(choose_module, "shipped_prior", lambda: None)
     return lambda *others, **settings: choice_of(*others, **settings).ships.contender.name
 
 
@@ -170,7 +171,10 @@ def test_what_breaks_a_constraint_does_not_ship(choice_of: Callable[..., Choice]
 
 
 @pytest.mark.row("C5", "V2")
-def test_a_verdict_says_what_is_sure_and_what_could_have_been_seen(choice_of: Callable[..., Choice]) -> None:
+def test_a_verdict_says_what_is_sure_and_what_could_have_been_seen(
+    choice_of: Callable[..., Choice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choose_module, "shipped_prior", lambda: None)
     found = choice_of(contender("local", "local", [True, False] * 19 + [True, True])).ships
     assert found.difference.value == pytest.approx(1 / 40)
     assert found.difference.lower_bound_one_sided < 0 < found.difference.detectable
@@ -195,7 +199,7 @@ def test_a_prior_holds_against_a_lucky_draw(
 ) -> None:
     """A kind that lost elsewhere with so few conversations needs more than one turn to ship."""
     known = Prior((15, 100), (-0.05, 0.05), (0.02, 0.02))
-    monkeypatch.setattr(choose_module, "package_prior", lambda: known)
+    monkeypatch.setattr(choose_module, "shipped_prior", lambda: known)
     once = contender("local", "local", [True, False] * 19 + [True, True])
     assert ships(once) == "base"
     assert ships(contender("local", "local", ALL)) == "local"
