@@ -27,6 +27,14 @@ class Prior(NamedTuple):
     means: tuple[float, ...]
     spreads: tuple[float, ...]
 
+    @property
+    def enough(self) -> int:
+        """The least measured number of conversations from which on compiling gained on the average; 0 without any."""
+        losing = [size for size, mean in zip(self.sizes, self.means, strict=True) if mean <= 0]
+        return next(
+            (size for size in self.sizes if size > max(losing, default=0)), 2 * max(losing, default=0)
+        )
+
     def at(self, n: int) -> Gain:
         """The expected gain with n labelled conversations, before anything is measured.
 

@@ -46,3 +46,10 @@ def test_the_shipped_prior_is_one_of_gains_as_shares() -> None:
     assert all(-0.1 < mean < 0.2 for mean in prior.means)
     assert all(0.0 < spread < 0.2 for spread in prior.spreads)
     assert read_prior('{"sizes": [5], "means": [0], "spreads": [0.01]}') == Prior((5,), (0.0,), (0.01,))
+
+
+def test_enough_is_where_every_larger_size_gains() -> None:
+    assert Prior((5, 10, 50), (0.01, -0.01, 0.02), (0.01,) * 3).enough == 50
+    assert Prior((5, 10), (0.01, 0.02), (0.01,) * 2).enough == 5
+    assert Prior((5, 10), (0.01, -0.02), (0.01,) * 2).enough == 20
+    assert Prior((), (), ()).enough == 0
