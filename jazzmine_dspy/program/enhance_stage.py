@@ -71,6 +71,9 @@ def enhancing_program(llm: Any, registry: FlowRegistry | None, history_window: i
 
 def _alone(program: TurnProgram, history_window: int) -> Policy:
     policy = program.policy.model_copy(update={"history_window": history_window, "enhance": "decider"})
+    if not policy.asks("enhance"):
+        # Nobody labelled it, and no language model is asked for it.
+        return policy.named("local")
     if program.bindings.lm_for() is None:
         return policy.named("local") if "local" in policy.names else policy
     fused = policy.shape == "fused" and _is_compiled(program, "fused")

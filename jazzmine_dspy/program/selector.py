@@ -177,7 +177,7 @@ class FlowSelector:
         """The selection: of the language model where there is one, and of the local decider where that fails."""
         cause = ""
         calls: tuple[LMCall, ...] = ()
-        if state.bindings.lm_for() is not None:
+        if state.bindings.lm_for() is not None and state.policy.asks("select"):
             draft = await LMDecider(self._program, stages=("select",)).adraft(state, deadline)
             result.invented_ids = list(draft.invented)
             by_lm = draft.records.get("select")

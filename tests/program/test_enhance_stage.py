@@ -74,6 +74,20 @@ async def test_a_fused_program_that_was_never_compiled_asks_the_short_prompt(
     assert [asked_of(request) for request in lm.engine.requests] == ["enhance"]
 
 
+@pytest.mark.row("E1", "E18")
+@pytest.mark.parametrize("shape", ["staged", "fused"])
+@pytest.mark.parametrize("deciders", [(("lm", None),), (("local", None), ("lm", None))])
+async def test_what_nobody_labelled_is_read_without_the_language_model(
+    registry: Any, overlap: Make, speak: Make, shape: Any, deciders: Any
+) -> None:
+    policy = Policy(shape=shape, deciders=deciders, unasked=tuple(sorted(FIELDS)))
+    lm = speak()
+    program = TurnProgram(registry, policy=policy).bind(lm=lm, recall=overlap(registry))
+    outcome = await MessageEnhancer(program, InMemoryMessageStore()).enhance(message())
+    assert not outcome.degraded
+    assert lm.engine.calls == 0
+
+
 @pytest.mark.row("E1", "C6")
 @pytest.mark.parametrize("policy", ["fallback", "local", "shipped"])
 async def test_the_language_model_is_asked_wherever_one_is_bound(

@@ -150,6 +150,15 @@ async def test_two_wishes_are_recalled_from_the_memory_of_the_candidates(
     assert ("local: MemoryUnavailableError" in str(result.cause)) == result.degraded
 
 
+@pytest.mark.row("F13", "E18")
+async def test_where_nobody_labelled_flows_the_language_model_is_not_missed(registry: FlowRegistry) -> None:
+    model = lm("A")
+    program = TurnProgram(registry, policy=Policy(unasked=("flows",))).bind(lm=model)
+    result = await FlowSelector(program, registry).select(QUERY, candidates=GIVEN)
+    assert [flow.name for flow in result.chosen_flows] == ["track_order"]
+    assert (result.degraded, model.engine.calls) == (False, 0)
+
+
 @pytest.mark.row("F13")
 @pytest.mark.parametrize("candidate", [("track_order",), "ab", None, 7, ("track_order", "high")])
 async def test_a_candidate_that_is_none_is_refused(registry: FlowRegistry, candidate: Any) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation
-from jazzmine_dspy.models.errors import ExtensionError, RecipeError, format_error
+from jazzmine_dspy.models.errors import ExtensionError, InputError, RecipeError, format_error
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.measuring import evaluate_within
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.state import Contender, LocalFit
 from jazzmine_dspy.optimize.steps.local import PARTS, holdouts
 from jazzmine_dspy.program.bindings import BUILT_IN
-from jazzmine_dspy.program.decider import DECIDERS, DecidedTurn
+from jazzmine_dspy.program.decider import DECIDERS, DecidedTurn, Decider
 from jazzmine_dspy.program.patience import DEADLINE
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -91,6 +91,8 @@ def with_decider(
             for each in examples
         ]
         made = train(seen, context.recipe.seed)
+        if not isinstance(made, Decider):
+            raise InputError(f"its train() returned {type(made).__name__} and no decider")
     policy = program.policy.model_copy(update={"deciders": ((name, None),), "turn_confidence": None})
     return program.with_policy(policy).bind(deciders={name: made})
 
@@ -100,6 +102,10 @@ def retrained(context: RunContext, program: TurnProgram) -> TurnProgram:
     names = [name for name in program.policy.names if name in context.recipe.deciders]
     every = context.dataset.examples(*PARTS)
     for name in names:
-        alone = with_decider(context, program, name, every)
+        try:
+            alone = with_decider(context, program, name, every)
+        except Exception as error:
+            context.progress.note(f"the decider {name!r} stays as it was judged: {format_error(error)}")
+            continue
         program = program.bind(deciders={name: alone.bindings.deciders[name]})
     return program

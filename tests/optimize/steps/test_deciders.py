@@ -89,6 +89,7 @@ def test_none_that_fails_ends_the_run(tiny: Callable[..., Recipe], run_recipe: A
         failing("strange", lambda: Decided(said, selection=Selection(flows=["nowhere"]), commands=())),
         failing("mute", lambda: None),
         failing("untrained", lambda: None, train=lambda cls, examples, seed: _raise(ValueError("no rows"))),
+        failing("unmade", lambda: None, train=lambda cls, examples, seed: None),
     ]
     try:
         ran = run_recipe(tiny(lm="none", deciders=names))
@@ -98,12 +99,13 @@ def test_none_that_fails_ends_the_run(tiny: Callable[..., Recipe], run_recipe: A
     assert ran.result.shipped in ("base", "local")
     for name in names[:4]:
         assert (programs[name]["kind"], programs[name]["score"]) == ("other", 0.0)
-    assert "untrained" not in programs
+    assert not {"untrained", "unmade"} & set(programs)
     notes = " ".join(ran.progress.notes)
     assert "'raises' failed on 32 of 32 turns: raises: ZeroDivisionError" in notes
     assert "'late' failed on 32 of 32 turns: late: DeadlineError" in notes
     assert "nowhere, which may not be chosen" in notes
     assert "the decider 'untrained' is left out: ValueError" in notes
+    assert "the decider 'unmade' is left out: InputError: its train() returned NoneType" in notes
     assert "| raises | not chosen |" in (ran.result.folder / "report" / "report.md").read_text("utf-8")
 
 
@@ -135,6 +137,18 @@ def test_one_that_ships_is_trained_again_saved_and_loaded(
     loaded = load(ran.result.folder)
     assert set(loaded.bindings.deciders["heart"].known) == set(known)  # type: ignore[attr-defined]
     assert ran.result.manifest["shipped"] == "heart"
+
+
+@pytest.mark.row("X1")
+def test_one_that_cannot_be_trained_again_stays_as_it_was_judged(
+    given: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, program = given(lm=None, deciders=["heart"])
+    decider("heart")(ByHeart)
+    ships = deciders.with_decider(context, program, "heart", context.dataset.examples("train"))
+    monkeypatch.setattr(ByHeart, "train", lambda examples, seed: _raise(ValueError("no room")))
+    again = deciders.retrained(context, ships)
+    assert again.bindings.deciders["heart"] is ships.bindings.deciders["heart"]
 
 
 @pytest.mark.row("X1", "C1")
