@@ -15,7 +15,7 @@ QUICKSTART := optimize/programs/quickstart
 SUPPORT := optimize/programs/support
 TEXT ?= where is my order? it should have been here on Monday
 
-.PHONY: help setup setup-dev quickstart test test-long lint format types imports rows size mutants bench bench-routing bench-understanding bench-reports bench-enhancement bench-optimize bench-compare bench-evaluate bench-first-hour chaos report build clean
+.PHONY: help setup setup-dev quickstart test test-long lint format types imports rows size mutants bench bench-routing bench-learning bench-understanding bench-reports bench-enhancement bench-optimize bench-compare bench-evaluate bench-first-hour chaos report build clean
 
 help:
 	@echo "make quickstart   compile a small program, compare it, and decide one turn"
@@ -28,6 +28,7 @@ help:
 	@echo "make bench-understanding  how well messages are understood, beside the targets (a quarter of an hour)"
 	@echo "make bench-reports  turns that people complain about, without a language model"
 	@echo "make bench-enhancement  sentiment, changes of topic and entities, without a language model"
+	@echo "make bench-learning  what labelled conversations bring over the base program, by their number"
 	@echo "make bench-optimize  what compiling brings, and whether comparisons keep what they promise"
 	@echo "make bench-first-hour  compiling with a hosted language model: how long it takes, and what outages do"
 	@echo "make chaos        50,000 turns on a real Redis while workers, connections and records fail"
@@ -112,6 +113,12 @@ ROUTING ?=
 
 bench-routing: setup-dev
 	$(BIN)/python tools/bench_routing.py $(if $(ROUTING),$(ROUTING),--docs)
+
+# Some registries: make bench-learning LEARNING="--only vet,cinema --draws 2"
+LEARNING ?=
+
+bench-learning: setup-dev
+	$(BIN)/python tools/bench_learning.py $(if $(LEARNING),$(LEARNING),--docs)
 
 # Some sections: make bench-understanding UNDERSTANDING="--only without,values"
 UNDERSTANDING ?=

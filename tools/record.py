@@ -24,12 +24,12 @@ from jazzmine_dspy.lm.deferred import (
     RECORDING,
     REQUESTS,
     append,
-    compact,
     folder_errors,
     read_answers,
     read_rows,
 )
 from jazzmine_dspy.lm.recording import Recording, first_problem
+from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.errors import InputError, JazzmineError
 
 
@@ -80,8 +80,8 @@ def record(folder: str | Path, out: str | Path, facts: Mapping[str, Any]) -> Rec
         ) from error
     with folder_errors(out):
         out.mkdir(parents=True)
-        append(out / REQUESTS, *(compact({"custom_id": key}) for key in keys))
-        append(out / ANSWERS, *(compact(_shortened(raw[key], key, answers[key][0])) for key in keys))
+        append(out / REQUESTS, *(canonical_json({"custom_id": key}) for key in keys))
+        append(out / ANSWERS, *(canonical_json(_shortened(raw[key], key, answers[key][0])) for key in keys))
         (out / RECORDING).write_text(_to_toml(recording), encoding="utf-8")
     return recording
 

@@ -35,13 +35,13 @@ from jazzmine_dspy.lm.deferred import (
     ANSWERS,
     REQUESTS,
     append,
-    compact,
     folder_errors,
     locked,
     read_answers,
     read_conversations,
     read_rows,
 )
+from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.errors import InputError, JazzmineError
 
 _SHOWN = 20
@@ -211,7 +211,7 @@ def join(folders: Sequence[Path], files: Sequence[Path]) -> tuple[str, list[str]
             amiss.append(f"{where}: {name}: {wrong}")
         else:
             for folder in asked[name].open_in:
-                lines[folder].append(compact(_answer(asked[name].custom_id, text)))
+                lines[folder].append(canonical_json(_answer(asked[name].custom_id, text)))
     for folder, made in lines.items():
         with folder_errors(folder), locked(folder):
             append(folder / ANSWERS, *made)

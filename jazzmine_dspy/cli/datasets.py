@@ -179,10 +179,24 @@ def check(
         f"near-duplicates (alike but for names and numbers): {report.near_duplicate_share:.1%} of the turns",
         *([] if share is None else [nearest]),
         f"{len(report.errors)} errors, {len(report.warnings)} warnings",
+        *_few(report.conversations),
         document=document,
     )
     if not report.ok:
         raise typer.Exit(BAD_INPUT if refused is not None else CHECK_FAILED)
+
+
+def _few(conversations: int) -> list[str]:
+    """A note on datasets that are smaller than those on which compiling was measured to gain."""
+    from jazzmine_dspy.optimize.prior import shipped_prior
+
+    enough = shipped_prior().enough
+    if conversations >= enough:
+        return []
+    return [
+        f"few conversations: elsewhere compiling gained on the base from about {enough} labelled ones on "
+        "(docs/results/learning.md); below, a run mostly ships the base"
+    ]
 
 
 def _refused(folder: Path) -> Failure | None:

@@ -1,4 +1,4 @@
-"""What compiling is expected to gain over the base program, before and after a run has measured it."""
+"""What a compiled local program is expected to gain over the base program, before and after a run measures it."""
 
 from __future__ import annotations
 
@@ -26,6 +26,14 @@ class Prior(NamedTuple):
     sizes: tuple[int, ...]
     means: tuple[float, ...]
     spreads: tuple[float, ...]
+
+    @property
+    def enough(self) -> int:
+        """The least measured number of conversations from which on compiling gained on the average; 0 without any."""
+        losing = [size for size, mean in zip(self.sizes, self.means, strict=True) if mean <= 0]
+        return next(
+            (size for size in self.sizes if size > max(losing, default=0)), 2 * max(losing, default=0)
+        )
 
     def at(self, n: int) -> Gain:
         """The expected gain with n labelled conversations, before anything is measured.
@@ -73,15 +81,15 @@ class Gain(NamedTuple):
         return 0.5 * (1.0 + math.erf(self.mean / self.sd / math.sqrt(2.0)))
 
 
-def expected_gain(prior: Prior, n: int, observed: float, error: float) -> Gain:
+def expected_gain(prior: Prior | None, conversations: int, difference: float, error: float) -> Gain:
     """Return the gain of a compiled program over the base program after a measurement.
 
     Both the prior and the measurement are normal, so that their means are weighted by their precisions.
 
     Args:
-        prior: Gains of such programs elsewhere.
-        n: Labelled conversations that the program was compiled on.
-        observed: Difference to the base program on turns that taught the program nothing, as a share.
+        prior: Gains of such programs elsewhere; None is flat.
+        conversations: Labelled conversations that the program was compiled on.
+        difference: To the base program on turns that taught the program nothing, as a share.
         error: Standard error of this difference, clustered by conversation; infinite where nothing was measured.
 
     Raises:
@@ -98,17 +106,17 @@ def expected_gain(prior: Prior, n: int, observed: float, error: float) -> Gain:
             where=f"error={error}",
             remedy="Pass the error of the difference.",
         )
-    mean, spread = prior.at(n)
+    if prior is None or not prior.sizes or not error:
+        return Gain(difference, error)
+    mean, spread = prior.at(conversations)
     if math.isinf(error) or not spread:
         return Gain(mean, spread)
-    if not error:
-        return Gain(observed, 0.0)
     weight = spread**2 / (spread**2 + error**2)
-    return Gain(mean + weight * (observed - mean), math.sqrt(weight) * error)
+    return Gain(mean + weight * (difference - mean), math.sqrt(weight) * error)
 
 
 @lru_cache(maxsize=1)
-def package_prior() -> Prior:
+def shipped_prior() -> Prior:
     """The prior that comes with the package; ``python tools/bench_learning.py --write-prior`` rewrites it."""
     return read_prior(files(__package__).joinpath(FILE).read_text("utf-8"))
 

@@ -23,6 +23,8 @@ def test_a_sound_dataset_passes(run: Any, dataset: Path) -> None:
     report = run("datasets", "check", dataset, "--json").json
     assert report["ok"]
     assert report["turns_by_role"] == {"train": 20, "dev_a": 6, "dev_b": 6, "test": 5}
+    assert "few conversations: elsewhere compiling gained on the base from about 50 labelled ones" in done.out
+    assert "few conversations" not in run("datasets", "check", ROOT / "datasets" / "support").out
 
 
 @pytest.mark.row("D3")

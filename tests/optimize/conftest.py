@@ -144,8 +144,11 @@ def shipping(name: str) -> Any:
     def chosen(context: RunContext, state: RunState) -> RunState:
         state = choose(context, state)
         assert state.choice is not None
-        ships = next(each for each in state.choice.verdicts if each.contender.name == name)
-        examples = state.local.trained.examples if state.local is not None else ()
+        ships = next(
+            each for each in state.choice.verdicts if name in (each.contender.name, each.contender.kind)
+        )
+        local = ships.contender.local
+        examples = local.trained.examples if local is not None else ()
         choice = replace(state.choice, ships=ships)
         return replace(state, choice=choice, program=ships.contender.program, examples=examples)
 

@@ -124,7 +124,7 @@ def judged(library: Path, tmp_path_factory: pytest.TempPathFactory, without: Any
     base = artifacts.load("base", flows=dataset.flows)
     recipe = Recipe(name="check", dataset=str(library), lm="none")
     turns = evaluate(base, dataset.examples("train", "dev_a", "dev_b"))
-    state = RunState(base, base, base, local=LocalFit(TrainedLocal(base), turns, turns))
+    state = RunState(base, base, base, locals=(LocalFit("local", TrainedLocal(base), turns, turns),))
     notes: list[str] = []
 
     class Notes:

@@ -131,3 +131,20 @@ def test_another_task_in_the_middle_of_a_form_starts_with_its_values(
 )  # fmt: skip
 def test_an_answer_starts_nothing(program: TurnProgram, turn: Turn) -> None:
     assert program.decide(turn, deadline=60.0).selection.flows == []
+
+
+@pytest.mark.row("A9", "U11")
+@pytest.mark.parametrize("text", ["yes", "no", "4471", "my order number is 4471", "skip"])
+@pytest.mark.parametrize(
+    "state",
+    [{"flow": "track_order"}, {"flow": "cancel_order", "paused": ["track_order"]}],
+    ids=["runs", "paused"],
+)
+def test_a_flow_that_was_left_out_may_still_run_or_be_paused(
+    program: TurnProgram, text: str, state: dict[str, Any]
+) -> None:
+    flows = [flow for flow in program.registry.to_json() if flow["name"] != "track_order"]
+    fewer = jazzmine_dspy.load(SHIPPED, flows=flows)
+    decision = fewer.decide(Turn(text=text, **state))
+    assert not decision.degraded, decision.stages
+    assert "track_order" not in decision.selection.flows

@@ -15,7 +15,7 @@ import numpy as np
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.run import evaluate
-from jazzmine_dspy.optimize.heads.local import fit_local
+from jazzmine_dspy.optimize.heads.local import move_weights
 from jazzmine_dspy.program.ports import EmbedderPort
 from jazzmine_dspy.program.turn import TurnProgram
 from learning.grounds import CACHE, ROOT, Ground, Weights
@@ -133,7 +133,7 @@ def measure(
 def _drawn(ground: Ground, base: TurnProgram, right: dict[str, float], n: int, seed: int) -> Draw:
     train, test = ground.draw(n, seed)
     began = time.process_time()
-    fitted = fit_local(base, train, seed=seed, judge=True)
+    fitted = move_weights(base, train, seed=seed, judge=True)
     seconds = time.process_time() - began
     gains = _gains(evaluate(fitted.program, test), right)
     unseen = _gains(fitted.unseen, right) if fitted.unseen is not None else {}

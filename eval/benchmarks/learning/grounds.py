@@ -64,7 +64,7 @@ class Ground:
         """The base program over its flows."""
         program = TurnProgram(self.flows)
         artifacts.bind_recall(program, embedder)
-        return program.with_policy(base_policy(Policy(), embedder))
+        return program.with_policy(base_policy(Policy()))
 
 
 def grounds(only: Sequence[str] = ()) -> list[Ground]:

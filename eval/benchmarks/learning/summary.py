@@ -16,6 +16,9 @@ from learning.curves import Draw
 _T95 = 1.75
 """About the 95th percentile of Student's t with 15 degrees of freedom, for the one-sided bounds."""
 
+_USUAL, _LEAST = 0.02, 0.01
+"""Standard deviation of mean gains before anything is measured, and the least spread, as shares."""
+
 _COLUMNS = ("always compiled", "best fixed", "what the choice ships")
 
 
@@ -58,16 +61,25 @@ def _by_conversation(draws: Sequence[Draw], count: int) -> float:
 
 
 def fit_prior(draws: Iterable[Draw]) -> Prior:
-    """Mean and spread of the true gain by size; sampling noise of the scored turns is taken out of the spread."""
+    """Mean and spread of the true gain by size, for a registry that is not among these.
+
+    Sampling noise of the scored turns is taken out of the spread. Few registries leave the mean open: it is drawn to 0,
+    and the spread is wider.
+    """
     sizes, means, spreads = [], [], []
     for n, some in groupby(sorted(draws, key=lambda draw: draw.n), key=lambda draw: draw.n):
         held = list(some)
-        gains = np.array([draw.gain for draw in held])
+        by: dict[str, list[float]] = {}
+        for draw in held:
+            by.setdefault(draw.ground, []).append(draw.gain)
+        gains = np.array([np.mean(each) for each in by.values()])
         noise = float(np.mean([_noise(draw) for draw in held]))
+        true = max(float(gains.var(ddof=1)) - noise, 0.0) if len(gains) > 1 else 0.0
+        error = (true + noise) / len(gains)
+        weight = _USUAL**2 / (_USUAL**2 + error)
         sizes.append(n)
-        means.append(round(float(gains.mean()), 5))
-        spread = math.sqrt(max(float(gains.var(ddof=1)) - noise, 0.0)) if len(gains) > 1 else 0.0
-        spreads.append(round(max(spread, 0.005), 5))
+        means.append(round(weight * float(gains.mean()), 5))
+        spreads.append(round(max(math.sqrt(true + weight * error), _LEAST), 5))
     return Prior(tuple(sizes), tuple(means), tuple(spreads))
 
 

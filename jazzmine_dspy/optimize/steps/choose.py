@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from jazzmine_dspy.optimize.comparing import MARGIN, shared
 from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.prior import Gain, expected_gain, package_prior
+from jazzmine_dspy.optimize.prior import Gain, expected_gain, shipped_prior
 from jazzmine_dspy.optimize.state import Choice, Contender, RunState, Verdict
 
 PRICE = {"quality": 0.0, "cost": MARGIN, "calls": 2 * MARGIN}
@@ -48,7 +48,7 @@ def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
     gain = Gain(difference.value, error)
     if each.kind == "local" and each.name == "local":
         # Of other kinds nothing was measured elsewhere: what is measured here is all that is known.
-        gain = expected_gain(package_prior(), context.labelled_conversations, difference.value, error)
+        gain = expected_gain(shipped_prior(), context.labelled_conversations, difference.value, error)
     broken = context.objective.broken_constraints(each.evaluation, base.evaluation)
     worth = gain.mean - price
     return Verdict(each, score, difference, gain.mean, gain.sd, worth, broken)

@@ -15,7 +15,7 @@ from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.local.head_input import head_input
 from jazzmine_dspy.program.local.understanding import acts_head
 from jazzmine_dspy.program.ports import HeadPort, SelectionOutput
-from jazzmine_dspy.program.starts import Starts, starts, values_for
+from jazzmine_dspy.program.starts import Starts, Values, starts, values_for
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.undoing import is_opposite
 from jazzmine_dspy.program.wishes import begins_wish, likely_cuts
@@ -88,12 +88,18 @@ def read_starts(state: TurnState) -> StartReading:
         state.recalled,
         acts,
         turn,
-        lambda name: values_for(state.registry[name], turn.text, state.at),
+        lambda name: _values(name, state),
         lambda name: (
             is_opposite(state.registry[name], turn, state.registry) or is_denied(turn, state.registry[name])
         ),
     )
     return StartReading(None if found is None else found.moved(added), acts)
+
+
+def _values(name: str, state: TurnState) -> Values:
+    """What of the message a flow has slots for; nothing where it runs or is paused, and has left the registry since."""
+    flow = state.registry.get(name)
+    return Values() if flow is None else values_for(flow, state.turn.text, state.at)
 
 
 _NOTHING = Starts((), 0.0)

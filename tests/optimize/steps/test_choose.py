@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ from jazzmine_dspy.models.decision import Enhancement, Selection, StageRecord, T
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.prior import Gain, Prior, expected_gain
+from jazzmine_dspy.optimize.prior import Prior, expected_gain
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.state import Choice, Contender, Kind, RunState
@@ -57,6 +57,14 @@ def contender(name: str, kind: Kind, right: Sequence[bool] | Evaluation, calls: 
 BASE = contender("base", "base", HALF)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def flat() -> Iterator[None]:
+    """Nothing is known beforehand, where a test does not say so."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choose_module, "package_prior", lambda: Prior((1,), (0.0,), (1e6,)))
+        yield
+
+
 @pytest.fixture(scope="module")
 def choice_of(library: Any) -> Callable[..., Choice]:
     """Chooses among contenders, the base first, by a recipe."""
@@ -77,8 +85,9 @@ def choice_of(library: Any) -> Callable[..., Choice]:
 
 
 @pytest.fixture
-def ships(choice_of: Callable[..., Choice]) -> Callable[..., str]:
-    """The name of what ships."""
+def ships(choice_of: Callable[..., Choice], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """The name of what ships where nothing is known before a run measures it."""
+    monkeypatch.setattr(choose_module, "shipped_prior", lambda: None)
     return lambda *others, **settings: choice_of(*others, **settings).ships.contender.name
 
 
@@ -162,7 +171,10 @@ def test_what_breaks_a_constraint_does_not_ship(choice_of: Callable[..., Choice]
 
 
 @pytest.mark.row("C5", "V2")
-def test_a_verdict_says_what_is_sure_and_what_could_have_been_seen(choice_of: Callable[..., Choice]) -> None:
+def test_a_verdict_says_what_is_sure_and_what_could_have_been_seen(
+    choice_of: Callable[..., Choice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choose_module, "shipped_prior", lambda: None)
     found = choice_of(contender("local", "local", [True, False] * 19 + [True, True])).ships
     assert found.difference.value == pytest.approx(1 / 40)
     assert found.difference.lower_bound_one_sided < 0 < found.difference.detectable
@@ -186,7 +198,7 @@ def test_a_prior_holds_against_a_lucky_draw(
     ships: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A kind that lost elsewhere with so few conversations needs more than one turn to ship."""
-    known = Prior(((15, Gain(-0.05, 0.02)), (100, Gain(0.05, 0.02))))
+    known = Prior((15, 100), (-0.05, 0.05), (0.02, 0.02))
     monkeypatch.setattr(choose_module, "shipped_prior", lambda: known)
     once = contender("local", "local", [True, False] * 19 + [True, True])
     assert ships(once) == "base"
@@ -199,10 +211,9 @@ def test_a_prior_holds_against_a_lucky_draw(
 def test_an_expected_gain_lies_between_what_was_known_and_what_is_measured(
     mean: float, sd: float, found: float, error: float
 ) -> None:
-    gain = expected_gain(Prior(((25, Gain(mean, sd)),)), 25, found, error)
+    gain = expected_gain(Prior((25,), (mean,), (sd,)), 25, found, error)
     assert min(mean, found) - 1e-9 <= gain.mean <= max(mean, found) + 1e-9
     assert gain.sd <= min(sd, error) + 1e-9
-    assert expected_gain(None, 25, found, error) == Gain(found, error)
 
 
 DRAWS = st.lists(

@@ -80,7 +80,7 @@ def fit_of(local: TurnProgram, judged: Evaluation, threshold: float) -> LocalFit
         passing[turn.example.key] = _ruled(turn) or sure >= threshold
     gate = GateFit(threshold, certified_gate([], [], []), "")
     fitted = ConfidenceFit(confidence, gate, passing)
-    return LocalFit(TrainedLocal(local), judged, judged, fitted)
+    return LocalFit("local", TrainedLocal(local), judged, judged, fitted)
 
 
 @pytest.mark.row("C1", "C5")
@@ -94,8 +94,8 @@ def test_a_cascade_that_is_computed_is_the_joined_program(
     threshold: float,
 ) -> None:
     """Turn by turn the same decision and the same calls as when it is asked."""
-    first = Contender("local", "local", local, judged)
-    made = cascade(fit_of(local, judged, threshold), first, model)
+    first = Contender("local", "local", local, judged, local=fit_of(local, judged, threshold))
+    made = cascade(first, model)
     assert made is not None
     assert made.name == "local, then LM as written"
     lm = scripts.lm_of("right")
@@ -123,10 +123,11 @@ def test_a_cascade_asks_nothing(
 ) -> None:
     lm = scripts.lm_of("right")
     with dspy.context(lm=lm):
-        assert cascade(fit_of(local, judged, 0.6), Contender("local", "local", local, judged), model)
+        fitted = fit_of(local, judged, 0.6)
+        first = Contender("local", "local", local, judged, local=fitted)
+        assert cascade(first, model)
     assert not lm.engine.requests
-    bare = replace(fit_of(local, judged, 0.6), confidence=None)
-    assert cascade(bare, Contender("local", "local", local, judged), model) is None
+    assert cascade(replace(first, local=replace(fitted, confidence=None)), model) is None
 
 
 @pytest.fixture
