@@ -118,7 +118,7 @@ def test_the_fingerprint_tells_what_may_change_the_result(tiny: Callable[..., Re
         {"top_k": 3},
         {"refit": True},
         {"gates": {"delta": 0.2}},
-        {"recall": False},
+        {"recall": True},
     ):
         assert tiny(**change).fingerprint != recipe.fingerprint
 
