@@ -127,7 +127,7 @@ def test_a_head_whose_model_is_not_there_yet_stays_and_fails(
         program.with_policy("local").decide(text="i need yet more time with all of my books").stages["select"]
     )
     assert (record.source, record.degraded) == ("fallback", True)
-    assert "head: " in str(record.cause)
+    assert "local: EmbeddingError" in str(record.cause)
     load(without.result.folder, embedder=Down())
     assert "left out" in caplog.text
 

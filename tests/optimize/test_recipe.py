@@ -54,7 +54,6 @@ def test_a_recipe_names_dataset_shape_model_optimizer_budget_and_seed(write: Cal
         ("[demos]\nlabelled = 3", "labeled"),
         ("[sample]\ntests = 3", "test"),
         ("[gates]\ntarget = 0.1", "target_error"),
-        ("[clarify]\ncosts = 0.1", "cost"),
         ("refits = true", "refit"),
     ],
 )
@@ -82,7 +81,6 @@ def test_a_key_like_no_other_is_refused_with_the_known_ones(write: Callable[[str
         ('name = "a/../b"\ndataset = "d"\n', "name"),
         ('name = "a"\ndataset = "d"\n[budget]\nminutes = 0\n', "budget.minutes"),
         ('name = "a"\ndataset = "d"\n[gates]\ntarget_error = 1\n', "gates.target_error"),
-        ('name = "a"\ndataset = "d"\n[clarify]\ncost = 0\n', "clarify.cost"),
         ("name = \n", "Not valid TOML"),
     ],
 )
@@ -120,8 +118,7 @@ def test_the_fingerprint_tells_what_may_change_the_result(tiny: Callable[..., Re
         {"top_k": 3},
         {"refit": True},
         {"gates": {"delta": 0.2}},
-        {"clarify": {"cost": 0.5}},
-        {"recall": False},
+        {"recall": True},
     ):
         assert tiny(**change).fingerprint != recipe.fingerprint
 

@@ -10,7 +10,6 @@ import numpy as np
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.run import evaluate
-from jazzmine_dspy.models.commands import Clarify
 from jazzmine_dspy.optimize.heads.flows import fit_flows
 from jazzmine_dspy.optimize.local.acts import head_example as shown
 from jazzmine_dspy.optimize.local.indexing import with_index
@@ -112,7 +111,7 @@ def _starts(program: TurnProgram, example: Example) -> Starts | None:
 
 def _vague(example: Example) -> bool:
     """Whether it is labelled to be asked which flow is meant: it says of none that it starts, nor that none does."""
-    return any(isinstance(command, Clarify) for command in example.labels.commands or ())
+    return any("flows" in command.flow_fields for command in example.labels.commands or ())
 
 
 def _key(turn: Any) -> str:

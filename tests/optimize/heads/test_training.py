@@ -14,7 +14,7 @@ from jazzmine_dspy.models.errors import DatasetError, EmbeddingError, InputError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads import NONE, SelectionHead
 from jazzmine_dspy.program.heads._open import NEAR
-from jazzmine_dspy.program.heads.storing import heads_to_bytes
+from jazzmine_dspy.program.heads.storing import heads_from_bytes, heads_to_bytes
 from jazzmine_dspy.program.ports import Clause, EmbedderPort, HeadInput, HeadPort, SelectionOutput
 
 pytest.importorskip("sklearn")
@@ -316,7 +316,9 @@ def test_several_flows_in_one_message() -> None:
     _, *parts = trained.head.texts(text)
     clauses = [Clause(part, row) for part, row in zip(parts, embedder.features(parts), strict=True)]
     assert judged(trained, embedder, text, clauses=clauses).flows == ("track", "cancel")
-    assert SelectionHead.from_bytes(heads_to_bytes({"select": trained.head})).rule == trained.head.rule
+    again = heads_from_bytes(heads_to_bytes({"select": trained.head}))["select"]
+    assert isinstance(again, SelectionHead)
+    assert again.rule == trained.head.rule
 
 
 @pytest.mark.parametrize(
