@@ -139,7 +139,7 @@ def quality(report: dict[str, Any]) -> str:
         usage = system["usage"]
         cells += [
             f"{usage['lm_calls_per_turn']:.2f}",
-            f"{usage['prompt_tokens_per_turn']:.0f}",
+            _tokens(usage),
             str(system["n"]),
         ]
         lines.append(f"| {system['name']} | {' | '.join(cells)} |")
@@ -158,8 +158,8 @@ def compiled(report: dict[str, Any]) -> str:
             continue
         asked = max((held.get("lm", 0.0) for held in system["sources"].values()), default=0.0)
         cell = _cell(share).replace("%", "")
-        tokens = system["usage"]["prompt_tokens_per_turn"]
-        lines.append(f"| {system['name']} | {system['n']} | {cell} | {100 * asked:.0f} | {tokens:.0f} |")
+        tokens = _tokens(system["usage"])
+        lines.append(f"| {system['name']} | {system['n']} | {cell} | {100 * asked:.0f} | {tokens} |")
     lines.append("")
     for gain in report["gains"]:
         found = gain["difference"]
@@ -171,6 +171,11 @@ def compiled(report: dict[str, Any]) -> str:
             f"{100 * found['detectable']:.1f} or more would show"
         )
     return "\n".join(lines)
+
+
+def _tokens(usage: dict[str, float | None]) -> str:
+    counted = usage["prompt_tokens_per_turn"]
+    return "-" if counted is None else f"{counted:.0f}"
 
 
 def _cell(metric: dict[str, float] | None) -> str:

@@ -277,7 +277,8 @@ def _cost(usage: dict[str, Any], currency: str) -> str:
             "latency_ms",
         )
     )
-    spent = "" if not calls else f"{calls:.2f} calls, {sent:.0f} prompt and {brought:.0f} answer tokens"
+    tokens = "" if sent is None else f", {sent:.0f} prompt and {brought:.0f} answer tokens"
+    spent = "" if not calls else f"{calls:.2f} calls{tokens}"
     spent += "" if not calls or not money else f" and {money:.6f} {currency or 'in money'}"
     spent += " a turn; " if calls else ""
     return f"{spent}latency p50 {latency['p50']:.1f} ms, p95 {latency['p95']:.1f} ms"

@@ -239,7 +239,7 @@ class Evaluation:
     @cached_property
     def usage(self) -> dict[str, Any]:
         """Cost per decided turn, latency in milliseconds, and both by stage. ``cost_per_turn`` is None if
-        unknown."""
+        unknown, tokens are None if the LM's answers came without a count."""
         decided = [turn for turn in self.turns if turn.decision is not None]
         spent = [turn.decision.usage for turn in decided if turn.decision is not None]
         by_stage = {}
@@ -298,10 +298,11 @@ class Evaluation:
         if cost is None and self.price is not None:
             cost = (total.prompt_tokens * self.price[0] + total.completion_tokens * self.price[1]) / 1e6
         per = max(1, turns)
+        counted = not total.lm_calls or total.prompt_tokens > 0
         return {
             "lm_calls_per_turn": total.lm_calls / per,
-            "prompt_tokens_per_turn": total.prompt_tokens / per,
-            "completion_tokens_per_turn": total.completion_tokens / per,
+            "prompt_tokens_per_turn": total.prompt_tokens / per if counted else None,
+            "completion_tokens_per_turn": total.completion_tokens / per if counted else None,
             "cost_per_turn": None if cost is None else cost / per,
         }
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jazzmine_dspy.artifacts import BASE
-from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.compare import Comparison, compare
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.feedback import describe_decision, describe_labels
@@ -18,7 +17,6 @@ from jazzmine_dspy.eval.report import (
     FlowRow,
     Gain,
     OpenSetScore,
-    Prompt,
     RecallChoice,
     Report,
     System,
@@ -26,18 +24,15 @@ from jazzmine_dspy.eval.report import (
 from jazzmine_dspy.eval.report.shown import label
 from jazzmine_dspy.eval.significance import Difference
 from jazzmine_dspy.lm.recording import Recording
-from jazzmine_dspy.models.errors import InputError, JazzmineError
+from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.optimize.budget import price_in_words, spending
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.learning_curve import learning_points, learning_words
 from jazzmine_dspy.optimize.recorded import cascade_name
 from jazzmine_dspy.optimize.report_rows import BASELINE, BEFORE
+from jazzmine_dspy.optimize.sent_prompts import compiled_prompts
 from jazzmine_dspy.optimize.state import ConfidenceFit, RunState, Verdict
 from jazzmine_dspy.optimize.steps.choose import PRICE
-from jazzmine_dspy.program.lm_requests import request_for
-from jazzmine_dspy.program.nearest import shown
-from jazzmine_dspy.program.turn import TurnProgram
-from jazzmine_dspy.signatures.adapter import DecisionAdapter
 
 _NOTES = {
     BASELINE: "chooses flows only; the rest is the local decider's without its models",
@@ -347,32 +342,6 @@ def _worth(objective: Objective, turn: TurnResult) -> float:
     """What a whole turn is worth to the objective, from 0 to 1."""
     found = objective.smooth(turn.decision, turn.example.labels, turn.example.turn)
     return 0.0 if found is None else found
-
-
-def compiled_prompts(state: RunState, turns: Sequence[Example]) -> list[Prompt]:
-    """What each predictor is sent about the shortest of some turns, as written and as the best candidate has it."""
-    best, first = state.prompts.best_compiled, state.prompts.uncompiled
-    if best is None or first is None or not turns:
-        return []
-    example = min(turns, key=lambda e: (sum(len(m.text) for m in e.turn.history) + len(e.turn.text), e.key))
-    found = []
-    for name in best.program.active_predictors():
-        before, after = (_sent(program, name, example) for program in (first.program, best.program))
-        if before is not None and after is not None:
-            found.append(Prompt(name, before, after))
-    return found
-
-
-def _sent(program: TurnProgram, name: str, example: Example) -> str | None:
-    state = program.read(example.turn, (example.conversation_id,))
-    predictor, call = program.predictor(name), request_for(state, name)
-    try:
-        nearest = shown(predictor, program.bindings.embedder, call.query, call.exclude)
-        demos = nearest.get("demos", predictor.demos)
-        messages = DecisionAdapter().format(predictor.signature, demos, dict(call.inputs))
-    except JazzmineError:
-        return None
-    return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in messages)
 
 
 def _from(context: RunContext) -> str:

@@ -78,7 +78,13 @@ def open_context(
 def start_program(
     recipe: Recipe, dataset: Dataset, start_from: str | Path | None = None
 ) -> tuple[TurnProgram, str | None]:
-    """The program before anything is fitted, with an embedder and an index of the flows; and what it started from."""
+    """The program before anything is fitted, with an embedder and an index of the flows; and what it started from.
+
+    Raises:
+        EmbeddingError: the recipe's embedding model is missing or damaged.
+    """
+    from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
+
     shown: dict[str, Any] = {
         "shape": recipe.shape,
         "top_k": recipe.top_k,
@@ -100,7 +106,10 @@ def start_program(
         folder = Path(recipe.signatures) if recipe.signatures else None
         shown["wording"] = recipe.wordings[0]
         program = TurnProgram(dataset.flows, policy=Policy.model_validate(shown), signatures=folder)
-    artifacts.bind_recall(program, recipe.embedder)
+    embedder = FastembedEmbedder(recipe.embedder)
+    # Serving goes on without the model; a run would train and measure another program than the one asked for.
+    embedder.embed(["ready?"])
+    artifacts.bind_recall(program, embedder)
     return program, started_from
 
 

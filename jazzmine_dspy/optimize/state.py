@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from jazzmine_dspy.artifacts import BASE
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.report import Report
+from jazzmine_dspy.eval.score_terms import TurnScores
+from jazzmine_dspy.models.decision import TurnDecision, Usage
 from jazzmine_dspy.optimize.confidence import GateFit
 from jazzmine_dspy.optimize.local.recall import IndexExample
 from jazzmine_dspy.optimize.local.training import TrainedLocal
-from jazzmine_dspy.optimize.steps.prompts import PromptsFit
+from jazzmine_dspy.optimize.optimizers.registry import Candidate
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.program.turn_confidence import TurnConfidence
 
@@ -32,6 +34,57 @@ class ConfidenceFit:
     model: TurnConfidence
     gate: GateFit
     passing: Mapping[str, bool]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate with its score on dev-A (None while it has none), and its decisions there by turn."""
+
+    candidate: Candidate
+    score: float | None = None
+    scored: int = 0
+    answers: Mapping[str, TurnDecision] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    scores: tuple[TurnScores, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Of the candidate."""
+        return self.candidate.name
+
+    @property
+    def program(self) -> TurnProgram:
+        """Asks the language model in every stage."""
+        return self.candidate.program
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        """Calls and tokens that a turn took on the average."""
+        spent = sum((answer.usage for answer in self.answers.values()), Usage())
+        per = max(1, len(self.answers))
+        return spent.lm_calls / per, (spent.prompt_tokens + spent.completion_tokens) / per
+
+
+@dataclass(frozen=True)
+class PromptsFit:
+    """The candidates that were tried, the prompts as written first, once in each wording, and which of them goes on."""
+
+    tried: tuple[Tried, ...] = ()
+    best: Tried | None = None
+
+    @property
+    def uncompiled(self) -> Tried | None:
+        """The prompts as written, in the wording that did best on dev-A; None where no language model is asked."""
+        return _best(each for each in self.tried if not each.candidate.compiled)
+
+    @property
+    def best_compiled(self) -> Tried | None:
+        """Of the compiled candidates, the one that did best on the most turns of dev-A."""
+        return _best(each for each in self.tried if each.candidate.compiled and each.score is not None)
+
+
+def _best(tried: Iterable[Tried]) -> Tried | None:
+    return max(tried, key=lambda each: (each.scored, each.score or 0.0), default=None)
 
 
 @dataclass(frozen=True)

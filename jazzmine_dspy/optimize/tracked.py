@@ -18,8 +18,7 @@ from jazzmine_dspy.program.prompts import states_of
 
 if TYPE_CHECKING:
     from jazzmine_dspy.eval.report import Report
-    from jazzmine_dspy.optimize.state import RunState, Verdict
-    from jazzmine_dspy.optimize.steps.prompts import Tried
+    from jazzmine_dspy.optimize.state import RunState, Tried, Verdict
     from jazzmine_dspy.optimize.tracking import Tracker
 
 TRACES = 60

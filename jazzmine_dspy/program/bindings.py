@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import dspy
 from dspy.dsp.utils.settings import main_thread_config, thread_local_overrides
@@ -15,10 +15,6 @@ from jazzmine_dspy.models.decision import STAGES, Stage
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.program.decision_cache import DecisionCache
 from jazzmine_dspy.program.ports import EmbedderPort, HeadPort, RecallPort
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.program.decider import Decider
-
 
 BUILT_IN = ("local", "lm", "fallback")
 """Deciders that every program has."""
@@ -30,7 +26,7 @@ class Ports(TypedDict, total=False):
     recall: RecallPort | None
     embedder: EmbedderPort | None
     heads: Mapping[Stage, HeadPort[Any] | None]
-    deciders: Mapping[str, Decider | None]
+    deciders: Mapping[str, Any]
     lm: dspy.LM | None
     clock: Callable[[], float]
     cache: DecisionCache | None
@@ -43,7 +39,8 @@ class Bindings:
     recall: RecallPort | None = None
     embedder: EmbedderPort | None = None
     heads: Mapping[Stage, HeadPort[Any]] = field(default_factory=lambda: MappingProxyType({}))
-    deciders: Mapping[str, Decider] = field(default_factory=lambda: MappingProxyType({}))
+    deciders: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """Those of others, each a :class:`~jazzmine_dspy.program.decider.Decider`."""
     lm: dspy.LM | None = None
     clock: Callable[[], float] = time.monotonic
     dspy_lm: dspy.LM | None = None

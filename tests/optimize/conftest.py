@@ -28,9 +28,9 @@ from jazzmine_dspy.optimize.local.training import TrainedLocal
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize
-from jazzmine_dspy.optimize.state import LocalFit, RunState
+from jazzmine_dspy.optimize.state import LocalFit, PromptsFit, RunState
 from jazzmine_dspy.optimize.steps.choose import choose
-from jazzmine_dspy.optimize.steps.prompts import PromptsFit, compile_prompts
+from jazzmine_dspy.optimize.steps.prompts import compile_prompts
 from jazzmine_dspy.program.turn import TurnProgram
 
 NAME = "jazzmine_tests_scripts"

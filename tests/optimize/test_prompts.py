@@ -17,7 +17,8 @@ from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, with_states
 from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
 from jazzmine_dspy.optimize.recipe import Recipe
-from jazzmine_dspy.optimize.steps.prompts import Tried, chosen, first_rung
+from jazzmine_dspy.optimize.state import Tried
+from jazzmine_dspy.optimize.steps.prompts import chosen, first_rung
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 

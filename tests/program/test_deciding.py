@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -376,49 +375,3 @@ def test_an_enhancement_that_fails_leaves_the_turn_as_it_was_decided(
     assert decision.enhancement == local.enhancement
     assert [stage for stage, record in decision.stages.items() if record.degraded] == ["enhance"]
     assert len(decision.stages["enhance"].calls) == 1
-
-
-# --- many at once --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.row("A7", "P4", "U15")
-@STYLES
-def test_two_hundred_turns_whose_recall_hangs_are_neither_late_nor_lost(
-    cascade: Make, overlap: Make, registry: FlowRegistry, speak: Make, style: str
-) -> None:
-    go = threading.Event()
-
-    class Hanging(overlap):  # type: ignore[misc]
-        def recall(self, query: str, **options: Any) -> Any:
-            go.wait(60)
-            return super().recall(query, **options)
-
-    program = cascade(CERTAIN, speak(), recall=Hanging(registry))
-    turns = [Turn(text=f"where is my order {number}", history=LATER.history) for number in range(200)]
-    took: list[float] = []
-
-    async def one(turn: Turn) -> TurnDecision:
-        began = time.monotonic()
-        decision = await program.adecide(turn, deadline=1.0)
-        took.append(time.monotonic() - began)
-        return decision
-
-    async def all_of_them() -> list[TurnDecision]:
-        return await asyncio.gather(*map(one, turns))
-
-    began = time.monotonic()
-    runner = asyncio.Runner()
-    try:
-        if style == "sync":
-            decisions = program.decide_many(turns, workers=200, deadline=1.0)
-        else:
-            decisions = runner.run(all_of_them())
-    finally:
-        go.set()
-        runner.close()
-    # One after the other they would take 200 s; what is over the second is the work of a busy machine.
-    assert time.monotonic() - began < 20
-    assert [one.enhancement.enhanced_query for one in decisions] == [turn.text for turn in turns]
-    for decision in decisions:
-        assert "recall: " in str(decision.stages["select"].cause)
-        assert "deadline" in str(decision.stages["select"].cause)

@@ -57,7 +57,7 @@ def costs(data: Document) -> list[Markup]:
                 i == data["shipped"],
             )
             for i, one in enumerate(data["systems"])
-            if (held := one["metrics"].get(metric))
+            if (held := one["metrics"].get(metric)) and one["usage"]["prompt_tokens_per_turn"] is not None
         ]
         if points:
             said = f"{label(metric)} against prompt tokens per turn"

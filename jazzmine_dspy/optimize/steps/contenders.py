@@ -15,9 +15,8 @@ from jazzmine_dspy.optimize.confidence import Judged, set_gate
 from jazzmine_dspy.optimize.context import COMPILE_TIME, JUDGE_TIME, RunContext
 from jazzmine_dspy.optimize.measuring import asking_all, evaluate_within
 from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn, with_states
-from jazzmine_dspy.optimize.state import Contender, LocalFit, RunState
+from jazzmine_dspy.optimize.state import Contender, LocalFit, RunState, Tried
 from jazzmine_dspy.optimize.steps.deciders import judged_deciders
-from jazzmine_dspy.optimize.steps.prompts import Tried
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 

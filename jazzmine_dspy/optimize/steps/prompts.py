@@ -5,16 +5,15 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.intervals import pooled
 from jazzmine_dspy.eval.objective import has_label
 from jazzmine_dspy.eval.score_terms import TurnScores
-from jazzmine_dspy.models.decision import TurnDecision, Usage
+from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
 from jazzmine_dspy.optimize.comparing import MARGIN
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
@@ -23,65 +22,12 @@ from jazzmine_dspy.optimize.measuring import asking_all, assert_answered, within
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, calls_per_turn, named
 from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
 from jazzmine_dspy.optimize.recipe import Prefer, Recipe
+from jazzmine_dspy.optimize.state import PromptsFit, RunState, Tried
 from jazzmine_dspy.optimize.tracked import track_candidate
 from jazzmine_dspy.program.outages import has_answer
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.program.wording import in_wording
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.optimize.state import RunState
-
-
-@dataclass(frozen=True)
-class Tried:
-    """A candidate with its score on dev-A (None while it has none), and its decisions there by turn."""
-
-    candidate: Candidate
-    score: float | None = None
-    scored: int = 0
-    answers: Mapping[str, TurnDecision] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    scores: tuple[TurnScores, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """Of the candidate."""
-        return self.candidate.name
-
-    @property
-    def program(self) -> TurnProgram:
-        """Asks the language model in every stage."""
-        return self.candidate.program
-
-    @property
-    def cost(self) -> tuple[float, float]:
-        """Calls and tokens that a turn took on the average."""
-        spent = sum((answer.usage for answer in self.answers.values()), Usage())
-        per = max(1, len(self.answers))
-        return spent.lm_calls / per, (spent.prompt_tokens + spent.completion_tokens) / per
-
-
-@dataclass(frozen=True)
-class PromptsFit:
-    """The candidates that were tried, the prompts as written first, once in each wording, and which of them goes on."""
-
-    tried: tuple[Tried, ...] = ()
-    best: Tried | None = None
-
-    @property
-    def uncompiled(self) -> Tried | None:
-        """The prompts as written, in the wording that did best on dev-A; None where no language model is asked."""
-        return _best(each for each in self.tried if not each.candidate.compiled)
-
-    @property
-    def best_compiled(self) -> Tried | None:
-        """Of the compiled candidates, the one that did best on the most turns of dev-A."""
-        return _best(each for each in self.tried if each.candidate.compiled and each.score is not None)
-
-
-def _best(tried: Iterable[Tried]) -> Tried | None:
-    return max(tried, key=lambda each: (each.scored, each.score or 0.0), default=None)
 
 
 def turns_to_compile_on(context: RunContext, program: TurnProgram, dev_a: Sequence[Example]) -> list[Example]:

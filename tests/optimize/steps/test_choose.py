@@ -61,7 +61,7 @@ BASE = contender("base", "base", HALF)
 def flat() -> Iterator[None]:
     """Nothing is known beforehand, where a test does not say so."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choose_module, "package_prior", lambda: Prior((1,), (0.0,), (1e6,)))
+        patch.setattr(choose_module, "shipped_prior", lambda: Prior((1,), (0.0,), (1e6,)))
         yield
 
 
