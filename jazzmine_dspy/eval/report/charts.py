@@ -117,11 +117,16 @@ def dots(
     for number, row in enumerate(rows):
         y = top + step * number + 13
         parts += [
-            text(8, y, row.name, "t strong" if row.strong else "t"),
+            text(8, y, _shortened(row.name, (width - 140) / 6), "t strong" if row.strong else "t"),
             text(width - 8, y, row.text, "v strong" if row.strong else "v", "end"),
             _whisker(scale, row, y + 13),
         ]
     return svg(width, height, label, *parts)
+
+
+def _shortened(name: str, most: float) -> str:
+    """A name of at most so many characters; the dot's title and the legend have all of it."""
+    return name if len(name) <= most else f"{name[: int(most) - 1].rstrip()}…"
 
 
 def compact(
