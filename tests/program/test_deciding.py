@@ -375,3 +375,14 @@ def test_an_enhancement_that_fails_leaves_the_turn_as_it_was_decided(
     assert decision.enhancement == local.enhancement
     assert [stage for stage, record in decision.stages.items() if record.degraded] == ["enhance"]
     assert len(decision.stages["enhance"].calls) == 1
+
+
+# --- another wish in the middle of a flow ---------------------------------------------------------------------
+
+
+def test_an_example_of_another_flow_starts_it_though_something_else_was_asked() -> None:
+    flows = [*BOATS, {"name": "check_in", "description": "Check in.", "examples": ["check me in"]}]
+    program = TurnProgram(FlowRegistry(flows), policy=Policy()).with_policy("local")
+    bind_recall(program, "minilm")
+    assert program.decide(SEATS.model_copy(update={"text": "Check me in!"})).selection.flows == ["check_in"]
+    assert program.decide(SEATS.model_copy(update={"text": "book me in"})).selection.flows == []

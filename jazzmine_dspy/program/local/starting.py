@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.clarify import close_pair, margin_of
 from jazzmine_dspy.program.denials import is_denied
 from jazzmine_dspy.program.heads.acts import Acts
-from jazzmine_dspy.program.heads.acts.free_texts import only_answers
+from jazzmine_dspy.program.heads.acts.free_texts import is_telling, only_answers
 from jazzmine_dspy.program.heads.acts.questions import LONG, without_correcting
 from jazzmine_dspy.program.heads.acts.readings import free_text, whole_value
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
@@ -82,8 +83,9 @@ def read_starts(state: TurnState) -> StartReading:
     if state.awaited is not None and only_answers(state.awaited, turn.text):
         return StartReading(_NOTHING, acts)
     if turn.awaiting and len(turn.text.split()) <= SHORT and acts["start"] < LIKELY:
-        # First of all a short message answers what was asked, however near to a flow it is.
-        return StartReading(None, acts)
+        # First of all a short message answers what was asked, however near to a flow it is; unless it is what that
+        # flow's own examples say.
+        return StartReading(_as_an_example(state), acts)
     found = starts(
         state.recalled,
         acts,
@@ -96,12 +98,28 @@ def read_starts(state: TurnState) -> StartReading:
     return StartReading(None if found is None else found.moved(added), acts)
 
 
+def _as_an_example(state: TurnState) -> Starts | None:
+    """The one flow that has the message among its examples, word for word; None where a comment was asked for."""
+    if state.awaited is not None and is_telling(state.awaited):
+        return None
+    said = plain(state.turn.text)
+    named = [
+        name
+        for name in state.choosable
+        if name != state.turn.flow
+        and any(plain(example) == said for example in state.registry[name].examples)
+    ]
+    return Starts(((named[0], _SAID),), _SAID) if len(named) == 1 else None
+
+
 def _values(name: str, state: TurnState) -> Values:
     """What of the message a flow has slots for; nothing where it runs or is paused, and has left the registry since."""
     flow = state.registry.get(name)
     return Values() if flow is None else values_for(flow, state.turn.text, state.at)
 
 
+_SAID = 0.95
+"""How likely a message that is one of a flow's examples starts it, though something else was asked."""
 _NOTHING = Starts((), 0.0)
 """No wish for another flow, whatever labels add."""
 
