@@ -117,7 +117,7 @@ def dots(
     for number, row in enumerate(rows):
         y = top + step * number + 13
         parts += [
-            text(8, y, _shortened(row.name, (width - 140) / 6), "t strong" if row.strong else "t"),
+            text(8, y, _shortened(row.name, (width - 152) / 6), "t strong" if row.strong else "t"),
             text(width - 8, y, row.text, "v strong" if row.strong else "v", "end"),
             _whisker(scale, row, y + 13),
         ]
