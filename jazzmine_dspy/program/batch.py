@@ -8,7 +8,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Collection, Coroutine, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
@@ -123,6 +123,7 @@ def _each(work: Callable[[T], R], items: Sequence[T], workers: int) -> Generator
         return
     pool = ThreadPoolExecutor(workers, thread_name_prefix="jazzmine-batch")
     busy: set[threading.Thread] = set()
+    waiting: list[Future[R]] = []
 
     def one(item: T) -> R:
         busy.add(threading.current_thread())
@@ -133,13 +134,16 @@ def _each(work: Callable[[T], R], items: Sequence[T], workers: int) -> Generator
 
     try:
         # DSPy keeps the language model and its callbacks in context variables.
-        waiting = [pool.submit(contextvars.copy_context().run, one, item) for item in items]
+        for item in items:
+            waiting.append(pool.submit(contextvars.copy_context().run, one, item))
         for each in waiting:
             while not ended(each, LOOK_S):
                 pass
             yield each.result()
     except KeyboardInterrupt:
-        pool.shutdown(wait=False, cancel_futures=True)
+        for each in waiting:
+            each.cancel()
+        # Before the pool is shut: a thread that has ended may have left its number to one that is being started.
         for thread in tuple(busy):
             interrupt(thread)
         raise
