@@ -282,7 +282,8 @@ def _history_message(turn: LabelledTurn) -> HistoryMessage:
 
 
 def seen_conversations(manifest: Mapping[str, Any]) -> frozenset[str]:
-    """Ids of the conversations that a program was trained on: those of train, and of dev where it was refitted.
+    """Ids of the conversations that a program was trained on: those of train, and of dev where labels moved the
+    package's weights or it was refitted.
 
     Example:
         >>> roles = {"a": "train", "b": "dev_b", "c": "test"}
@@ -292,7 +293,8 @@ def seen_conversations(manifest: Mapping[str, Any]) -> frozenset[str]:
         ['a']
     """
     refitted = bool((manifest.get("recipe") or {}).get("refit"))
-    parts = ("train", "dev_a", "dev_b") if refitted else ("train",)
+    moved = "head" in manifest and manifest["head"] is None and manifest.get("shipped") != "base"
+    parts = ("train", "dev_a", "dev_b") if refitted or moved else ("train",)
     return frozenset(name for name, role in _roles(manifest).items() if role in parts)
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from jazzmine_dspy.cli import app
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.datasets.load import describe_exposure
+from jazzmine_dspy.datasets.load import describe_exposure, seen_conversations
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "tests" / "optimize" / "library"
@@ -75,16 +75,24 @@ def test_another_dataset_is_none_of_its_business(copied: Path, tmp_path: Path) -
 
 @pytest.mark.slow
 def test_evaluate_says_so() -> None:
-    """The shipped program was fitted on dev-B too."""
+    """The shipped program's head of flows was fitted on the training part."""
     arguments = [
         "evaluate",
         "support",
         str(ROOT / "datasets" / "support"),
         "--split",
-        "dev_b",
+        "train",
         "--sample",
         "2",
     ]
     found = CliRunner().invoke(app, [*arguments, "--quiet"])
     assert found.exit_code == 0, found.output
-    assert "the program has learnt from 14 of the 14 conversations of dev_b" in " ".join(found.output.split())
+    assert "the program has learnt from 103 of the 103 conversations of train" in " ".join(
+        found.output.split()
+    )
+
+
+def test_where_labels_moved_the_weights_the_dev_parts_are_learnt_too() -> None:
+    manifest = {"dataset": {"roles": {"a": "train", "b": "dev_b", "c": "test"}}, "head": None}
+    assert seen_conversations({**manifest, "shipped": "local"}) == {"a", "b"}
+    assert seen_conversations({**manifest, "shipped": "base"}) == {"a"}

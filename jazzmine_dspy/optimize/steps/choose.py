@@ -46,8 +46,8 @@ def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
         return Verdict(each, score, worth=-1.0, broken=("no turn says anything of it",))
     difference, error = found
     gain = Gain(difference.value, error)
-    if each.kind == "local":
-        # Of other kinds nothing was measured elsewhere: what is measured here is all that is known.
+    if each.kind == "local" and (each.local is None or each.local.trained.head is None):
+        # Of other kinds, and of heads, nothing was measured elsewhere: what is measured here is all that is known.
         gain = expected_gain(shipped_prior(), context.labelled_conversations, difference.value, error)
     broken = context.objective.broken_constraints(each.evaluation, base.evaluation)
     worth = gain.mean - price

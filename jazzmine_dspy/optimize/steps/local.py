@@ -65,7 +65,7 @@ def _moved(context: RunContext, state: RunState) -> LocalFit | None:
         return move_weights(start, examples, seed=seed).program
 
     base = _judged(context, BASE, state.base, pool)
-    curve = [*learning_curve(context, again, base), _last_point(context, made.unseen)]
+    curve = [*learning_curve(context, again, base), (context.labelled_conversations, _on_dev(made.unseen))]
     trained = TrainedLocal(made.program, examples=made.examples, turns=len(pool))
     return LocalFit(
         "local", trained, made.unseen, base, fit_confidence(context, made.unseen, made.program), tuple(curve)
@@ -92,7 +92,8 @@ def _with_head(context: RunContext, state: RunState, name: str) -> LocalFit | No
         every += held
     evaluation = Evaluation(tuple(turns), seed=context.recipe.seed)
     base = _judged(context, BASE, state.base, every)
-    curve = [*learning_curve(context, again, base), _last_point(context, evaluation)]
+    learnt = len({example.conversation_id for example in context.dataset.examples("train")})
+    curve = [*learning_curve(context, again, base), (learnt, _on_dev(evaluation))]
     return LocalFit(
         name, trained, evaluation, base, fit_confidence(context, evaluation, trained.program), tuple(curve)
     )
@@ -141,10 +142,6 @@ def learning_curve(context: RunContext, train: Train, base: Evaluation) -> Itera
             program = train([example for example in examples if example.conversation_id in some])
             dev = context.dataset.examples("dev_a", "dev_b")
             yield len(some), _judged(context, f"local, {len(some)} conversations", program, dev)
-
-
-def _last_point(context: RunContext, evaluation: Evaluation) -> tuple[int, Evaluation]:
-    return context.labelled_conversations, _on_dev(evaluation)
 
 
 def _on_dev(evaluation: Evaluation) -> Evaluation:
