@@ -21,8 +21,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
-from understanding.rehearsal import judged as judged_staged
-from understanding.rehearsal import staged
+from understanding.rehearsal import judged, staged
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy import eval as scoring
@@ -31,7 +30,7 @@ from jazzmine_dspy.datasets.importers import import_dataset
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.suite import load_suite
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.optimize.confidence import Judged, fit, judged, left_out, set_gate
+from jazzmine_dspy.optimize.confidence import ConfidenceRow, confidence_rows, fit, out_of_fold, set_gate
 from jazzmine_dspy.program import turn_confidence
 from jazzmine_dspy.program.heads.acts.shipped import SHIPPED
 from jazzmine_dspy.program.policy import Policy
@@ -51,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--print", action="store_true", help="write nothing")
     options = parser.parse_args(arguments)
     rows = [*_support(), *_suite(), *_sgd()]
-    sure = left_out(rows, TurnConfidence())
+    sure = out_of_fold(rows, TurnConfidence())
     for name in dict.fromkeys(row.among for row in rows):
         print(f"{name}, left out of the fit:")
         held = [at for at, row in enumerate(rows) if row.among == name]
@@ -95,12 +94,12 @@ def _examples(folder: Path) -> tuple[FlowRegistry, list[Example]]:
     return dataset.flows, [each for each in dataset.examples(*PARTS) if each.labels.commands is not None]
 
 
-def _support() -> list[Judged]:
+def _support() -> list[ConfidenceRow]:
     flows, examples = _examples(ROOT / "datasets" / "support")
-    return _of("support", judged(_decided(flows, examples), flows))
+    return _of("support", confidence_rows(_decided(flows, examples), flows))
 
 
-def _suite() -> list[Judged]:
+def _suite() -> list[ConfidenceRow]:
     with tempfile.TemporaryDirectory() as made:
         # Alone in a folder: the conversations of the other registries stay closed.
         for ending in ("yaml", "conversations.yaml"):
@@ -110,24 +109,24 @@ def _suite() -> list[Judged]:
     flows = suite.registries[WORKING]
     found = _decided(flows, [each.example for each in turns])
     decisions = {each.key: turn.decision for each, turn in zip(turns, found, strict=True)}
-    right = judged_staged(suite, turns, decisions)
+    right = judged(suite, turns, decisions)
     rows = [
-        Judged(features_of(each.turn, flows, decision), right[each.key], each.conversation.id)
+        ConfidenceRow(features_of(each.turn, flows, decision), right[each.key], each.conversation.id)
         for each in turns
         if (decision := decisions[each.key]) is not None
     ]
     return _of(WORKING, rows)
 
 
-def _sgd() -> list[Judged]:
+def _sgd() -> list[ConfidenceRow]:
     with tempfile.TemporaryDirectory() as made:
         import_dataset("sgd", DATA / "sgd" / "dev", out=Path(made) / "sgd")
         flows, examples = _examples(Path(made) / "sgd")
-        rows = judged(_decided(flows, examples), flows)
+        rows = confidence_rows(_decided(flows, examples), flows)
     return [row._replace(weight=ELSEWHERE) for row in _of("sgd", rows)]
 
 
-def _of(name: str, rows: Sequence[Judged]) -> list[Judged]:
+def _of(name: str, rows: Sequence[ConfidenceRow]) -> list[ConfidenceRow]:
     return [row._replace(group=f"{name}/{row.group}", among=name) for row in rows]
 
 

@@ -136,7 +136,7 @@ def optimize(
 
 def _recipe(recipe: Path | None, start_from: str | None, changes: dict[str, Any]) -> Recipe:
     """The recipe that is named, else the one by which the program was compiled that the run starts from."""
-    from jazzmine_dspy.optimize.earlier import recipe_of
+    from jazzmine_dspy.optimize.previous import recipe_of
     from jazzmine_dspy.optimize.recipe import changed_recipe, read_recipe
 
     if recipe is not None:

@@ -13,7 +13,7 @@ MARGIN = 0.02
 """What one call of a language model a turn has to bring, and what of two candidates counts as near."""
 
 
-def shared(mine: Evaluation, theirs: Evaluation, metric: str) -> tuple[Difference, float] | None:
+def paired_difference(mine: Evaluation, theirs: Evaluation, metric: str) -> tuple[Difference, float] | None:
     """How much higher one is than another on the turns that both answered, and the standard error of that.
 
     None where the metric says nothing of any.

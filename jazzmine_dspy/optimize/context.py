@@ -18,8 +18,8 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.optimize.budget import Budget
-from jazzmine_dspy.optimize.earlier import Earlier
 from jazzmine_dspy.optimize.interrupted import BestSoFar
+from jazzmine_dspy.optimize.previous import PreviousProgram
 from jazzmine_dspy.optimize.progress import Progress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.tracking import Tracker
@@ -56,7 +56,7 @@ class RunContext:
         teacher: Another language model, which shows right answers and writes prompts.
         teacher_budget: Counts what it is asked.
         best: The best so far, for a run that is stopped.
-        earlier: The program that the run starts from; None where it starts anew.
+        previous: The program that the run starts from; None if it starts from the base program.
         optimizer: Makes the candidates of prompts in the place of the recipe's.
         folder: Of the program.
         started: When the run began.
@@ -74,7 +74,7 @@ class RunContext:
     teacher: dspy.LM | None = None
     teacher_budget: Budget | None = None
     best: BestSoFar = field(default_factory=BestSoFar)
-    earlier: Earlier | None = None
+    previous: PreviousProgram | None = None
     optimizer: Optimizer | None = None
     folder: Path = Path("program")
     started: dt.datetime = dt.datetime.min

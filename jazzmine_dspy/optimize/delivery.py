@@ -124,7 +124,7 @@ def manifest_facts(context: RunContext, state: RunState, first_line: str) -> dic
         "demonstrations": {name: len(state.program.predictor(name).demos) for name in PREDICTORS},
         "first_line": first_line,
         "scores": scores,
-        **({} if context.earlier is None else {"from": context.earlier.to_json() | {"stays": state.stays}}),
+        **({} if context.previous is None else {"from": context.previous.to_json() | {"stays": state.stays}}),
     }
 
 

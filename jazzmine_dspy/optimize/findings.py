@@ -29,10 +29,11 @@ from jazzmine_dspy.optimize.budget import price_in_words, spending
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.learning_curve import learning_points, learning_words
 from jazzmine_dspy.optimize.recorded import cascade_name
-from jazzmine_dspy.optimize.report_rows import BASELINE, BEFORE
+from jazzmine_dspy.optimize.report_rows import BASELINE
 from jazzmine_dspy.optimize.sent_prompts import compiled_prompts
 from jazzmine_dspy.optimize.state import ConfidenceFit, RunState, Verdict
 from jazzmine_dspy.optimize.steps.choose import PRICE
+from jazzmine_dspy.optimize.steps.contenders import BEFORE
 
 _NOTES = {
     BASELINE: "chooses flows only; the rest is the local decider's without its models",
@@ -244,8 +245,8 @@ def _facts(context: RunContext, state: RunState, before: Mapping[str, Any]) -> d
             facts[name] = (
                 "not run: nothing to learn from, no language model, no candidate, or no budget left for it"
             )
-    if context.earlier is not None:
-        facts["starts from"] = f"{context.earlier.manifest['name']}, {context.earlier.sha256[:12]}"
+    if context.previous is not None:
+        facts["starts from"] = f"{context.previous.manifest['name']}, {context.previous.sha256[:12]}"
     return facts | {"ships": state.ships}
 
 
@@ -345,7 +346,7 @@ def _worth(objective: Objective, turn: TurnResult) -> float:
 
 
 def _from(context: RunContext) -> str:
-    return "" if context.earlier is None else f" --from {context.earlier.manifest['name']}"
+    return "" if context.previous is None else f" --from {context.previous.manifest['name']}"
 
 
 def _before_and_after(context: RunContext, systems: Mapping[str, Evaluation | None]) -> Comparison | None:
@@ -364,12 +365,12 @@ def _before_and_after(context: RunContext, systems: Mapping[str, Evaluation | No
 
 def _flow_rows(context: RunContext) -> list[FlowRow]:
     """Flows that changed since the program was compiled that the run starts from, and flows that lack turns."""
-    earlier = context.earlier
-    if earlier is None:
+    previous = context.previous
+    if previous is None:
         return []
-    rows = [FlowRow(each.flow, "removed", (), 0, 0, 0) for each in earlier.changes if each.kind == "removed"]
-    kinds = {each.flow: each for each in earlier.changes}
-    for row in earlier.flows:
+    rows = [FlowRow(each.flow, "removed", (), 0, 0, 0) for each in previous.changes if each.kind == "removed"]
+    kinds = {each.flow: each for each in previous.changes}
+    for row in previous.flows:
         change = kinds.get(row.flow)
         words = "as it was" if change is None else change.in_words().removeprefix(f"{row.flow} ")
         rows.append(FlowRow(row.flow, words, row.lacks, row.train, row.dev, row.test))

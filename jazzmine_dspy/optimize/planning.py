@@ -17,11 +17,11 @@ from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.checks import check_labels
 from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.earlier import read_earlier
 from jazzmine_dspy.optimize.opening import start_program
 from jazzmine_dspy.optimize.optimizers.labeled_few_shot import labeled
 from jazzmine_dspy.optimize.optimizers.registry import AS_WRITTEN, calls_per_turn, named
 from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
+from jazzmine_dspy.optimize.previous import read_previous
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.steps.deciders import check_deciders
@@ -138,12 +138,12 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
         add("compare", context.calls_for_judging, shown)
         add("report on test", context.calls_for_report, shown)
         if start_from is not None:
-            earlier = read_earlier(start_from, dataset)
+            previous = read_previous(start_from, dataset)
             pool = dataset.examples("train", "dev_a", "dev_b")
-            unseen = sum(example.conversation_id not in earlier.learnt for example in pool)
+            unseen = sum(example.conversation_id not in previous.learnt for example in pool)
             judged = min(recipe.sample.dev_b or unseen, unseen)
             tested = min(recipe.sample.test or context.test_turns, context.test_turns)
-            add("judge and report before", (judged + tested) * calls_per_turn(earlier.program), shown)
+            add("judge and report before", (judged + tested) * calls_per_turn(previous.program), shown)
     return Plan(recipe.lm, tuple(steps), limits.lm_calls, price, limits.tokens, limits.money)
 
 

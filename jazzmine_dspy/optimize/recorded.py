@@ -17,7 +17,7 @@ from jazzmine_dspy.optimize.optimizers.registry import named
 from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
 from jazzmine_dspy.optimize.recipe import RecordedPart
 from jazzmine_dspy.optimize.state import RunState
-from jazzmine_dspy.optimize.steps.contenders import mixed
+from jazzmine_dspy.optimize.steps.contenders import cascade_turns
 from jazzmine_dspy.optimize.steps.local import is_closed
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
@@ -41,7 +41,7 @@ def recorded_rows(context: RunContext, state: RunState) -> dict[str, Evaluation]
             continue
         examples = [test[key] for key in listed if key in test]
         context.progress.phase(f"test: {part.name}, recorded", len(examples))
-        turns = _answered(context, part, examples)
+        turns = _evaluate_recorded(context, part, examples)
         if len(turns) < len(examples) or not turns:
             context.progress.note(
                 f"{part.name}: {len(turns)} of {len(examples)} recorded turns have an answer to today's prompt"
@@ -55,16 +55,16 @@ def recorded_rows(context: RunContext, state: RunState) -> dict[str, Evaluation]
     return rows
 
 
-def _answered(context: RunContext, part: RecordedPart, examples: list[Example]) -> list[TurnResult]:
+def _evaluate_recorded(context: RunContext, part: RecordedPart, examples: list[Example]) -> list[TurnResult]:
     from jazzmine_dspy.lm import resolve_lm
 
     program = TurnProgram(context.dataset.flows, policy=Policy(wording="full")).with_policy("lm")
     artifacts.bind_recall(program, context.recipe.embedder)
     program.bind(lm=resolve_lm(f"{PREFIX}{part.folder}"))
-    made = named(part.optimizer)(
+    candidates = named(part.optimizer)(
         program, context.dataset.examples("train"), OptimizerTools(context.recipe, note=context.progress.note)
     )
-    candidate = next(made, None)
+    candidate = next(candidates, None)
     program = program if candidate is None else candidate.program
     turns: list[TurnResult] = []
     for example in examples:
@@ -76,12 +76,12 @@ def _answered(context: RunContext, part: RecordedPart, examples: list[Example]) 
     return turns
 
 
-def _cascade(state: RunState, asked: list[TurnResult]) -> list[TurnResult]:
+def _cascade(state: RunState, recorded: list[TurnResult]) -> list[TurnResult]:
     local = state.local
     if local.confidence is None:
         return []
     program = local.trained.program
-    first = evaluate(program, [turn.example for turn in asked]).turns
+    first = evaluate(program, [turn.example for turn in recorded]).turns
     gate, model = local.confidence.gate.threshold, local.confidence.model
     passing: Mapping[str, bool] = {
         turn.example.key: turn.decision is not None
@@ -92,4 +92,4 @@ def _cascade(state: RunState, asked: list[TurnResult]) -> list[TurnResult]:
         )
         for turn in first
     }
-    return mixed(first, asked, passing)
+    return cascade_turns(first, recorded, passing)

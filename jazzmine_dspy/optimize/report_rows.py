@@ -17,12 +17,12 @@ from jazzmine_dspy.optimize.measuring import asking_all, evaluate_within
 from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
 from jazzmine_dspy.optimize.recorded import recorded_rows
 from jazzmine_dspy.optimize.state import RunState
+from jazzmine_dspy.optimize.steps.contenders import BEFORE
 from jazzmine_dspy.optimize.steps.local import PARTS
 from jazzmine_dspy.program.ports import HeadPort
 from jazzmine_dspy.program.turn import TurnProgram
 
 BASELINE = "TF-IDF + logistic regression"
-BEFORE = "before"
 
 
 def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | None]:
@@ -75,14 +75,14 @@ def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | 
 
 def _before(context: RunContext, state: RunState, shipped: Evaluation | None) -> Mapping[str, Evaluation]:
     """The program that the run starts from, on the turns of what ships."""
-    earlier = context.earlier
-    if earlier is None or shipped is None or (context.lm is None and calls_per_turn(earlier.program)):
+    previous = context.previous
+    if previous is None or shipped is None or (context.lm is None and calls_per_turn(previous.program)):
         return {}
     if state.stays:
         return {BEFORE: shipped}
     turns = [turn.example for turn in shipped.turns]
-    found = evaluate_within(context, f"test: {BEFORE}", earlier.program, turns, timed=True)
-    return {} if found is None or found.n < shipped.n else {BEFORE: found}
+    evaluation = evaluate_within(context, f"test: {BEFORE}", previous.program, turns, timed=True)
+    return {} if evaluation is None or evaluation.n < shipped.n else {BEFORE: evaluation}
 
 
 def _classic(context: RunContext, program: TurnProgram) -> TurnProgram | None:

@@ -16,10 +16,10 @@ from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.optimize.checks import check_labels, check_lm
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.delivery import RunResult, run_facts, stopped_facts
-from jazzmine_dspy.optimize.earlier import read_earlier
 from jazzmine_dspy.optimize.local.training import documents
 from jazzmine_dspy.optimize.opening import alone, open_context, start_program
 from jazzmine_dspy.optimize.optimizers.registry import Optimizer, calls_per_turn, named
+from jazzmine_dspy.optimize.previous import read_previous
 from jazzmine_dspy.optimize.progress import NullProgress, Progress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.state import RunState
@@ -116,8 +116,8 @@ def _run(
     check_deciders(recipe)
     named(recipe.optimizer)
     check_labels(recipe, dataset)
-    earlier = None if start_from is None else read_earlier(start_from, dataset)
-    for line in earlier.in_words() if earlier is not None else ():
+    previous = None if start_from is None else read_previous(start_from, dataset)
+    for line in previous.in_words() if previous is not None else ():
         progress.note(line)
     start, started_from = start_program(recipe, dataset, start_from)
     context = open_context(
@@ -130,7 +130,7 @@ def _run(
         teacher=teacher,
         fresh=fresh,
     )
-    context = replace(context, earlier=earlier, optimizer=optimizer, folder=folder, started=started)
+    context = replace(context, previous=previous, optimizer=optimizer, folder=folder, started=started)
     if recipe.tracking != "none":
         tracker = Tracker(recipe.tracking, _WORK / "mlflow", recipe.name, progress.note)
         context = replace(context, tracker=tracker)
@@ -139,7 +139,7 @@ def _run(
         base = base_of(start)
         context.best.stands(base)
         unanswered = check_lm(context, start, dataset.examples("train"))
-        if unanswered and earlier is not None and calls_per_turn(earlier.program):
+        if unanswered and previous is not None and calls_per_turn(previous.program):
             raise LMUnansweredError(
                 unanswered,
                 where=str(start_from),

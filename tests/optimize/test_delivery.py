@@ -21,8 +21,8 @@ from jazzmine_dspy.cli._errors import failure_of
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.lm import scripted_lm
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.optimize.earlier import read_earlier
 from jazzmine_dspy.optimize.interrupted import BestSoFar
+from jazzmine_dspy.optimize.previous import read_previous
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize
@@ -156,7 +156,7 @@ def test_prompts_that_were_tried_are_not_laid_over_the_program_that_ships(
     best = BestSoFar()
     best.stands(without.result.program, examples=[{"text": "another", "flow": "borrow_book"}])
     best.prompts("tried", 0.9, without.result.program, best=True)
-    kept = read_earlier(taught.result.folder, load_dataset(taught.recipe.dataset)).program
+    kept = read_previous(taught.result.folder, load_dataset(taught.recipe.dataset)).program
     best.ships(kept, None)
     folder = best.save(tmp_path / "program", {}, {})
     assert folder is not None

@@ -23,13 +23,12 @@ from jazzmine_dspy.models import Turn
 from jazzmine_dspy.models.errors import DatasetError, RecipeError
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.earlier import read_earlier, recipe_of
 from jazzmine_dspy.optimize.local.training import TrainedLocal
+from jazzmine_dspy.optimize.previous import read_previous, recipe_of
 from jazzmine_dspy.optimize.recipe import Recipe
-from jazzmine_dspy.optimize.report_rows import BEFORE
 from jazzmine_dspy.optimize.run import optimize
 from jazzmine_dspy.optimize.state import LocalFit, RunState
-from jazzmine_dspy.optimize.steps.contenders import evaluate_contenders
+from jazzmine_dspy.optimize.steps.contenders import BEFORE, evaluate_contenders
 
 PRINTING = {
     "name": "print_pages",
@@ -57,7 +56,7 @@ def demos_of(folder: Path) -> list[Any]:
 
 @pytest.mark.row("A9")
 def test_it_says_what_changed_and_which_flows_lack_turns(without: Any, grown: Path) -> None:
-    found = read_earlier(without.result.folder, load_dataset(grown))
+    found = read_previous(without.result.folder, load_dataset(grown))
     told = found.to_json()
     assert told["added"] == ["print_pages"]
     assert told["changed"] == {"borrow_book": ["examples", "slot desk"]}
@@ -135,8 +134,8 @@ def judged(library: Path, tmp_path_factory: pytest.TempPathFactory, without: Any
             notes.append(text)
 
     def contenders(**changes: Any) -> dict[str, Any]:
-        earlier = replace(read_earlier(without.result.folder, dataset), **changes)
-        context = RunContext(recipe, dataset, Notes(), Budget(recipe.budget), earlier=earlier)
+        previous = replace(read_previous(without.result.folder, dataset), **changes)
+        context = RunContext(recipe, dataset, Notes(), Budget(recipe.budget), previous=previous)
         found = evaluate_contenders(context, state).contenders
         return {"notes": notes, **{each.name: each for each in found}}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jazzmine_dspy.optimize.comparing import MARGIN, shared
+from jazzmine_dspy.optimize.comparing import MARGIN, paired_difference
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.prior import Gain, expected_gain, shipped_prior
 from jazzmine_dspy.optimize.state import Choice, Contender, RunState, Verdict
@@ -35,16 +35,16 @@ def choose(context: RunContext, state: RunState) -> RunState:
 
 def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
     metric = context.objective.metric
-    held = each.evaluation.metrics.get(metric)
-    score = held.value if held is not None else 0.0
+    metric_value = each.evaluation.metrics.get(metric)
+    score = metric_value.value if metric_value is not None else 0.0
     if each.evaluation is base.evaluation:
         # The base itself, or a local decider that labels taught nothing: no gain is to be expected of it.
         return Verdict(each, score)
-    found = shared(each.evaluation, base.evaluation, metric)
+    paired = paired_difference(each.evaluation, base.evaluation, metric)
     price = PRICE[context.recipe.prefer] * each.calls
-    if found is None:
+    if paired is None:
         return Verdict(each, score, worth=-1.0, broken=("no turn says anything of it",))
-    difference, error = found
+    difference, error = paired
     gain = Gain(difference.value, error)
     if each.kind == "local" and (each.local is None or each.local.trained.head is None):
         # Of other kinds, and of heads, nothing was measured elsewhere: what is measured here is all that is known.

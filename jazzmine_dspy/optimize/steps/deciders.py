@@ -42,7 +42,7 @@ def check_deciders(recipe: Recipe) -> None:
             )
 
 
-def judged_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]:
+def judge_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]:
     """Each decider of the recipe alone, on the turns on which the local decider was judged.
 
     Turns on which it fails are wrong. One that cannot be made or trained is left out, and a note says why.
@@ -62,12 +62,14 @@ def judged_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]
         except Exception as error:
             context.progress.note(f"the decider {name!r} is left out: {format_error(error)}")
             continue
-        found = [
-            evaluate_within(context, f"judge {name}", each, held, judge_lm=True, deadline=SECONDS)
-            for each, held in rounds
-            if held
+        evaluations = [
+            evaluate_within(context, f"judge {name}", each, holdout, judge_lm=True, deadline=SECONDS)
+            for each, holdout in rounds
+            if holdout
         ]
-        turns = tuple(turn for evaluation in found if evaluation is not None for turn in evaluation.turns)
+        turns = tuple(
+            turn for evaluation in evaluations if evaluation is not None for turn in evaluation.turns
+        )
         if failed := [turn.error for turn in turns if turn.error]:
             context.progress.note(
                 f"the decider {name!r} failed on {len(failed)} of {len(turns)} turns: {failed[0]}"
@@ -84,20 +86,20 @@ def with_decider(
     kind = DECIDERS[name]
     train = getattr(kind, "train", None)
     if train is None:
-        made = kind()
+        instance = kind()
     else:
         seen = [
             DecidedTurn(program.read(each.turn, (each.conversation_id,)), each.labels, each.conversation_id)
             for each in examples
         ]
-        made = train(seen, context.recipe.seed)
-        if not isinstance(made, Decider):
-            raise InputError(f"its train() returned {type(made).__name__} and no decider")
+        instance = train(seen, context.recipe.seed)
+        if not isinstance(instance, Decider):
+            raise InputError(f"its train() returned {type(instance).__name__} and no decider")
     policy = program.policy.model_copy(update={"deciders": ((name, None),), "turn_confidence": None})
-    return program.with_policy(policy).bind(deciders={name: made})
+    return program.with_policy(policy).bind(deciders={name: instance})
 
 
-def retrained(context: RunContext, program: TurnProgram) -> TurnProgram:
+def retrain_deciders(context: RunContext, program: TurnProgram) -> TurnProgram:
     """What ships with its deciders of other packages trained on all labelled turns but the test's."""
     names = [name for name in program.policy.names if name in context.recipe.deciders]
     every = context.dataset.examples(*PARTS)

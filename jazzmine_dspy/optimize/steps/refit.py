@@ -7,7 +7,7 @@ from dataclasses import replace
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.local.training import retrain_local
 from jazzmine_dspy.optimize.state import RunState
-from jazzmine_dspy.optimize.steps.deciders import retrained
+from jazzmine_dspy.optimize.steps.deciders import retrain_deciders
 from jazzmine_dspy.optimize.steps.local import PARTS
 
 
@@ -27,4 +27,4 @@ def refit(context: RunContext, state: RunState) -> RunState:
         every = context.dataset.examples(*PARTS)
         trained = retrain_local(context, local.trained, program, every)
         state = replace(state, program=trained.program, examples=trained.examples, refitted=trained.turns)
-    return replace(state, program=retrained(context, state.program))
+    return replace(state, program=retrain_deciders(context, state.program))

@@ -29,19 +29,19 @@ def report(context: RunContext, state: RunState) -> RunState:
     before = context.budget.spent()
     context.dataset.open_test(f"final report of {recipe.name}", context.work)
     state = replace(state, systems=report_rows(context, state))
-    found = build_report(context, state, before, whole_conversations(context, state.program))
+    page = build_report(context, state, before, whole_conversations(context, state.program))
     spent = {**context.spent(), "report": context.budget.since(before)}
     artifacts.save(
         state.program,
         folder,
         name=recipe.name,
-        facts=manifest_facts(context, state, found.first_line),
+        facts=manifest_facts(context, state, page.first_line),
         run=run_facts(context) | {"spent": spent},
         examples=examples,
     )
     remove_unfinished(folder)
     context.best.saved = folder
-    paths = write_report(found, folder / "report")
+    paths = write_report(page, folder / "report")
     context.best.complete = True
-    track_end(context, state, found, folder)
-    return replace(state, report=found, paths=paths, spent=spent)
+    track_end(context, state, page, folder)
+    return replace(state, report=page, paths=paths, spent=spent)

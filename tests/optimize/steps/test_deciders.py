@@ -147,7 +147,7 @@ def test_one_that_cannot_be_trained_again_stays_as_it_was_judged(
     decider("heart")(ByHeart)
     ships = deciders.with_decider(context, program, "heart", context.dataset.examples("train"))
     monkeypatch.setattr(ByHeart, "train", lambda examples, seed: _raise(ValueError("no room")))
-    again = deciders.retrained(context, ships)
+    again = deciders.retrain_deciders(context, ships)
     assert again.bindings.deciders["heart"] is ships.bindings.deciders["heart"]
 
 

@@ -56,7 +56,7 @@ class FlowTurns(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Earlier:
+class PreviousProgram:
     """A compiled program that a run starts from.
 
     Args:
@@ -97,7 +97,7 @@ class Earlier:
         }
 
 
-def read_earlier(program: str | Path, dataset: Dataset) -> Earlier:
+def read_previous(program: str | Path, dataset: Dataset) -> PreviousProgram:
     """Read a program that a run starts from, and compare its flows with those of a dataset.
 
     Args:
@@ -110,7 +110,7 @@ def read_earlier(program: str | Path, dataset: Dataset) -> Earlier:
     before = artifacts.load(program, bind=False).registry
     loaded = artifacts.load_with_manifest(program, flows=dataset.flows)
     changes = changes_between(before, dataset.flows)
-    return Earlier(loaded.program, loaded.manifest, changes, _turns(dataset, changes))
+    return PreviousProgram(loaded.program, loaded.manifest, changes, _turns(dataset, changes))
 
 
 def recipe_of(program: str | Path) -> Recipe:
