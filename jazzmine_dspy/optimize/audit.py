@@ -1,4 +1,4 @@
-"""Whether the promise of a program's gate holds on labelled turns of service."""
+"""Checks on labelled turns of service whether the error of a gate is within its target."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Audit(NamedTuple):
     """How often a program is wrong on the turns that it decides without a language model.
 
     Args:
-        target: Share of them that may be wrong.
+        target: Share of these turns that may be wrong.
         error: Share that was wrong.
-        low, high: Its bounds, one-sided, each with 90 % confidence; turns of one conversation count as one where they
-            are alike.
+        low, high: One-sided bounds of the error, each with 90 % confidence. Similar turns of one conversation count as
+            one.
         n: Labelled turns.
-        local: Of these, turns that are decided without a language model.
+        local: Labelled turns that are decided without a language model.
     """
 
     target: float
@@ -37,7 +37,7 @@ class Audit(NamedTuple):
 
     @property
     def broken(self) -> bool:
-        """Whether the target is surely missed."""
+        """Whether the lower bound of the error exceeds the target."""
         return self.low > self.target
 
     def in_words(self) -> str:
@@ -67,13 +67,13 @@ def audit(
     target_error: float = TARGET_ERROR,
     delta: float = DELTA,
 ) -> Audit:
-    """Check a gate on labelled turns; no language model is asked.
+    """Check a gate on labelled turns, without a language model.
 
     Args:
-        program: With its gate: of its policy, else the package's.
+        program: Its gate is checked: that of its policy, else that of the package.
         examples: Turns of service with labelled commands.
         target_error: Share of the turns decided locally that may be wrong.
-        delta: Probability with which each bound may be false.
+        delta: Probability that a bound is false.
 
     Raises:
         InputError: the program has no gate, or no turn has labelled commands.
@@ -92,7 +92,7 @@ def audit(
     rows = confidence_rows(turns, program.registry)
     if not rows:
         raise InputError("No turn has labelled commands", remedy="Label the commands of some turns.")
-    # What rules decide as a whole passes every gate.
+    # Turns that rules decide as a whole pass every gate.
     confidences = [
         1.0 if is_closed(turn) else model.probability(row.features)
         for turn, row in zip(turns, rows, strict=True)

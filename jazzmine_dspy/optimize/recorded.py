@@ -1,4 +1,4 @@
-"""Rows of a report that come from recorded answers: what a language model brings, without asking one."""
+"""Rows of a report that are computed from recorded answers of a language model."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from jazzmine_dspy.program.turn_confidence import features_of
 
 
 def cascade_name(name: str) -> str:
-    """The row of the local decider with a recorded language model behind it."""
+    """Name of the cascade of the local decider and a recorded language model."""
     return f"local, then {name}"
 
 
 def recorded_rows(context: RunContext, state: RunState) -> dict[str, Evaluation]:
-    """Recorded language models on the test turns that they were asked about, and the cascades around them."""
+    """Evaluate recorded language models on their test turns, alone and behind the local decider."""
     rows: dict[str, Evaluation] = {}
     test = {example.key: example for example in context.dataset.examples("test")}
     for part in context.recipe.recorded:
@@ -71,7 +71,7 @@ def _evaluate_recorded(context: RunContext, part: RecordedPart, examples: list[E
         try:
             turns += evaluate(program, [example]).turns
         except Awaiting:
-            # The prompt has changed since: this turn has no recorded answer.
+            # The prompt has changed since the recording, so this turn has no answer.
             continue
     return turns
 

@@ -1,4 +1,4 @@
-"""Deciders of other packages in a run: trained out of fold where they can be trained, and judged as whole programs."""
+"""Train deciders of other packages out of fold and judge them as whole programs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from jazzmine_dspy.program.patience import DEADLINE
 from jazzmine_dspy.program.turn import TurnProgram
 
 SECONDS = float(DEADLINE)
-"""For a turn: a decider that hangs ends no run."""
+"""Deadline of a turn, so that a decider that hangs does not stop the run."""
 
 
 def check_deciders(recipe: Recipe) -> None:
-    """See that the deciders that a recipe names are there.
+    """Check that the deciders of a recipe are registered.
 
     Raises:
-        RecipeError: nobody registered one, or its package cannot be used.
+        RecipeError: a decider is not registered, or its package cannot be imported.
     """
     for name in recipe.deciders:
         try:
@@ -43,9 +43,9 @@ def check_deciders(recipe: Recipe) -> None:
 
 
 def judge_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]:
-    """Each decider of the recipe alone, on the turns on which the local decider was judged.
+    """Judge each decider of the recipe alone, on the turns on which the local decider was judged.
 
-    Turns on which it fails are wrong. One that cannot be made or trained is left out, and a note says why.
+    Turns on which a decider fails count as wrong. A decider that cannot be created or trained is left out with a note.
     """
     program = local.trained.program
     for name in context.recipe.deciders:
@@ -82,7 +82,7 @@ def judge_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]:
 def with_decider(
     context: RunContext, program: TurnProgram, name: str, examples: Sequence[Example]
 ) -> TurnProgram:
-    """A program that a decider decides alone, trained on some turns where its class can be."""
+    """A program with this decider alone, trained on the examples if its class has ``train``."""
     kind = DECIDERS[name]
     train = getattr(kind, "train", None)
     if train is None:
@@ -100,7 +100,7 @@ def with_decider(
 
 
 def retrain_deciders(context: RunContext, program: TurnProgram) -> TurnProgram:
-    """What ships with its deciders of other packages trained on all labelled turns but the test's."""
+    """Train the other packages' deciders of a program again, on all labelled turns except the test part."""
     names = [name for name in program.policy.names if name in context.recipe.deciders]
     every = context.dataset.examples(*PARTS)
     for name in names:

@@ -1,4 +1,4 @@
-"""Train what ships once more, on all labelled turns but those of the test part; nothing is chosen again."""
+"""Train the chosen program again on all labelled turns except the test part. The choice does not change."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from jazzmine_dspy.optimize.steps.local import PARTS
 
 
 def refit(context: RunContext, state: RunState) -> RunState:
-    """The same program, with its head and other deciders trained on more turns.
+    """Train the head and the other packages' deciders of the chosen program on more turns.
 
-    The base, and what the run starts from, stay; what labels add to the package's weights has learnt from all already.
+    The base and the previous program do not change. Moved package weights have learnt from all turns already.
     """
     if not context.recipe.refit or state.choice is None:
         return state
