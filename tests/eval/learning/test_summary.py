@@ -45,7 +45,7 @@ def test_the_error_of_a_difference_is_that_of_one_turn_at_least() -> None:
 
 def test_what_the_choice_ships_is_compiled_only_where_a_gain_is_expected() -> None:
     some = [each for each in DRAWS if each.n == 5]
-    assert tables.shipped(some) == [0.02, 0.0, 0.0]
+    assert tables.chosen_gains(some) == [0.02, 0.0, 0.0]
 
 
 def test_the_prior_is_read_as_it_is_written() -> None:
