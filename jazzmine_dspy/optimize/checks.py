@@ -44,7 +44,9 @@ def check_labels(recipe: Recipe, dataset: Dataset) -> None:
         )
     named = (("objective", recipe.objective), *(("constraints", name) for name in recipe.constraints))
     for key, metric in named:
-        lacking = [role for role, held in parts.items() if not any(has_label(metric, each) for each in held)]
+        lacking = [
+            role for role, examples in parts.items() if not any(has_label(metric, each) for each in examples)
+        ]
         if lacking:
             able = labelled(list(parts.values()))
             raise RecipeError(
@@ -59,13 +61,13 @@ def check_labels(recipe: Recipe, dataset: Dataset) -> None:
 
 def _closed(dataset: Dataset) -> Sequence[Example]:
     """Which labels the test part has, and nothing of what its turns say."""
-    held = [c for c in dataset.conversations if dataset.roles[c.id] == "test"]
+    conversations = [c for c in dataset.conversations if dataset.roles[c.id] == "test"]
     return [
         Example(
             conversation_id=conversation.id, turn_id=conversation.turn_id(index), turn=Turn(text="…"),
             labels=turn.labels or Labels(), role="test", line=1,
         )
-        for conversation in held for index, turn in enumerate(conversation.turns) if turn.labels is not None
+        for conversation in conversations for index, turn in enumerate(conversation.turns) if turn.labels is not None
     ]  # fmt: skip
 
 

@@ -55,24 +55,26 @@ def open_context(
         RecipeError: money is limited, and nobody knows the price.
     """
     budget = Budget(recipe.budget, price=price_for(recipe))
-    given: dict[str, Any] = {"started_from": started_from, "work": work}
+    values: dict[str, Any] = {"started_from": started_from, "work": work}
     if recipe.lm != "none":
         from jazzmine_dspy.lm import lm_identity, resolve_lm
 
         answers = functools.partial(RunAnswers, work / "replay.db", recipe.fingerprint, fresh=fresh)
         lm = lm or resolve_lm(recipe.lm, **recipe.lm_settings)
-        given["lm_facts"] = {"model": lm.model, "identity": lm_identity(lm)}
-        given["lm"] = _replayed(lm, budget.meter, answers)
+        values["lm_facts"] = {"model": lm.model, "identity": lm_identity(lm)}
+        values["lm"] = _replayed(lm, budget.meter, answers)
         if teacher is not None or recipe.teacher.lm:
             part = recipe.teacher
             teacher = teacher or resolve_lm(part.lm, **part.lm_settings)
             limits = BudgetPart(lm_calls=part.lm_calls, tokens=part.tokens)
-            given["teacher_budget"] = apart = Budget(limits, price=price_of(teacher.model, part.price))
-            given["teacher"] = _replayed(teacher, apart.meter, answers)
-            given["lm_facts"]["teacher"] = {"model": teacher.model, "identity": lm_identity(teacher)}
+            values["teacher_budget"] = teacher_budget = Budget(
+                limits, price=price_of(teacher.model, part.price)
+            )
+            values["teacher"] = _replayed(teacher, teacher_budget.meter, answers)
+            values["lm_facts"]["teacher"] = {"model": teacher.model, "identity": lm_identity(teacher)}
     elif recipe.optimizer != "none":
         progress.note("no language model is asked, so no prompt is compiled")
-    return RunContext(recipe, dataset, progress, budget, **given)
+    return RunContext(recipe, dataset, progress, budget, **values)
 
 
 def start_program(
@@ -85,7 +87,7 @@ def start_program(
     """
     from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
 
-    shown: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "shape": recipe.shape,
         "top_k": recipe.top_k,
         "history_window": recipe.history_window,
@@ -99,13 +101,13 @@ def start_program(
         loaded = artifacts.load_with_manifest(start_from, flows=dataset.flows, bind=False)
         # The prompts are the start; heads and gates are this run's own.
         program, started_from = loaded.program, str(loaded.manifest["sha256"])
-        shown["wording"] = in_wording(program, recipe.wording or program.policy.wording).policy.wording
+        settings["wording"] = in_wording(program, recipe.wording or program.policy.wording).policy.wording
         program.bind(heads=dict.fromkeys(program.bindings.heads))
-        program = program.with_policy(Policy.model_validate(shown))
+        program = program.with_policy(Policy.model_validate(settings))
     else:
         folder = Path(recipe.signatures) if recipe.signatures else None
-        shown["wording"] = recipe.wordings[0]
-        program = TurnProgram(dataset.flows, policy=Policy.model_validate(shown), signatures=folder)
+        settings["wording"] = recipe.wordings[0]
+        program = TurnProgram(dataset.flows, policy=Policy.model_validate(settings), signatures=folder)
     embedder = FastembedEmbedder(recipe.embedder)
     # Serving goes on without the model; a run would train and measure another program than the one asked for.
     embedder.embed(["ready?"])

@@ -116,8 +116,8 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
     limits, price = recipe.budget, price_for(recipe)
     steps: list[Step] = []
 
-    def add(name: str, calls: int, tokens: tuple[int, int]) -> None:
-        steps.append(Step(name, calls, calls * tokens[0], calls * tokens[1]))
+    def add(name: str, calls: int, per_call: tuple[int, int]) -> None:
+        steps.append(Step(name, calls, calls * per_call[0], calls * per_call[1]))
 
     if recipe.lm != "none":
         base, _ = start_program(recipe, dataset, start_from)
@@ -131,19 +131,19 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
         most = max(recipe.demos.labeled, recipe.demos.bootstrapped)
         demos = recipe.demos.model_copy(update={"labeled": most})
         tools = OptimizerTools(recipe.model_copy(update={"demos": demos}))
-        shown = _tokens(labeled(asking, train, tools) if most else asking, sample)
+        per_call = _tokens(labeled(asking, train, tools) if most else asking, sample)
         candidates, turns = _making(recipe, len(train), len(asking.active_predictors()))
         if candidates:
-            add(f"compile by {recipe.optimizer}", (turns + candidates * len(sample)) * per_turn, shown)
-        add("compare", context.calls_for_judging, shown)
-        add("report on test", context.calls_for_report, shown)
+            add(f"compile by {recipe.optimizer}", (turns + candidates * len(sample)) * per_turn, per_call)
+        add("compare", context.calls_for_judging, per_call)
+        add("report on test", context.calls_for_report, per_call)
         if start_from is not None:
             previous = read_previous(start_from, dataset)
             pool = dataset.examples("train", "dev_a", "dev_b")
             unseen = sum(example.conversation_id not in previous.learnt for example in pool)
             judged = min(recipe.sample.dev_b or unseen, unseen)
             tested = min(recipe.sample.test or context.test_turns, context.test_turns)
-            add("judge and report before", (judged + tested) * calls_per_turn(previous.program), shown)
+            add("judge and report before", (judged + tested) * calls_per_turn(previous.program), per_call)
     return Plan(recipe.lm, tuple(steps), limits.lm_calls, price, limits.tokens, limits.money)
 
 

@@ -120,9 +120,9 @@ def recipe_of(program: str | Path) -> Recipe:
         ArtifactError: there is no such program, or it cannot be read.
         RecipeError: it was not compiled by a recipe.
     """
-    found = artifacts.read_manifest(artifacts.find(program)).get("recipe")
+    recipe = artifacts.read_manifest(artifacts.find(program)).get("recipe")
     try:
-        return Recipe.model_validate(found)
+        return Recipe.model_validate(recipe)
     except ValidationError as error:
         raise RecipeError(
             "The program does not say by which recipe it was compiled",
@@ -136,10 +136,10 @@ def _turns(dataset: Dataset, changes: tuple[FlowChange, ...]) -> tuple[FlowTurns
         role: Counter() for role in ("train", "dev_a", "dev_b", "test")
     }  # fmt: skip
     for conversation in dataset.conversations:
-        held = started[dataset.roles[conversation.id]]
+        counts = started[dataset.roles[conversation.id]]
         for turn in conversation.turns:
             if turn.labels is not None:
-                held.update(set(turn.labels.flows or ()))
+                counts.update(set(turn.labels.flows or ()))
     words = {each.flow: each.in_words() for each in changes}
     rows = [
         FlowTurns(

@@ -29,12 +29,12 @@ def fit_fallback(rows: Iterable[Row]) -> dict[Load, float]:
     flow started wrongly costs more than one not started. Turns that a rule answers do not count.
     """
     thresholds: dict[Load, float] = {"idle": 2.0, "busy": 2.0}
-    found: dict[Load, list[tuple[float, bool, bool]]] = {"idle": [], "busy": []}
+    rows_of_load: dict[Load, list[tuple[float, bool, bool]]] = {"idle": [], "busy": []}
     for row in rows:
         if row.recalled and not row.ruled:
             best, gold = row.recalled[0], list(row.wanted)
-            found[row.load].append((best.score, [best.name] == gold, not gold))
-    for load, scored in found.items():
+            rows_of_load[row.load].append((best.score, [best.name] == gold, not gold))
+    for load, scored in rows_of_load.items():
         if scored:
             thresholds[load] = _best_threshold(scored)
     return thresholds
@@ -81,11 +81,11 @@ def refit_head(program: TurnProgram, rows: Sequence[Row], trained: TrainedHead, 
     """The same head from more turns; nothing of what was chosen is chosen again."""
     embedder = program.bindings.embedder
     assert embedder is not None, "a head needs an embedder"
-    given = [head_row(row) for row in rows]
-    warm(embedder, [row.text for row in given])
+    head_rows = [head_row(row) for row in rows]
+    warm(embedder, [row.text for row in head_rows])
     return retrain_selection_head(
         trained,
-        given,
+        head_rows,
         embedder=embedder,
         seed=seed,
         examples=own_examples(program),

@@ -93,8 +93,8 @@ def train_local(context: RunContext, start: TurnProgram, examples: Sequence[Exam
     if head is not None:
         program.bind(heads={"select": head.head})
     _bind_rest(context, program, examples)
-    held = recall.examples if recall is not None else ()
-    return TrainedLocal(program, recall, head, rows, scores, held, len(rows))
+    indexed = recall.examples if recall is not None else ()
+    return TrainedLocal(program, recall, head, rows, scores, indexed, len(rows))
 
 
 def retrain_local(
@@ -109,15 +109,15 @@ def retrain_local(
         examples: All labelled turns to learn from.
     """
     labelled = [each for each in examples if each.labels.flows is not None]
-    held = tuple(index_examples(program.registry, labelled)) if trained.examples else ()
-    program = with_index(program, held) if held else program.with_policy(program.policy)
+    indexed = tuple(index_examples(program.registry, labelled)) if trained.examples else ()
+    program = with_index(program, indexed) if indexed else program.with_policy(program.policy)
     # The head learns nothing from what recall finds here, so a turn may find itself.
     rows = tuple(collect_rows(program, labelled))
     if trained.head is not None:
         head = refit_head(program, rows, trained.head, context.recipe.seed)
         program.bind(heads={"select": head})
     _bind_rest(context, program, examples)
-    return TrainedLocal(program, trained.recall, trained.head, rows, trained.scores, held, len(rows))
+    return TrainedLocal(program, trained.recall, trained.head, rows, trained.scores, indexed, len(rows))
 
 
 def _index(context: RunContext, program: TurnProgram, examples: Sequence[Example]) -> FittedRecall | None:

@@ -105,9 +105,9 @@ def optimizer(name: str) -> Callable[[O], O]:
         True
     """
 
-    def register(made: O) -> O:
-        OPTIMIZERS.add(name, made, origin=f"{made.__module__}.{made.__qualname__}")
-        return made
+    def register(factory: O) -> O:
+        OPTIMIZERS.add(name, factory, origin=f"{factory.__module__}.{factory.__qualname__}")
+        return factory
 
     return register
 

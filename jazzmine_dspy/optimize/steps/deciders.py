@@ -88,11 +88,11 @@ def with_decider(
     if train is None:
         instance = kind()
     else:
-        seen = [
+        turns = [
             DecidedTurn(program.read(each.turn, (each.conversation_id,)), each.labels, each.conversation_id)
             for each in examples
         ]
-        instance = train(seen, context.recipe.seed)
+        instance = train(turns, context.recipe.seed)
         if not isinstance(instance, Decider):
             raise InputError(f"its train() returned {type(instance).__name__} and no decider")
     policy = program.policy.model_copy(update={"deciders": ((name, None),), "turn_confidence": None})
