@@ -239,20 +239,18 @@ def crossing(
     otherwise: Sequence[float],
     *,
     cost: float = 0.0,
-    fewest: int = FEWEST,
 ) -> float:
     """The gate of least expected cost: below it, the next decider is estimated to be better than this one.
 
     The gain of sending on all turns below a gate is the sum of the differences, less ``cost`` for each. The gate with
     the largest gain is taken if the gain is surely above zero (1.645 standard errors, one-sided 95 %), so that a chance
-    lead of a few turns sends nothing on, and if at least ``fewest`` turns lie below it.
+    lead of a few turns sends nothing on, and if at least ``FEWEST`` turns lie below it.
 
     Args:
         confidences: Of this decider.
         right: Whether, or how far, this decider was right.
         otherwise: The same of the next decider, on the same turns.
         cost: Of a turn that is sent on, in wrong answers.
-        fewest: Turns that must lie below the gate.
 
     Returns:
         The gate; 0 where nothing is sent on, and ``NEVER`` where all is.
@@ -271,7 +269,7 @@ def crossing(
     summed, squares = np.cumsum(gains[order]), np.cumsum(gains[order] ** 2)
     ranked = sure[order]
     ends = np.flatnonzero(np.append(np.diff(ranked) > 0, True))
-    ends = ends[ends + 1 >= fewest]
+    ends = ends[ends + 1 >= FEWEST]
     if not len(ends):
         return 0.0
     best = int(ends[np.argmax(summed[ends])])

@@ -15,7 +15,7 @@ from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.optimize.local.rows import Exclusions, OnProgress, is_ruled, plain, warm
+from jazzmine_dspy.optimize.local.rows import Exclusions, is_ruled, plain, warm
 from jazzmine_dspy.program import acts
 from jazzmine_dspy.program.recall_query import recall_query
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
@@ -118,7 +118,6 @@ def fit_recall(
     train: Sequence[Example],
     *,
     seed: int = 0,
-    on_progress: OnProgress | None = None,
 ) -> FittedRecall:
     """Choose the content of the index and the settings of its ranking.
 
@@ -132,7 +131,6 @@ def fit_recall(
         embedder: Computes the vectors.
         train: Labelled turns; each is queried without its own conversation.
         seed: Of the sample of at most ``SAMPLE`` turns that are compared on.
-        on_progress: Called with the kinds of index done and all.
     """
     exclusions, examples = Exclusions(train), index_examples(registry, train)
     turns = [
@@ -157,13 +155,11 @@ def fit_recall(
     if examples:
         kinds.append(("one for each text and each labelled turn", registry, examples))
     results: list[tuple[_RankedLists, NDArray[np.float64]]] = []
-    for number, (name, flows, further) in enumerate(kinds):
+    for name, flows, further in kinds:
         lists = _RankedLists(FlowIndex(flows, embedder, examples=further), questions, exclusions)
         hits = lists.hits(default)
         tried.append(_choice(name, hits))
         results.append((lists, hits))
-        if on_progress:
-            on_progress(number + 1, len(kinds))
     best_place = 1
     if examples and results[2][1].mean() > results[1][1].mean():
         best_place = 2

@@ -1,16 +1,15 @@
-"""Rows to fit on: labelled turns as the local decider finds them, before it chooses flows."""
+"""Training rows: labelled turns with the state of the local decider before it chooses flows."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program.local.closed import read_closed
-from jazzmine_dspy.program.local.head_input import head_input
-from jazzmine_dspy.program.ports import HeadPort, Recalled, SelectionOutput
+from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from jazzmine_dspy.program.ports import EmbedderPort
 
 Load = Literal["idle", "busy"]
-OnProgress = Callable[[int, int], None]
 
 _BULK = 512
 
@@ -70,7 +68,6 @@ def collect_rows(
     examples: Sequence[Example],
     *,
     exclude: Exclusions | None = None,
-    on_progress: OnProgress | None = None,
 ) -> list[Row]:
     """The turns whose flows are labelled.
 
@@ -78,17 +75,16 @@ def collect_rows(
         program: Its index is asked.
         examples: Turns; those without the label are left out.
         exclude: Which conversations a turn must not find; none where the index holds no turns of these.
-        on_progress: Called with the turns done and all.
     """
     labelled = [example for example in examples if example.labels.flows is not None]
     if program.bindings.embedder is not None:
         warm(program.bindings.embedder, [example.turn.text for example in labelled])
     rows = []
     for example in labelled:
-        left_out = exclude.of(example) if exclude is not None else ()
-        rows.append(Row(example, program.read(example.turn, left_out), is_ruled(program.registry, example)))
-        if on_progress:
-            on_progress(len(rows), len(labelled))
+        conversations = exclude.of(example) if exclude is not None else ()
+        rows.append(
+            Row(example, program.read(example.turn, conversations), is_ruled(program.registry, example))
+        )
     return rows
 
 
@@ -98,14 +94,6 @@ def is_ruled(registry: FlowRegistry, example: Example) -> bool:
     closed = read_closed(state)
     picks = closed.picked is not None and set(closed.picked) <= {*state.choosable}
     return not registry or picks or closed.commands is not None
-
-
-def predict(
-    head: HeadPort[SelectionOutput], row: Row, gone: Collection[str] = frozenset()
-) -> SelectionOutput:
-    """What a head says of a turn, as if some flows did not exist."""
-    flows = tuple(name for name in row.state.choosable if name not in gone)
-    return head.predict(head_input(head, row.state, flows))
 
 
 def warm(embedder: EmbedderPort, texts: Sequence[str]) -> None:
