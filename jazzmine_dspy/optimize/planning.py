@@ -36,7 +36,7 @@ _CHARACTERS = 4
 
 
 class Step(NamedTuple):
-    """One part of a run: its calls at most, and the tokens that they send and bring at most."""
+    """One part of a run with its maximum of calls and of tokens sent and answered."""
 
     name: str
     calls: int
@@ -45,13 +45,13 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a run asks at most.
+    """The maximum that a run asks of its language model.
 
     Args:
         lm: Name of the language model.
-        steps: The parts of the run in their order, as if there were no limit.
+        steps: The parts of the run in order, without the limits.
         limit: Calls that the recipe allows; None is no limit.
-        price: What its tokens cost, by the recipe or by LiteLLM's table; None where neither knows it.
+        price: Price of tokens, from the recipe or LiteLLM's table; None if neither has it.
         tokens: Tokens that the recipe allows, sent and answered together; None is no limit.
         money: Money that it allows; None is no limit.
     """
@@ -71,12 +71,12 @@ class Plan(NamedTuple):
         )
         cost = 0.0 if self.price is None else self.price.cost(Tokens(prompt, answer))
         limits = ((self.limit, calls), (self.tokens, prompt + answer), (self.money, cost))
-        share = min((1.0, *(most / wanted for most, wanted in limits if most is not None and wanted)))
+        share = min((1.0, *(limit / need for limit, need in limits if limit is not None and need)))
         return Step("all", round(calls * share), round(prompt * share), round(answer * share))
 
     @property
     def cost(self) -> float | None:
-        """Money at most; None where no price is known."""
+        """Maximum of money; None if the price is unknown."""
         total = self.total
         return self.price and self.price.cost(Tokens(total.prompt_tokens, total.completion_tokens))
 
@@ -95,18 +95,18 @@ class Plan(NamedTuple):
 
 
 def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -> Plan:
-    """The most that a run may ask, without asking anything.
+    """Compute the maximum that a run may ask, without asking anything.
 
     Calls include those that the replay store would answer. Optimizers that write prompts have one rough bound. Tokens
-    are estimated from prompts of the recipe's own turns, four characters a token, answers at their longest.
+    are estimated from prompts for turns of the dataset, with four characters a token and answers of maximum length.
 
     Args:
         recipe: A recipe, or its file.
         start_from: A compiled program that the run would start from.
 
     Raises:
-        RecipeError: as a run would before its first call; a budget in money needs a price.
-        DatasetError: the same.
+        RecipeError: the recipe is invalid, or its budget in money lacks a price.
+        DatasetError: the dataset does not fit the recipe.
     """
     recipe = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
     dataset = load_dataset(recipe.dataset)
@@ -148,7 +148,7 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
 
 
 def _making(recipe: Recipe, train: int, predictors: int) -> tuple[int, int]:
-    """Candidates of an optimizer, and the turns that are decided to make them, at most."""
+    """Maximum of candidates of an optimizer, and of turns decided to make them."""
     demos, search = recipe.demos, recipe.search
     attempts = min(demos.attempts, train) * bool(demos.bootstrapped)
     kinds = bool(demos.labeled) + bool(demos.bootstrapped)
@@ -162,7 +162,7 @@ def _making(recipe: Recipe, train: int, predictors: int) -> tuple[int, int]:
 
 
 def _tokens(program: TurnProgram, sample: Sequence[Example]) -> tuple[int, int]:
-    """Tokens that a call sends and brings at most: the mean over the calls of some turns."""
+    """Tokens that a call sends and maximum of tokens that it answers: means over the calls of some turns."""
     lm, log = scripted_lm(lambda _request: "{}"), logging.getLogger("jazzmine_dspy")
     level = log.level
     log.setLevel(logging.CRITICAL)

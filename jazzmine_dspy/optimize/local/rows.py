@@ -22,11 +22,11 @@ _BULK = 512
 
 
 class Row(NamedTuple):
-    """A labelled turn as flows are chosen for it in service.
+    """A labelled turn with its state in service, before flows are chosen.
 
     Args:
         example: The turn, with its labels.
-        state: The turn with what recall finds for it without its own conversation.
+        state: The turn with its candidates from recall, without its own conversation.
         ruled: Whether a rule chooses its flows, so that no model is asked.
     """
 
@@ -41,17 +41,17 @@ class Row(NamedTuple):
 
     @property
     def recalled(self) -> tuple[Recalled, ...]:
-        """What recall found."""
+        """Candidates from recall."""
         return self.state.recalled
 
     @property
     def load(self) -> Load:
-        """Whether something runs before the turn."""
+        """Whether a flow runs before the turn."""
         return self.example.turn.load
 
 
 class Exclusions:
-    """Which conversations a turn must not find while something is fitted: its own, and those that say the same."""
+    """Conversations to hide from a turn during training: its own, and those with the same text."""
 
     def __init__(self, examples: Sequence[Example]) -> None:
         self._saying: dict[str, set[str]] = defaultdict(set)
@@ -72,9 +72,9 @@ def collect_rows(
     """The turns whose flows are labelled.
 
     Args:
-        program: Its index is asked.
-        examples: Turns; those without the label are left out.
-        exclude: Which conversations a turn must not find; none where the index holds no turns of these.
+        program: Its index is queried.
+        examples: Turns; those without labelled flows are left out.
+        exclude: Conversations to hide from each turn; None if the index holds no labelled turns.
     """
     labelled = [example for example in examples if example.labels.flows is not None]
     if program.bindings.embedder is not None:
@@ -89,7 +89,7 @@ def collect_rows(
 
 
 def is_ruled(registry: FlowRegistry, example: Example) -> bool:
-    """Whether a rule chooses the flows of a turn, so that no model is ever asked."""
+    """Whether a rule chooses the flows of a turn, so that no model is asked."""
     state = TurnState(example.turn, registry)
     closed = read_closed(state)
     picks = closed.picked is not None and set(closed.picked) <= {*state.choosable}
@@ -97,16 +97,16 @@ def is_ruled(registry: FlowRegistry, example: Example) -> bool:
 
 
 def warm(embedder: EmbedderPort, texts: Sequence[str]) -> None:
-    """Let an embedder see many texts in bulk, so that it remembers them when they are asked for one by one."""
+    """Embed many texts in batches, so that the embedder has them in its cache."""
     set_cache_size = getattr(embedder, "set_cache_size", None)
     distinct = list(dict.fromkeys(texts))
     if set_cache_size is not None:
-        # Other texts are asked for in between, such as those of the flows.
+        # Leaves room for other texts, such as those of the flows.
         set_cache_size(2 * len(distinct) + _BULK)
     for start in range(0, len(distinct), _BULK):
         embedder.features(distinct[start : start + _BULK])
 
 
 def plain(text: str) -> str:
-    """A text as two turns are compared by."""
+    """A text in the form in which turns are compared: lower case, single spaces."""
     return " ".join(text.lower().split())
