@@ -13,7 +13,9 @@ MARGIN = 0.02
 """Gain that one LM call a turn must bring. Candidates within this distance count as near."""
 
 
-def paired_difference(mine: Evaluation, theirs: Evaluation, metric: str) -> tuple[Difference, float] | None:
+def difference_with_error(
+    mine: Evaluation, theirs: Evaluation, metric: str
+) -> tuple[Difference, float] | None:
     """Paired difference on the turns that both answered, with its standard error; None if no turn has the metric."""
     others = {turn.example.key: turn.scores for turn in theirs.turns if not turn.unanswered}
     ours = [

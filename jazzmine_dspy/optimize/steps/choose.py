@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jazzmine_dspy.optimize.comparing import MARGIN, paired_difference
+from jazzmine_dspy.optimize.comparing import MARGIN, difference_with_error
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.prior import Gain, expected_gain, shipped_prior
 from jazzmine_dspy.optimize.state import Choice, Contender, RunState, Verdict
@@ -40,7 +40,7 @@ def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
     if each.evaluation is base.evaluation:
         # The base itself, or a local decider that learnt nothing: its expected gain is 0.
         return Verdict(each, score)
-    paired = paired_difference(each.evaluation, base.evaluation, metric)
+    paired = difference_with_error(each.evaluation, base.evaluation, metric)
     price = PRICE[context.recipe.prefer] * each.calls
     if paired is None:
         return Verdict(each, score, worth=-1.0, broken=("no turn says anything of it",))
