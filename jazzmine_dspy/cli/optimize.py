@@ -135,7 +135,7 @@ def optimize(
 
 
 def _recipe(recipe: Path | None, start_from: str | None, changes: dict[str, Any]) -> Recipe:
-    """The recipe that is named, else the one by which the program was compiled that the run starts from."""
+    """The named recipe, else that of the program that the run starts from."""
     from jazzmine_dspy.optimize.previous import recipe_of
     from jazzmine_dspy.optimize.recipe import changed_recipe, read_recipe
 
@@ -147,7 +147,7 @@ def _recipe(recipe: Path | None, start_from: str | None, changes: dict[str, Any]
 
 
 def _hush() -> None:
-    """MLflow tells of every table of its store that it creates."""
+    """Silence MLflow, which logs every table that it creates."""
     import logging
 
     for name in ("alembic", "mlflow", "dspy"):
@@ -245,7 +245,7 @@ def _show(result: RunResult, recipe: Path | None) -> None:
 
 
 def _since(result: RunResult) -> list[str]:
-    """What changed since the program was compiled that the run starts from, and whether what ships is better."""
+    """Lines about changes since the previous program was compiled, and whether the shipped program is better."""
     changes, compared = result.manifest.get("from"), result.report.comparison
     if changes is None:
         return []
@@ -266,7 +266,7 @@ def _since(result: RunResult) -> list[str]:
 
 
 def _to_try(lm: str, recipe: Path) -> list[str]:
-    """What whoever compiled with no language model of their own may do next."""
+    """Next steps for users who compiled without their own language model."""
     if lm != "none" and not lm.startswith("local/"):
         return []
     return ["", f"With a language model of your own: jazzmine-dspy optimize {recipe} --lm {_OWN_LM}"]

@@ -1,4 +1,4 @@
-"""Training the head of selection, and the recall scores from which recall alone chooses."""
+"""Train the head of selection, and the minimum recall scores for a choice by recall alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def selection_label(example: Example) -> str:
 
 
 def fit_fallback(rows: Iterable[Row]) -> dict[Load, float]:
-    """Recall scores from which the best candidate is right more often than not, idle and busy.
+    """Minimum recall scores for starting the best candidate, for turns without and with a running flow.
 
     Of all thresholds the one that gets most training turns right is taken; of equal ones the highest, since a
     flow started wrongly costs more than one not started. Turns that a rule answers do not count.
@@ -41,7 +41,7 @@ def fit_fallback(rows: Iterable[Row]) -> dict[Load, float]:
 
 
 def _best_threshold(scored: Sequence[tuple[float, bool, bool]]) -> float:
-    """Going down the scores, each turn at or above the threshold changes from "none" to its best candidate."""
+    """Scans thresholds downwards: turns at or above the threshold change from "none" to their best candidate."""
     ranked = sorted(scored, reverse=True)
     right = best = sum(none for _, _, none in ranked)
     threshold = 2.0
@@ -56,7 +56,7 @@ def _best_threshold(scored: Sequence[tuple[float, bool, bool]]) -> float:
 def fit_head(
     program: TurnProgram, rows: Sequence[Row], seed: int, *, out_of_scope_share: float | None = None
 ) -> TrainedHead:
-    """Train the selection head on labelled turns, and on what the flows say of themselves.
+    """Train the selection head on labelled turns and on the texts of the flows.
 
     Args:
         program: Has the embedder and the flows.
@@ -78,7 +78,7 @@ def fit_head(
 
 
 def refit_head(program: TurnProgram, rows: Sequence[Row], trained: TrainedHead, seed: int) -> SelectionHead:
-    """The same head from more turns; nothing of what was chosen is chosen again."""
+    """Train the same head on more turns, without choosing its settings again."""
     embedder = program.bindings.embedder
     assert embedder is not None, "a head needs an embedder"
     head_rows = [head_row(row) for row in rows]
@@ -94,7 +94,7 @@ def refit_head(program: TurnProgram, rows: Sequence[Row], trained: TrainedHead, 
 
 
 def head_row(row: Row) -> HeadRow:
-    """A row as the head's training takes it."""
+    """A row in the form for the training of the head."""
     return HeadRow(
         row.state.text,
         row.example.turn,
