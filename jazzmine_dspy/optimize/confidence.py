@@ -26,7 +26,7 @@ PULL = 2.0
 """How hard turns find it to move a factor away from what it starts at."""
 
 LM_RIGHT = 0.9
-"""Share of turns that a large language model is taken to get right, where none was asked: what ours is built for."""
+"""Share of turns that a large language model is taken to get right: what ours is built for."""
 
 _FOLDS = 5
 
@@ -125,7 +125,6 @@ def estimated_gate(sure: Sequence[float], target_error: float) -> float:
 def set_gate(
     sure: Sequence[float],
     rows: Sequence[Judged],
-    otherwise: Sequence[float] | None = None,
     *,
     target_error: float = TARGET_ERROR,
     delta: float = DELTA,
@@ -135,7 +134,6 @@ def set_gate(
     Args:
         sure: How sure each turn is, by a fit that has not seen it.
         rows: The turns.
-        otherwise: How far a language model was right on each; where none was asked, 0.9 of them.
         target_error: Share of the turns that pass which may be wrong.
         delta: Probability with which the certificate may be false.
 
@@ -148,15 +146,13 @@ def set_gate(
     certified = certified_gate(sure, right, groups, target_error, delta)
     if certified.certified:
         return GateFit(certified.threshold, certified, certified.reason)
-    theirs = [LM_RIGHT] * len(rows) if otherwise is None else otherwise
-    gate = crossing(sure, [float(each) for each in right], theirs) if rows else NEVER
+    gate = crossing(sure, [float(each) for each in right], [LM_RIGHT] * len(rows)) if rows else NEVER
     gate = max(gate, estimated_gate(sure, target_error))
     passed = passing(sure, right, groups, gate, delta)
-    share = float(np.mean(theirs)) if rows else 0.0
-    told = f"{'taken to be' if otherwise is None else 'measured to be'} right {share:.0%} of the time"
     reason = (
-        f"{certified.reason}; the gate is the one of least expected cost instead, against a language model {told}, "
-        f"of those that hold {100 * target_error:g} % by the confidences: "
+        f"{certified.reason}; the gate is the one of least expected cost instead, against a language model "
+        f"taken to be right {LM_RIGHT:.0%} of the time, of those that hold {100 * target_error:g} % by the "
+        f"confidences: "
         f"{passed.accepted} of {passed.n} turns pass, {100 * passed.error:.1f} % of them wrong"
     )
     return GateFit(gate, passed, reason)

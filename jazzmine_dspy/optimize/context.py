@@ -95,10 +95,6 @@ class RunContext:
         apart = self.teacher_budget
         return {**self.budget.spent(), **({} if apart is None else {"teacher": apart.spent()})}
 
-    def on_progress(self, done: int, total: int) -> None:
-        """Tell of a phase that spends nothing."""
-        self.progress.step(done, total, best=None, spent=self.budget.spent())
-
     def sample(self, examples: Sequence[Example], size: int, salt: int) -> list[Example]:
         """A seeded sample in the order of the file; all of them where ``size`` is 0."""
         if not size or size >= len(examples):

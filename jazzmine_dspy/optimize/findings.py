@@ -29,10 +29,11 @@ from jazzmine_dspy.optimize.budget import price_in_words, spending
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.learning_curve import learning_points, learning_words
 from jazzmine_dspy.optimize.recorded import cascade_name
-from jazzmine_dspy.optimize.report_rows import BASELINE, BEFORE
+from jazzmine_dspy.optimize.report_rows import BASELINE
 from jazzmine_dspy.optimize.sent_prompts import compiled_prompts
 from jazzmine_dspy.optimize.state import ConfidenceFit, RunState, Verdict
 from jazzmine_dspy.optimize.steps.choose import PRICE
+from jazzmine_dspy.optimize.steps.contenders import BEFORE
 
 _NOTES = {
     BASELINE: "chooses flows only; the rest is the local decider's without its models",

@@ -29,7 +29,6 @@ def evaluate_within(
     examples: Sequence[Example],
     *,
     judge_lm: bool = False,
-    asked_before: bool = False,
     keep_calls: int = 0,
     time: float = 1.0,
     timed: bool = False,
@@ -44,7 +43,6 @@ def evaluate_within(
         program: What is evaluated.
         examples: The turns.
         judge_lm: Whether the language model is judged: turns on which it failed are wrong then.
-        asked_before: Whether the language model has been asked the same of these turns, so that nothing is spent.
         keep_calls: Calls that must be left afterwards.
         time: Share of the minutes after which it ends.
         timed: Makes it take its real time: what another program asked before must not make this one look faster.
@@ -54,7 +52,7 @@ def evaluate_within(
     Raises:
         LMUnansweredError: the language model did not answer more than 5 % of the turns.
     """
-    calls = 0 if asked_before else calls_per_turn(program)
+    calls = calls_per_turn(program)
     clear_cache = getattr(program.bindings.recall, "clear_cache", None)
     if clear_cache is not None and timed:
         clear_cache()
@@ -68,7 +66,7 @@ def evaluate_within(
         calls=calls,
         keep_calls=lambda: keep_calls,
         time=time,
-        workers=context.recipe.hands if calls_per_turn(program) else 1,
+        workers=context.recipe.hands if calls else 1,
     )
     with context.asking(), closing(found):
         for result in found:

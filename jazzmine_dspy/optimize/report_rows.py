@@ -17,12 +17,12 @@ from jazzmine_dspy.optimize.measuring import asking_all, evaluate_within
 from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
 from jazzmine_dspy.optimize.recorded import recorded_rows
 from jazzmine_dspy.optimize.state import RunState
+from jazzmine_dspy.optimize.steps.contenders import BEFORE
 from jazzmine_dspy.optimize.steps.local import PARTS
 from jazzmine_dspy.program.ports import HeadPort
 from jazzmine_dspy.program.turn import TurnProgram
 
 BASELINE = "TF-IDF + logistic regression"
-BEFORE = "before"
 
 
 def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | None]:

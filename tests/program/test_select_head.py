@@ -129,7 +129,7 @@ def test_a_head_that_cannot_judge_a_flow_leaves_it_to_recall_which_says_so(heade
 def test_the_language_model_is_offered_what_it_was_compiled_on(
     headed: Make, judge: Make, speak: Make, enhanced: dict[str, Any]
 ) -> None:
-    """Its prompts are compiled and raced on candidates in recall's order: an unsure head leaves that order alone."""
+    """Its prompts are compiled and judged on candidates in recall's order: an unsure head leaves that order alone."""
     prompts = []
     for names in (("local", "lm"), ("lm",)):
         lm = speak(enhance={**enhanced, "enhanced_query": "where is my order"}, select={"flows": ["A"]})

@@ -11,7 +11,7 @@ import pytest
 import jazzmine_dspy
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.slots import ReadingContext
-from jazzmine_dspy.program.heads.acts import ACTS
+from jazzmine_dspy.program.heads.acts import ACTS, Acts
 from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.starts import Values, starts, values_for
 from jazzmine_dspy.program.turn import TurnProgram
@@ -116,6 +116,22 @@ def test_another_task_in_the_middle_of_a_form_starts_with_its_values(
     assert decision.selection.flows == [flow]
     values = [(c.name, c.value) for c in decision.commands if c.type in ("set_slot", "correct_slot")]
     assert values == [("order_id", order)]
+
+
+@pytest.mark.row("E7")
+def test_where_nothing_tells_of_another_task_the_selection_says_so(
+    program: TurnProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own head, which learnt of few messages in the middle of a task, answers alone."""
+
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    turn = returning("wait, can you first tell me where my money for 4410 is")
+    assert not program.decide(turn).degraded
+    monkeypatch.setattr(Acts, "read", broken)
+    record = program.decide(turn).stages["select"]
+    assert (record.source, record.degraded, record.cause) == ("local", True, "local: ZeroDivisionError")
 
 
 @pytest.mark.row("U5")

@@ -15,7 +15,7 @@ from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.optimize.local.rows import Exclusions, OnProgress, is_ruled, plain, warm
+from jazzmine_dspy.optimize.local.rows import Exclusions, is_ruled, plain, warm
 from jazzmine_dspy.program import acts
 from jazzmine_dspy.program.recall_query import recall_query
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
@@ -113,7 +113,6 @@ def fit_recall(
     train: Sequence[Example],
     *,
     seed: int = 0,
-    on_progress: OnProgress | None = None,
 ) -> FittedRecall:
     """Choose what the index holds, and how it ranks.
 
@@ -127,7 +126,6 @@ def fit_recall(
         embedder: Gives the vectors.
         train: Labelled turns; each is asked for without its own conversation.
         seed: Of the sample of at most ``SAMPLE`` turns that are compared on.
-        on_progress: Called with the kinds of index done and all.
     """
     exclusions, examples = Exclusions(train), index_examples(registry, train)
     asked = [
@@ -152,13 +150,11 @@ def fit_recall(
     if examples:
         kinds.append(("one for each text and each labelled turn", registry, examples))
     found: list[tuple[_Asked, NDArray[np.float64]]] = []
-    for number, (name, flows, further) in enumerate(kinds):
+    for name, flows, further in kinds:
         lists = _Asked(FlowIndex(flows, embedder, examples=further), held, exclusions)
         hits = lists.hits(default)
         tried.append(_choice(name, hits))
         found.append((lists, hits))
-        if on_progress:
-            on_progress(number + 1, len(kinds))
     kept = 1
     if examples and found[2][1].mean() > found[1][1].mean():
         kept = 2

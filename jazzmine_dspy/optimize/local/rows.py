@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from jazzmine_dspy.datasets.schema import Example
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from jazzmine_dspy.program.ports import EmbedderPort
 
 Load = Literal["idle", "busy"]
-OnProgress = Callable[[int, int], None]
 
 _BULK = 512
 
@@ -70,7 +69,6 @@ def collect_rows(
     examples: Sequence[Example],
     *,
     exclude: Exclusions | None = None,
-    on_progress: OnProgress | None = None,
 ) -> list[Row]:
     """The turns whose flows are labelled.
 
@@ -78,7 +76,6 @@ def collect_rows(
         program: Its index is asked.
         examples: Turns; those without the label are left out.
         exclude: Which conversations a turn must not find; none where the index holds no turns of these.
-        on_progress: Called with the turns done and all.
     """
     labelled = [example for example in examples if example.labels.flows is not None]
     if program.bindings.embedder is not None:
@@ -87,8 +84,6 @@ def collect_rows(
     for example in labelled:
         left_out = exclude.of(example) if exclude is not None else ()
         rows.append(Row(example, program.read(example.turn, left_out), is_ruled(program.registry, example)))
-        if on_progress:
-            on_progress(len(rows), len(labelled))
     return rows
 
 
@@ -100,12 +95,9 @@ def is_ruled(registry: FlowRegistry, example: Example) -> bool:
     return not registry or picks or closed.commands is not None
 
 
-def predict(
-    head: HeadPort[SelectionOutput], row: Row, gone: Collection[str] = frozenset()
-) -> SelectionOutput:
-    """What a head says of a turn, as if some flows did not exist."""
-    flows = tuple(name for name in row.state.choosable if name not in gone)
-    return head.predict(head_input(head, row.state, flows))
+def predict(head: HeadPort[SelectionOutput], row: Row) -> SelectionOutput:
+    """What a head says of a turn."""
+    return head.predict(head_input(head, row.state, tuple(row.state.choosable)))
 
 
 def warm(embedder: EmbedderPort, texts: Sequence[str]) -> None:

@@ -191,7 +191,9 @@ def _gate_of(first: Contender, asked: Collection[str]) -> tuple[float | None, di
         Judged({}, bool(turn.scores["commands_exact"].value), turn.example.conversation_id) for turn in rest
     ]
     gate = set_gate([_sure(turn) for turn in rest], rows).threshold
-    return gate, {turn.example.key: turn.decision is not None and _sure(turn) >= gate for turn in judged}
+    # A program leaves what is degraded to the next decider, however sure.
+    answered = [turn for turn in judged if turn.decision is not None and not turn.degraded]
+    return gate, {turn.example.key: _sure(turn) >= gate for turn in answered}
 
 
 def _sure(turn: TurnResult) -> float:

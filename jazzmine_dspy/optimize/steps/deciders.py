@@ -6,7 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation
-from jazzmine_dspy.models.errors import ExtensionError, InputError, RecipeError, format_error
+from jazzmine_dspy.models.errors import (
+    ExtensionError,
+    InputError,
+    LMUnansweredError,
+    RecipeError,
+    format_error,
+)
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.measuring import evaluate_within
 from jazzmine_dspy.optimize.recipe import Recipe
@@ -45,7 +51,8 @@ def check_deciders(recipe: Recipe) -> None:
 def judged_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]:
     """Each decider of the recipe alone, on the turns on which the local decider was judged.
 
-    Turns on which it fails are wrong. One that cannot be made or trained is left out, and a note says why.
+    Turns on which it fails are wrong. One that cannot be made or trained, or whose language model does not answer, is
+    left out, and a note says why.
     """
     program = local.trained.program
     for name in context.recipe.deciders:
@@ -62,11 +69,15 @@ def judged_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]
         except Exception as error:
             context.progress.note(f"the decider {name!r} is left out: {format_error(error)}")
             continue
-        found = [
-            evaluate_within(context, f"judge {name}", each, held, judge_lm=True, deadline=SECONDS)
-            for each, held in rounds
-            if held
-        ]
+        try:
+            found = [
+                evaluate_within(context, f"judge {name}", each, held, judge_lm=True, deadline=SECONDS)
+                for each, held in rounds
+                if held
+            ]
+        except LMUnansweredError as error:
+            context.progress.note(f"the decider {name!r} is left out: {format_error(error)}")
+            continue
         turns = tuple(turn for evaluation in found if evaluation is not None for turn in evaluation.turns)
         if failed := [turn.error for turn in turns if turn.error]:
             context.progress.note(

@@ -75,6 +75,7 @@ def select(state: TurnState, closed: Closed | None, models: bool) -> Chosen:
             # A head that cannot judge these flows says why, and the reason says who answered instead.
             before = f"{chosen}: "
     reading = read_starts(state) if models else StartReading()
+    cause = "; ".join(dict.fromkeys(filter(None, (cause, reading.cause))))
     if reading.starts is not None:
         try:
             return _by_starts(reading, state, before)._replace(cause=cause)
@@ -109,7 +110,7 @@ def _by_head(state: TurnState, head: HeadPort[Any]) -> Chosen | str:
     order = reordered(state.recalled, output.ranking, frozenset(flows))
     if both:
         selection = selection_of(turn.text, both, "each part of the message")
-        return Chosen(selection, output.confidence, "local", order, reading.acts)
+        return Chosen(selection, output.confidence, "local", order, reading.acts, reading.cause)
     chosen = list(dict.fromkeys(output.flows))
     ranking = [(name, probability) for name, probability in output.ranking if name in flows]
     margin = margin_of(state.policy, "local", chosen, state.registry)
@@ -119,7 +120,7 @@ def _by_head(state: TurnState, head: HeadPort[Any]) -> Chosen | str:
     else:
         reason = output.reason or ("likeliest flow" if chosen else "no flow is likely")
         selection = selection_of(turn.text, chosen, reason)
-    return Chosen(selection, output.confidence, "local", order, reading.acts)
+    return Chosen(selection, output.confidence, "local", order, reading.acts, reading.cause)
 
 
 def _by_new(reading: StartReading, told: Starts, state: TurnState) -> Chosen:

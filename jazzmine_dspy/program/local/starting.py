@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.clarify import close_pair, margin_of
 from jazzmine_dspy.program.denials import is_denied
@@ -45,10 +46,12 @@ class StartReading(NamedTuple):
     Args:
         starts: What it may start; None where that cannot be told.
         acts: The probability of each act, where they were asked for.
+        cause: Why that cannot be told; empty where nothing failed.
     """
 
     starts: Starts | None = None
     acts: Mapping[str, float] | None = None
+    cause: str = ""
 
 
 def read_starts(state: TurnState) -> StartReading:
@@ -77,9 +80,8 @@ def read_starts(state: TurnState) -> StartReading:
     try:
         given = head_input(head, state, state.choosable, rewritten=False)
         acts, added = head.read(given)
-    except Exception:
-        # The stage of the commands, which asks the same, says what is broken.
-        return StartReading()
+    except Exception as error:
+        return StartReading(cause=f"local: {format_error(error)}")
     if state.awaited is not None and only_answers(state.awaited, turn.text):
         return StartReading(_NOTHING, acts)
     if turn.awaiting and len(turn.text.split()) <= SHORT and acts["start"] < LIKELY:
