@@ -12,7 +12,7 @@ from jazzmine_dspy.program.feeling import feeling_head
 from jazzmine_dspy.program.heads.acts import Acts
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.local.closed import Closed, read_closed
-from jazzmine_dspy.program.local.selection import Chosen, select
+from jazzmine_dspy.program.local.selection import FlowChoice, select
 from jazzmine_dspy.program.local.understanding import Understood, acts_head, understand
 from jazzmine_dspy.program.merge import merge
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
@@ -68,7 +68,7 @@ class LocalDecider(Decider):
         )
         return replace(decided, confidence={"turn": self._confidence(state, decided, closed)})
 
-    def select(self, state: TurnState, closed: Closed | None = None) -> Chosen:
+    def select(self, state: TurnState, closed: Closed | None = None) -> FlowChoice:
         """The flows that a message wants, without those that it denies."""
         chosen = select(
             replace(state, query=(closed.rewrite if closed else None) or state.query), closed, self.models
@@ -82,7 +82,7 @@ class LocalDecider(Decider):
         return chosen._replace(selection=selection, confidence=confidence)
 
     def understand(
-        self, state: TurnState, closed: Closed | None = None, chosen: Chosen | None = None
+        self, state: TurnState, closed: Closed | None = None, chosen: FlowChoice | None = None
     ) -> Understood:
         """The commands of a message, for the flows whose slots are in play."""
         understood = understand(state, closed, chosen.acts if chosen else None, self.models)
