@@ -37,9 +37,6 @@ _NOT_UNITS = words(
     "nov november dec december monday tuesday wednesday thursday friday saturday sunday today tomorrow"
 )
 _PEOPLE = frozenset({"people", "persons", "person", "guests", "guest", "adults", "pax", "us"})
-_NAMED_BEFORE = re.compile(
-    r"([^\W_]+)(?:\s+(?:is|are|was|were|of|to|for|be|at|will|should|now|from|\W)){0,3}\W*$"
-)
 _WORD_BEFORE = re.compile(r"([^\W_]+)(?:\s+(?:is|are|was|of|to|for|be|at|will|should|now|from|\W)){0,3}\W*$")
 _OUT_OF = re.compile(r"\s+(?:out\s+)?of\s+(?:the\s+|my\s+|our\s+|those\s+|these\s+)?", re.IGNORECASE)
 
