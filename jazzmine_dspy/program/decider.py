@@ -158,18 +158,18 @@ def decider(name: str) -> Callable[[D], D]:
         'silent'
     """
 
-    def register(made: D) -> D:
-        made.name = name
-        DECIDERS.add(name, made, origin=f"{made.__module__}.{made.__qualname__}")
-        return made
+    def register(cls: D) -> D:
+        cls.name = name
+        DECIDERS.add(name, cls, origin=f"{cls.__module__}.{cls.__qualname__}")
+        return cls
 
     return register
 
 
 @functools.lru_cache(maxsize=64)
-def instance(made: type[Decider]) -> Decider:
+def instance(cls: type[Decider]) -> Decider:
     """The one object of a registered class that decides."""
-    return made()
+    return cls()
 
 
 def check_deciders(policy: Policy, bound: Mapping[str, Decider]) -> None:
@@ -198,13 +198,13 @@ def decider_identity(policy: Policy, bound: Mapping[str, Decider]) -> list[list[
     Raises:
         ExtensionError: a decider of another package cannot be loaded.
     """
-    found: list[list[str]] = []
+    result: list[list[str]] = []
     for name in (name for name in policy.names if name not in BUILT_IN):
         one = bound.get(name)
-        made = DECIDERS[name] if one is None else type(one)
-        print_of = made.fingerprint if one is None else one.fingerprint
-        found.append([name, made.__module__, made.__qualname__, str(print_of)])
-    return found
+        cls = DECIDERS[name] if one is None else type(one)
+        print_of = cls.fingerprint if one is None else one.fingerprint
+        result.append([name, cls.__module__, cls.__qualname__, str(print_of)])
+    return result
 
 
 def checked_answer(answer: Any, state: TurnState) -> Decided:
@@ -242,8 +242,8 @@ def with_records(answer: Decided, name: str, trust: float, milliseconds: float) 
     turn = answer.confidence.get("turn", answer.confidence.get("understand", trust))
     for stage in (stage for stage in STAGES if answer.has(stage) and stage not in records):
         # The gate of the turn is about its commands.
-        sure = turn if stage == "understand" else answer.confidence.get(stage, trust)
-        records[stage] = record(name, sure, milliseconds, calls, cause=answer.degraded)
+        stage_confidence = turn if stage == "understand" else answer.confidence.get(stage, trust)
+        records[stage] = record(name, stage_confidence, milliseconds, calls, cause=answer.degraded)
         # The first stage has the time and the calls.
         milliseconds, calls = 0.0, ()
     acts = answer.selection is not None or answer.commands is not None

@@ -101,7 +101,7 @@ def request_for(state: TurnState, predictor: str) -> PredictorCall:
             turn, enhanced if predictor in ("select", "understand") else None, message_shown
         ),
     }
-    wanted = {
+    names = {
         "enhance": ("situation", "history", "context", "message"),
         "select": ("flows_offered", "situation", "message"),
         "understand": ("slots", "situation", "history", "message"),
@@ -121,5 +121,5 @@ def request_for(state: TurnState, predictor: str) -> PredictorCall:
         # The rewrite and the values repeat what the message says.
         limit += max(0, len(render.quoted(turn.text, message_shown).encode("utf-8", "replace")) - _SHORT) // 2
     config = {"response_format": schema, "max_tokens": limit}
-    inputs = {name: every[name] for name in wanted}
+    inputs = {name: every[name] for name in names}
     return PredictorCall(predictor, inputs, config, found_by(turn), state.exclude)

@@ -96,12 +96,12 @@ class BoundedStore:
         self._seconds = seconds
 
     def __getattr__(self, attribute: str) -> Any:
-        found = getattr(self._store, attribute)
-        if not callable(found):
-            return found
+        value = getattr(self._store, attribute)
+        if not callable(value):
+            return value
 
         def call(*args: Any, **options: Any) -> Any:
-            result = found(*args, **options)
+            result = value(*args, **options)
             return answered(result, self._name, self._seconds) if inspect.isawaitable(result) else result
 
         return call

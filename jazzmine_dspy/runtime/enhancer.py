@@ -124,29 +124,29 @@ class MessageEnhancer:
 
     async def enhance(self, message: Message) -> EnhancementOutcome:
         """:meth:`enhance_message`, with what the turn's trace and the end of a topic need besides the message."""
-        text, snippets = _checked(message)
+        text, snippets = _clean_input(message)
         key = (id(asyncio.get_running_loop()), str(message.id))
         lock = self._running.setdefault(key, asyncio.Lock())
         async with lock:
             with one_turn():
-                return await self._enhanced(message, text, snippets)
+                return await self._enhance(message, text, snippets)
 
-    async def _enhanced(self, message: Message, text: str, snippets: Sequence[str]) -> EnhancementOutcome:
+    async def _enhance(self, message: Message, text: str, snippets: Sequence[str]) -> EnhancementOutcome:
         started_ms = int(time.time() * 1000)
         problems: list[str] = []
-        before = await self._before(message, text, problems)
-        turn = Turn(text=text, history=before.history, explicit_context=tuple(snippets))
-        enhancement, record = await self._answered(turn)
+        stored = await self._load_history(message, text, problems)
+        turn = Turn(text=text, history=stored.history, explicit_context=tuple(snippets))
+        enhancement, record = await self._call_program(turn)
         reasons = [*problems, *([f"enhance: {record.cause}"] if record.cause else [])]
         problems += reasons[len(problems) :] if record.degraded else []
-        fields = _fields(message, enhancement, turn, before, reasons)
+        fields = _fields(message, enhancement, turn, stored, reasons)
         set_fields(message, fields)
         try:
             await self._bounded(self._messages.update(message, fields))
         except Exception as error:
             problems.append(f"update: {format_error(error)}")
             reasons.append(problems[-1])
-            set_fields(message, {"errors": _errors(before.errors, reasons)})
+            set_fields(message, {"errors": _errors(stored.errors, reasons)})
         if problems:
             log.warning("the enhancement of message %r is degraded: %s", message.id, "; ".join(problems))
         calls = call_records(
@@ -160,7 +160,7 @@ class MessageEnhancer:
             llm_calls=tuple(calls),
         )
 
-    async def _before(self, message: Message, text: str, problems: list[str]) -> _Before:
+    async def _load_history(self, message: Message, text: str, problems: list[str]) -> _StoredHistory:
         """What the store holds before the message; a new message is stored first. Failures join the problems."""
         errors, listed = tuple(message.errors or ()), True
         try:
@@ -175,17 +175,18 @@ class MessageEnhancer:
         except Exception as error:
             problems.append(f"store: {format_error(error)}")
         try:
-            found = await self._bounded(self._messages.before(message, self.history_window, listed=listed))
-            return _Before(tuple(_view(each) for each in found), found[-1].episode_id if found else 0, errors)
+            messages = await self._bounded(self._messages.before(message, self.history_window, listed=listed))
+            episode_id = messages[-1].episode_id if messages else 0
+            return _StoredHistory(tuple(_view(each) for each in messages), episode_id, errors)
         except Exception as error:
             problems.append(f"history: {format_error(error)}")
-            return _Before((), message.episode_id, errors)
+            return _StoredHistory((), message.episode_id, errors)
 
     async def _bounded(self, call: Awaitable[T]) -> T:
         """A call of the store within its half of the deadline; one that did not answer is not called again."""
         return await answered(call, MESSAGES, None if self.deadline is None else self.deadline / 2)
 
-    async def _answered(self, turn: Turn) -> tuple[Enhancement, StageRecord]:
+    async def _call_program(self, turn: Turn) -> tuple[Enhancement, StageRecord]:
         try:
             return await aenhance(self._program, turn, self.deadline)
         except Exception as error:
@@ -193,7 +194,7 @@ class MessageEnhancer:
             return Enhancement(enhanced_query=turn.text), record
 
 
-class _Before(NamedTuple):
+class _StoredHistory(NamedTuple):
     """The history of a message, the episode that it follows, and the errors that are stored with it."""
 
     history: tuple[HistoryMessage, ...]
@@ -201,7 +202,7 @@ class _Before(NamedTuple):
     errors: tuple[str, ...]
 
 
-def _checked(message: Message) -> tuple[str, list[str]]:
+def _clean_input(message: Message) -> tuple[str, list[str]]:
     """The text and the snippets as they are understood.
 
     Raises:
@@ -237,7 +238,7 @@ def _view(message: Any) -> HistoryMessage:
 
 
 def _fields(
-    message: Message, enhancement: Enhancement, turn: Turn, before: _Before, reasons: Sequence[str]
+    message: Message, enhancement: Enhancement, turn: Turn, stored: _StoredHistory, reasons: Sequence[str]
 ) -> dict[str, Any]:
     """What is set and stored. A message that is complete as it is stays so letter for letter."""
     query = enhancement.enhanced_query
@@ -251,9 +252,9 @@ def _fields(
     }
     if isinstance(message, Message):
         decided = message.model_copy(update={"is_continuation": enhancement.is_continuation})
-        fields["episode_id"], _ = next_episode(before.episode_id, decided)
-    errors = _errors(before.errors, reasons)
-    if errors != (list(before.errors) or None):
+        fields["episode_id"], _ = next_episode(stored.episode_id, decided)
+    errors = _errors(stored.errors, reasons)
+    if errors != (list(stored.errors) or None):
         fields["errors"] = errors
     return fields
 
@@ -312,17 +313,17 @@ class MessageAccess:
         Args:
             listed: Whether the message itself is among those that the store lists: what comes after it is left out.
         """
-        read = max(_READ_AT_ONCE, 4 * user_turns)
+        limit = max(_READ_AT_ONCE, 4 * user_turns)
         while True:
-            read = min(read, MAX_READ)
-            messages = list(await self._store.get_immediate_context(message.conversation_id, read))
+            limit = min(limit, MAX_READ)
+            messages = list(await self._store.get_immediate_context(message.conversation_id, limit))
             place = next((at for at, each in enumerate(messages) if each.id == message.id), None)
-            earlier = [each for each in messages[:place] if not getattr(each, "is_flagged", False)]
-            turns = sum(each.role.value == "user" for each in earlier)
+            messages_before = [each for each in messages[:place] if not getattr(each, "is_flagged", False)]
+            turns = sum(each.role.value == "user" for each in messages_before)
             enough = turns >= user_turns and (place is not None or not listed)
-            if enough or len(messages) < read or read == MAX_READ:
-                return earlier
-            read *= 4
+            if enough or len(messages) < limit or limit == MAX_READ:
+                return messages_before
+            limit *= 4
 
     async def update(self, message: Any, fields: Mapping[str, Any]) -> None:
         """Write some fields of a message that is stored, and no others as far as the store can.

@@ -62,8 +62,8 @@ class Loading:
             return default
         error = task.exception()
         if error is None:
-            found: T = task.result()
-            return found
+            result: T = task.result()
+            return result
         if not isinstance(error, errors):
             raise error
         self.note(name, error)
@@ -135,8 +135,8 @@ class Hooks:
         """Call the hooks, as parts of what is loaded for a turn."""
         for name, (hook, text) in self._hooks.items():
             if hook is not None:
-                asked = (conversation_id, user_id, message)
-                loading.begin(name, _recalled(hook, name, text, asked), self._limit)
+                arguments = (conversation_id, user_id, message)
+                loading.begin(name, _call_hook(hook, name, text, arguments), self._limit)
 
     async def recollection(self, loading: Loading) -> Recollection:
         """What the hooks gave; nothing of one that failed or is late."""
@@ -157,25 +157,25 @@ def check_hook(name: str, hook: object) -> None:
         )
 
 
-async def _recalled(
-    hook: RecallHook, name: str, text: str, asked: tuple[str, str, str]
+async def _call_hook(
+    hook: RecallHook, name: str, text: str, arguments: tuple[str, str, str]
 ) -> list[dict[str, Any]]:
     """What a hook gives, as mappings with their text under one name; blank texts are left out.
 
     Raises:
         InputError: it is no list of texts or mappings with a text, or there are too many.
     """
-    found = await hook(*asked)
-    if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable | None):
+    result = await hook(*arguments)
+    if isinstance(result, str | bytes | Mapping) or not isinstance(result, Iterable | None):
         raise InputError(
-            f"The hook gave no list but {type(found).__name__}",
+            f"The hook gave no list but {type(result).__name__}",
             where=name,
             remedy="Return a list of texts, or of mappings.",
         )
-    items = [_mapping(item, name, text) for item in found or ()]
-    filled = [item for item in items if item[text].strip()]
-    texts = clean_snippets([item[text] for item in filled], name)
-    return [{**item, text: cleaned} for item, cleaned in zip(filled, texts, strict=True)]
+    items = [_mapping(item, name, text) for item in result or ()]
+    nonblank = [item for item in items if item[text].strip()]
+    texts = clean_snippets([item[text] for item in nonblank], name)
+    return [{**item, text: cleaned} for item, cleaned in zip(nonblank, texts, strict=True)]
 
 
 def _mapping(item: Any, name: str, text: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from jazzmine_dspy.program.heads.acts import Acts
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.local.closed import Closed, read_closed
 from jazzmine_dspy.program.local.selection import FlowChoice, select
-from jazzmine_dspy.program.local.understanding import Understood, acts_head, understand
+from jazzmine_dspy.program.local.understanding import Understanding, acts_head, understand
 from jazzmine_dspy.program.merge import merge
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 from jazzmine_dspy.program.turn_confidence import TurnConfidence, features, in_force
@@ -42,7 +42,7 @@ class LocalDecider(Decider):
         closed = read_closed(state)
         reads = self.models and feeling_head(state.bindings) is not None
         source = "rule" if closed.rewrite is not None else "local" if reads else "fallback"
-        sure = 1.0 if closed.rewrite is not None else state.policy.trust.get(self.label, 0.5)
+        confidence = 1.0 if closed.rewrite is not None else state.policy.trust.get(self.label, 0.5)
         enhancement = Enhancement(
             enhanced_query=state.turn.text if closed.rewrite is None else closed.rewrite
         )
@@ -52,7 +52,7 @@ class LocalDecider(Decider):
         understood = self.understand(state.with_selected(chosen.selection.flows), closed, chosen)
         ended = deadline.milliseconds()
         records: dict[Stage, StageRecord] = {
-            "enhance": record(source, sure, enhanced - began),
+            "enhance": record(source, confidence, enhanced - began),
             "select": record(chosen.source, chosen.confidence, selected - enhanced, cause=chosen.cause),
             "understand": record(
                 understood.source, understood.confidence, ended - selected, cause=understood.cause
@@ -75,15 +75,17 @@ class LocalDecider(Decider):
         )
         selection = undenied(chosen.selection, state)
         if not selection.candidates:
-            shown = (chosen.candidates or state.recalled)[:CANDIDATES]
-            selection = selection.model_copy(update={"candidates": [(one.name, one.score) for one in shown]})
+            candidates = (chosen.candidates or state.recalled)[:CANDIDATES]
+            selection = selection.model_copy(
+                update={"candidates": [(one.name, one.score) for one in candidates]}
+            )
         nothing = not (selection.flows or selection.clarify)
         confidence = min(chosen.confidence, NOTHING_FOUND) if nothing else chosen.confidence
         return chosen._replace(selection=selection, confidence=confidence)
 
     def understand(
         self, state: TurnState, closed: Closed | None = None, chosen: FlowChoice | None = None
-    ) -> Understood:
+    ) -> Understanding:
         """The commands of a message, for the flows whose slots are in play."""
         understood = understand(state, closed, chosen.acts if chosen else None, self.models)
         return (

@@ -21,7 +21,7 @@ from jazzmine_dspy.program.recall_query import asked_about
 from jazzmine_dspy.program.state import TurnState
 
 
-class Understood(NamedTuple):
+class Understanding(NamedTuple):
     """The commands of a message.
 
     Args:
@@ -44,7 +44,7 @@ def acts_head(bindings: Bindings) -> HeadPort[Any] | None:
 
 def understand(
     state: TurnState, closed: Closed | None, acts: Mapping[str, float] | None, models: bool
-) -> Understood:
+) -> Understanding:
     """The commands of a message.
 
     Args:
@@ -54,34 +54,34 @@ def understand(
         models: Whether trained models are asked.
     """
     if closed is not None and closed.picked is not None:
-        before = asked_about(state.turn)
-        earlier = state.turn.model_copy(update={"text": before}) if before else state.turn
-        values = typed_values(earlier, state.slots_of(closed.picked), state.at)
-        return Understood(tuple(values), 1.0, "rule")
+        wish = asked_about(state.turn)
+        wish_turn = state.turn.model_copy(update={"text": wish}) if wish else state.turn
+        values = typed_values(wish_turn, state.slots_of(closed.picked), state.at)
+        return Understanding(tuple(values), 1.0, "rule")
     if closed is not None and closed.commands is not None:
-        return Understood(closed.commands, 1.0, "rule")
+        return Understanding(closed.commands, 1.0, "rule")
     head = acts_head(state.bindings) if models else None
     cause = ""
     if head is not None:
         try:
             output = _by_head(state, head, acts)
-            return Understood(tuple(output.value), output.confidence, "local")
+            return Understanding(tuple(output.value), output.confidence, "local")
         except Exception as error:
             cause = f"local: {format_error(error)}"
-    return Understood(tuple(_by_type(state)), state.policy.trust.get("fallback", 0.5), "fallback", cause)
+    return Understanding(tuple(_by_type(state)), state.policy.trust.get("fallback", 0.5), "fallback", cause)
 
 
 def _by_head(
     state: TurnState, head: HeadPort[Any], acts: Mapping[str, float] | None
 ) -> HeadOutput[list[Command]]:
-    given = head_input(head, state, state.choosable, rewritten=False)
+    inputs = head_input(head, state, state.choosable, rewritten=False)
     output: HeadOutput[list[Command]]
     if not isinstance(head, Acts):
-        output = head.predict(given)
+        output = head.predict(inputs)
         check_share(output.confidence)
         return output
-    acts = acts or head.probabilities(given)
-    output = head.told(given, acts)
+    acts = acts or head.probabilities(inputs)
+    output = head.told(inputs, acts)
     if shipped_head(state.bindings.embedder) is None:
         return output
     return output._replace(value=meant_options(state, output.value, acts))
