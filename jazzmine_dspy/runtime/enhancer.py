@@ -33,7 +33,7 @@ log = logging.getLogger("jazzmine_dspy")
 T = TypeVar("T")
 
 _CAUSE = "enhancement: "
-"""What an entry of ``Message.errors`` begins with that tells of an enhancement."""
+"""Prefix of the entries of ``Message.errors`` about an enhancement."""
 
 
 class MessageEnhancer:
@@ -67,8 +67,7 @@ class MessageEnhancer:
     """
 
     deadline: float | None = 10.0
-    """Seconds for the language model, and half of them for a call of the store; an answer that is late counts as none.
-    None for no limit."""
+    """Seconds for the language model, half of them for a store call; None for no limit. Late answers are ignored."""
 
     def __init__(
         self,
@@ -161,7 +160,7 @@ class MessageEnhancer:
         )
 
     async def _load_history(self, message: Message, text: str, problems: list[str]) -> _StoredHistory:
-        """What the store holds before the message; a new message is stored first. Failures join the problems."""
+        """Load the history of a message and store the message if it is new. Adds failures to ``problems``."""
         errors, listed = tuple(message.errors or ()), True
         try:
             stored = await self._bounded(self._messages.get(message.id))
@@ -183,7 +182,7 @@ class MessageEnhancer:
             return _StoredHistory((), message.episode_id, errors)
 
     async def _bounded(self, call: Awaitable[T]) -> T:
-        """A call of the store within its half of the deadline; one that did not answer is not called again."""
+        """Call the store within half of the deadline; a store that did not answer is not called again."""
         return await answered(call, MESSAGES, None if self.deadline is None else self.deadline / 2)
 
     async def _call_program(self, turn: Turn) -> tuple[Enhancement, StageRecord]:
@@ -195,7 +194,7 @@ class MessageEnhancer:
 
 
 class _StoredHistory(NamedTuple):
-    """The history of a message, the episode that it follows, and the errors that are stored with it."""
+    """The history of a message, the episode of the last message, and the stored errors."""
 
     history: tuple[HistoryMessage, ...]
     episode_id: int
@@ -203,10 +202,10 @@ class _StoredHistory(NamedTuple):
 
 
 def _clean_input(message: Message) -> tuple[str, list[str]]:
-    """The text and the snippets as they are understood.
+    """Return the cleaned text and snippets of a message.
 
     Raises:
-        InputError: there is nothing to enhance, or too much.
+        InputError: the text is empty, or the text or snippets are too long.
     """
     if message.role.value != "user":
         raise InputError(
@@ -240,7 +239,7 @@ def _view(message: Any) -> HistoryMessage:
 def _fields(
     message: Message, enhancement: Enhancement, turn: Turn, stored: _StoredHistory, reasons: Sequence[str]
 ) -> dict[str, Any]:
-    """What is set and stored. A message that is complete as it is stays so letter for letter."""
+    """Return the fields to set and store. A message that needs no rewrite keeps its exact text."""
     query = enhancement.enhanced_query
     fields: dict[str, Any] = {
         "enhanced_message": message.original_content if query == turn.text else query,
@@ -260,13 +259,13 @@ def _fields(
 
 
 def _errors(stored: Sequence[str], reasons: Sequence[str]) -> list[str] | None:
-    """The stored errors, with the reasons of this enhancement in the place of those of an earlier one."""
+    """Return the stored errors with the reasons of this enhancement instead of the previous one."""
     others = [each for each in stored if not each.startswith(_CAUSE)]
     return [*others, *(f"{_CAUSE}{reason}"[:MAX_SHOWN] for reason in reasons)] or None
 
 
 MAX_READ = 10_000
-"""Messages that are read at once at most, which is what stores give."""
+"""Most messages to read at once, the limit of stores."""
 
 _READ_AT_ONCE = 24
 
@@ -308,10 +307,10 @@ class MessageAccess:
         await self._store.store_message(message)
 
     async def before(self, message: Any, user_turns: int, *, listed: bool) -> list[Any]:
-        """The messages before one, oldest first, as far back as some turns of the user reach, and a few more.
+        """Return the messages before a message, oldest first, with at least ``user_turns`` turns of the user.
 
         Args:
-            listed: Whether the message itself is among those that the store lists: what comes after it is left out.
+            listed: Whether the store lists the message itself: later messages are skipped.
         """
         limit = max(_READ_AT_ONCE, 4 * user_turns)
         while True:
@@ -326,12 +325,12 @@ class MessageAccess:
             limit *= 4
 
     async def update(self, message: Any, fields: Mapping[str, Any]) -> None:
-        """Write some fields of a message that is stored, and no others as far as the store can.
+        """Write some fields of a stored message, and no others if the store can do that.
 
         A store that writes whole messages gets the stored one with these fields changed.
 
         Raises:
-            NotStoredError: there is no such message any more.
+            NotStoredError: the message was deleted.
         """
         if self._partial:
             await self._store.update_message(message, fields=frozenset(fields))
@@ -343,7 +342,7 @@ class MessageAccess:
 
 
 def set_fields(message: Any, fields: Mapping[str, Any]) -> None:
-    """Set fields of a message; entities become those of the message's own model, and what it does not have is left."""
+    """Set fields of a message, with entities of its own model; unknown fields are skipped."""
     known = getattr(type(message), "model_fields", None)
     for name, value in fields.items():
         if known is not None and name not in known:

@@ -24,7 +24,7 @@ LIKELY_COUNTED = 0.85
 """How likely it has to be in an answer with a number: "a triple" is near to "double", and is none."""
 
 LONGEST = 40
-"""Words of a message that is compared."""
+"""Most words of a message that is compared with options."""
 
 _COUNTS = re.compile(
     r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|triple|quadruple|quad|several)\b",
@@ -32,7 +32,7 @@ _COUNTS = re.compile(
 )
 _LEAVES = re.compile(r"\b(?:cancel|stop|forget|leave|drop|never ?mind|quit|skip|next|pass)\b", re.IGNORECASE)
 _NO_ANSWER = frozenset(("chitchat", "out_of_scope", "skip_slot", "cancel_flow"))
-"""What an option in other words is taken for."""
+"""Acts that a paraphrased option is mistaken for."""
 
 
 def meant_options(state: TurnState, commands: Sequence[Command], acts: Mapping[str, float]) -> list[Command]:
@@ -66,13 +66,13 @@ def meant_options(state: TurnState, commands: Sequence[Command], acts: Mapping[s
 
 
 def _open(slot: Slot, state: TurnState) -> bool:
-    """Whether it is a choice of which the message names no option."""
+    """Whether a slot is a choice and the message names none of its options."""
     several = slot.type == "choice" and len(slot.options) > 1
     return several and not values_in(slot, state.turn.text, state.at)
 
 
 def _match_option(slot: Slot, state: TurnState, acts: Mapping[str, float] | None) -> tuple[str, int] | None:
-    """The option that is likely meant, and where the message says so."""
+    """Return the option that a message likely means, and the position of its words."""
     text = state.turn.text
     texts = options.texts_of(slot, text)
     rows = state.features(texts.texts)
@@ -92,7 +92,7 @@ def _match_option(slot: Slot, state: TurnState, acts: Mapping[str, float] | None
 def _insert_value(
     commands: Sequence[Command], one: SetSlot, place: int, state: TurnState, flow: str
 ) -> list[Command]:
-    """The value among those of the task that starts, in the order of the message as far as it shows."""
+    """Insert a value among the commands of a starting flow, in the order of the message."""
     slots = {slot.name: slot for slot in state.registry[flow].slots}
     for number, each in enumerate(commands):
         if not isinstance(each, SlotValue) or each.name not in slots:

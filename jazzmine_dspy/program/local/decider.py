@@ -20,11 +20,11 @@ from jazzmine_dspy.program.turn_confidence import TurnConfidence, features, in_f
 
 
 class LocalDecider(Decider):
-    """Decides without a language model; with no label, by what comes with the package.
+    """Decides without a language model; without labels it uses the heads of the package.
 
     Args:
-        models: Whether trained models are asked. Without them rules, recall and types decide alone, as they do where no
-            embedding model is bound.
+        models: Whether trained models are used. Otherwise rules, recall and types decide alone, as without a bound
+            embedding model.
     """
 
     def __init__(self, *, models: bool = True) -> None:
@@ -32,11 +32,11 @@ class LocalDecider(Decider):
 
     @property
     def label(self) -> str:
-        """``local``, or ``fallback`` without models: what answers of rules' neighbours are called in records."""
+        """``local``, or ``fallback`` without models: the source in records."""
         return "local" if self.models else "fallback"
 
     def decide(self, state: TurnState, so_far: Decided | None, deadline: Deadline) -> Decided:
-        """Decide a turn; a part that fails is left out, and its stage is degraded."""
+        """Decide a turn; a part that fails is skipped, and its stage is degraded."""
         del so_far
         began = deadline.milliseconds()
         closed = read_closed(state)
@@ -69,7 +69,7 @@ class LocalDecider(Decider):
         return replace(decided, confidence={"turn": self._confidence(state, decided, closed)})
 
     def select(self, state: TurnState, closed: Closed | None = None) -> FlowChoice:
-        """The flows that a message wants, without those that it denies."""
+        """Select the flows of a message, without flows that it rejects."""
         chosen = select(
             replace(state, query=(closed.rewrite if closed else None) or state.query), closed, self.models
         )
@@ -86,7 +86,7 @@ class LocalDecider(Decider):
     def understand(
         self, state: TurnState, closed: Closed | None = None, chosen: FlowChoice | None = None
     ) -> Understanding:
-        """The commands of a message, for the flows whose slots are in play."""
+        """Return the commands of a message for the flows whose slots may be filled."""
         understood = understand(state, closed, chosen.acts if chosen else None, self.models)
         return (
             understood
@@ -95,7 +95,7 @@ class LocalDecider(Decider):
         )
 
     def _confidence(self, state: TurnState, decided: Decided, closed: Closed) -> float:
-        """How likely all commands are right; what is certain as a whole is sure."""
+        """Return the probability that all commands are right; 1 for closed readings."""
         assert decided.selection is not None, "a local answer is whole"
         assert decided.commands is not None, "a local answer is whole"
         record = decided.records["understand"]
@@ -113,21 +113,21 @@ class LocalDecider(Decider):
 
 
 def confidence_model(state: TurnState) -> TurnConfidence | None:
-    """What tells how likely the commands of a turn are right: of the run that compiled the program, or the package's.
+    """Return the confidence model: of the run that compiled the program, or of the package.
 
-    The package's holds as soon as one flow that may be chosen was not learnt. None where neither fits the head of the
+    The model of the package applies if a choosable flow is not in the fitted one. None if neither fits the head of the
     commands.
     """
     head, fitted = acts_head(state.bindings), state.policy.turn_confidence
     if fitted is None or not fitted.flows or set(state.choosable) <= set(fitted.flows):
         return in_force(fitted, head)
-    # Labels move the package's head: of flows that it never learnt it is as sure as before.
+    # Labels change the head of the package, but not its confidence for flows that they do not cover.
     package = shipped_head(state.bindings.embedder)
     return in_force(None, package if isinstance(head, Acts) else head)
 
 
 def undenied(selection: Selection, state: TurnState) -> Selection:
-    """The selection without flows that the message says it does not want."""
+    """Remove the flows that the message rejects from a selection."""
     flows = without_denied(state.turn, selection.flows, state.registry)
     clarify = without_denied(state.turn, selection.clarify, state.registry)
     if flows == list(selection.flows) and clarify == list(selection.clarify):

@@ -1,4 +1,4 @@
-"""What a message does to the dialogue: by rules, by the head of the commands, or by the types of its values alone."""
+"""Understand a message as commands: by rules, by the head of the commands, or by the types of its values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Understanding(NamedTuple):
         commands: The commands.
         confidence: How likely they are right, from 0 to 1.
         source: ``rule``, ``local`` or ``fallback``.
-        cause: Why a part that should have answered did not; empty where none failed.
+        cause: Why a part failed; empty if none did.
     """
 
     commands: tuple[Command, ...]
@@ -38,20 +38,20 @@ class Understanding(NamedTuple):
 
 
 def acts_head(bindings: Bindings) -> HeadPort[Any] | None:
-    """The head of commands that is bound, else the shipped one, where its embedding model is bound."""
+    """Return the bound head of the commands, or the shipped one if its embedding model is bound."""
     return bindings.heads.get("understand") or shipped_head(bindings.embedder)
 
 
 def understand(
     state: TurnState, closed: Closed | None, acts: Mapping[str, float] | None, models: bool
 ) -> Understanding:
-    """The commands of a message.
+    """Return the commands of a message.
 
     Args:
-        state: The turn, with the flows whose slots are in play.
-        closed: Its closed reading; None leaves that out.
-        acts: The probability of each act, where they are known already.
-        models: Whether trained models are asked.
+        state: The turn, with the flows whose slots may be filled.
+        closed: The closed reading of the message; None skips this step.
+        acts: The probability of each act, if they were computed.
+        models: Whether trained models are used.
     """
     if closed is not None and closed.picked is not None:
         wish = asked_about(state.turn)
@@ -88,10 +88,10 @@ def _by_head(
 
 
 def _by_type(state: TurnState) -> list[Command]:
-    """The values that their type tells.
+    """Return the values that types recognize.
 
-    A text that was asked for, and has no form of its own, is the message, where neither another flow nor a value of
-    another type is in it, it asks nothing, and it is not an act such as "no" or "help" alone.
+    An awaited text without a pattern is the whole message, unless it starts a flow, has a value of another type, asks
+    a question, or is an act such as "no" or "help" alone.
     """
     started = [name for name in state.selected if name in state.registry]
     slots = state.slots_of(started or [state.turn.flow or ""])
