@@ -79,9 +79,9 @@ def test_values_tell_which_flow_is_meant_and_that_one_is() -> None:
     )
     assert vague is not None
     assert named is not None
-    assert vague.wanted < 0.5 < named.wanted
+    assert vague.probability < 0.5 < named.probability
     assert named.ranking[0][0] == "move_lesson"
-    assert sum(share for _, share in named.ranking) == pytest.approx(named.wanted)
+    assert sum(share for _, share in named.ranking) == pytest.approx(named.probability)
     assert starts(found(0.0, 0.0), likely(start=0.99), Turn(text="a court"), lambda _: Values()) is None
 
 
@@ -96,7 +96,7 @@ def test_a_value_of_the_running_flow_speaks_for_no_other() -> None:
     )
     assert idle is not None
     assert busy is not None
-    assert idle.wanted > 0.5 > busy.wanted
+    assert idle.probability > 0.5 > busy.probability
     assert [name for name, _ in busy.ranking] == ["move_lesson"]
 
 
